@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences offload docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms offload docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -89,6 +89,9 @@ residuals: $(INSTALLED) ## write replay/residuals.csv, from which intervals foll
 dependences: $(INSTALLED) ## trace loops with known dependences, in C, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.dependences $(ARGS)
 
+idioms: $(INSTALLED) ## read programs with labelled idioms, in C, C++, Fortran and Python, and compare what is found
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.idioms $(ARGS)
+
 random-loops: $(INSTALLED) | $(HERE) ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.random_loops --machine $(HERE) $(ARGS)
 
@@ -123,9 +126,9 @@ WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
-		$(or $(ARGS),tests/cache_sim tests/replay/test_core_model.py tests/replay/test_core_model_twin.py \
-		tests/replay/test_simulation.py \
-		tests/benchmarks/calibration/test_kernels.py tests/tracer/reader tests/tracer/stored)
+		$(or $(ARGS),tests/cache_sim tests/replay/core tests/replay/engine \
+		tests/benchmarks/calibration/test_kernels.py tests/tracer/execution_tree/test_twin.py \
+		tests/tracer/reader tests/tracer/stored)
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
 	$(BUILD_SANITIZED)

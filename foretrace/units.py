@@ -43,6 +43,12 @@ def format_count(count: float) -> str:
     return _scaled(count, 1000, ("", "k", "M", "G", "T")).rstrip()
 
 
+def counted(count: int, noun: str) -> str:
+    """A number and its noun: "1 loop", "1,024 launches"."""
+    ending = "" if count == 1 else "es" if noun.endswith(("ch", "sh", "s", "x")) else "s"
+    return f"{count:,} {noun}{ending}"
+
+
 def format_seconds(seconds: float) -> str:
     """A time: "85 ns", "3.2 ms", "12.5 s", "2 min 5 s", "3 h 12 min"."""
     if seconds < 0:

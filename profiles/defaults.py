@@ -41,6 +41,12 @@ LINE_TRANSFER = (
         "Chips and Cheese: bounces between cores of Zen 2 to 5, Skylake to Golden Cove, Graviton (m)",
     ),
 )
+THREAD_WAKE = (
+    Default(3e-6, 10e-6, 50e-6, "foretrace calibrate, 14 to 18 us on Zen 4 in a virtual machine; else assumed"),
+)
+THREAD_WAKE_CALL = (
+    Default(1e-6, 3e-6, 10e-6, "foretrace calibrate, 7 to 8 us on Zen 4 in a virtual machine; else assumed"),
+)
 FP_ADD = (Default(4, 6, 7, _LLVM, in_order=True), Default(2, 4, 6, _UOPS))
 FP_MULTIPLY = (Default(4, 6, 7, _LLVM, in_order=True), Default(3, 4, 6, _UOPS))
 FP_DIVIDE_LATENCY = (

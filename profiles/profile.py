@@ -186,6 +186,16 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
     line_transfer_latency_s: Annotated[
         float | None, Figure("from a store of one core to a load of another that waits for it", defaults.LINE_TRANSFER)
     ] = None
+    thread_wake_latency_s: Annotated[
+        float | None,
+        Figure(
+            "from the system call that wakes a sleeping thread until that thread goes on, on a core of its own",
+            defaults.THREAD_WAKE,
+        ),
+    ] = None
+    thread_wake_call_s: Annotated[
+        float | None, Figure("the system call that wakes a thread, to the one that calls", defaults.THREAD_WAKE_CALL)
+    ] = None
     python_block_s: Annotated[float | None, Figure("a line of plain numbers in the Python interpreter")] = None
     python_line_s: Annotated[float | None, Figure("a line of foretrace/python_line.py")] = None
     python_call_s: Annotated[float | None, Figure("fixed cost of an array operation of Python")] = None

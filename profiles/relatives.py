@@ -36,7 +36,8 @@ NOISE_OF_SHARED = 0.25
 """The same of what cores share, last cache and memory: assumed, memory differs in channels, speed and neighbours."""
 NOISE_OF_PREFETCH = 0.03
 """The same of the share of lines that prefetchers fetch ahead: of a core's own design, and near 1."""
-_OF_THE_MACHINE = {"cores", "clock_hz", "in_order", "line_transfer_latency_s"}
+_OF_THE_MACHINE = {"cores", "clock_hz", "in_order", "line_transfer_latency_s", "thread_wake_latency_s",
+                   "thread_wake_call_s"}  # fmt: skip
 _OF_THE_SYSTEM = {"size_bytes", "peak_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s", "first_touch_page_s",
                   "first_touch_huge_page_s"}  # fmt: skip
 _HELD = 0.75

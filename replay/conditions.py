@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.profiles.profile import Core, Profile
-from foretrace.replay.engine.program import Sharing
+from foretrace.replay.engine.program import Sharing, Waking
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 
 from .known import assumption_text, core_class, default_of
@@ -33,7 +33,7 @@ class Conditions:
         demand_bytes_per_s: [jobs, regions] of main memory while a region runs, counted as loads.
         stored_share: of the time that the program's lines take at the bandwidth, that of lines stored to.
         bandwidth: of main memory.
-        hand_over_s: of a lock that another core waits for: a cache line goes there.
+        waking: until threads that wait go on.
         assumptions: of sharing alone.
     """
 
@@ -42,7 +42,7 @@ class Conditions:
     demand_bytes_per_s: Floats
     stored_share: float
     bandwidth: MemoryBandwidth
-    hand_over_s: float
+    waking: Waking
     assumptions: tuple[Assumption, ...]
 
     @classmethod
@@ -74,7 +74,7 @@ class Conditions:
             demand_bytes_per_s=_between(at, counts, demand),
             stored_share=float(stored[0].sum()) / total if total else 0.0,
             bandwidth=bandwidth,
-            hand_over_s=hand_over_s(profile)[0],
+            waking=waking_of(profile)[0],
             assumptions=(*bandwidth.assumptions, *_unknown_sharing(workload, profile, jobs), *_unknown_cores(profile)),
         )
 
@@ -98,14 +98,20 @@ class Conditions:
         return Sharing(CORES, cache, (MEMORY,), conditions)
 
 
-def hand_over_s(profile: Profile) -> tuple[float, tuple[Assumption, ...]]:
-    """Seconds from the release of a contended lock until the next thread holds it, with what was assumed."""
-    name = "line_transfer_latency_s"
-    given = profile.core.line_transfer_latency_s if profile.core else None
-    if given is not None:
-        return given, ()
-    default = default_of(Core, name, core_class(profile))
-    return default.typical, (Assumption(name, assumption_text(Core, name, default)),)
+_WAKING = ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s")
+
+
+def waking_of(profile: Profile) -> tuple[Waking, tuple[Assumption, ...]]:
+    """How long it takes until threads that wait go on, with what was assumed."""
+    figures, assumptions = [], []
+    for name in _WAKING:
+        given = getattr(profile.core, name) if profile.core else None
+        if given is None:
+            default = default_of(Core, name, core_class(profile))
+            assumptions.append(Assumption(name, assumption_text(Core, name, default)))
+            given = default.typical
+        figures.append(given)
+    return Waking(*figures), tuple(assumptions)
 
 
 def _between(at: np.typing.NDArray[np.int64], counts: list[int], values: Floats) -> Floats:

@@ -486,8 +486,12 @@ def _several(provenance: Provenance) -> str:
 
     A process that became another program has a record for each, and goes on with one thread.
     """
-    replaced = sum(bool(process.command) for process in provenance.processes[1:])
-    processes, threads = max(len(provenance.processes), 1) - replaced, provenance.threads - replaced
+    ran = [process for process in provenance.processes if process.followed]
+    replaced = sum(
+        any(other.pid == process.pid for other in ran[:place]) if process.pid else bool(process.command)
+        for place, process in enumerate(ran[1:], 1)
+    )
+    processes, threads = max(len(ran), 1) - replaced, provenance.threads - replaced
     if processes == 1:
         return f"{threads} threads" if threads > 1 else ""
     return f"{processes} processes" if threads == processes else f"{processes} processes with {threads} threads in all"

@@ -381,12 +381,27 @@ class ProgramGain:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedArray:
+    """What the plan moves of one allocation: to the accelerator and back, in bytes. `kind` is the name of an
+    `ObjectKind`; `name`, `function`, `file` and `line` are those of `Allocation`, "" and 0 where unknown."""
+
+    kind: str
+    name: str
+    function: str
+    file: str
+    line: int
+    to_device_bytes: float
+    from_device_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class Triage:
     """What of a program is worth porting to an accelerator. `instances`: largest gain first.
 
     `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
     functions, most time first. `is_unit`: the accelerator is a gather/scatter unit. `policies` compares policies of
-    offloading. `explained` are the candidates that were asked for.
+    offloading. `explained` are the candidates that were asked for. `arrays` is what the plan moves of each allocation,
+    most first.
     """
 
     host: str
@@ -404,6 +419,7 @@ class Triage:
     is_unit: bool = False
     policies: tuple[PolicyOutcome, ...] = ()
     explained: tuple[Instance, ...] = ()
+    arrays: tuple[MovedArray, ...] = ()
 
     @property
     def notable_instances(self) -> tuple[Instance, ...]:

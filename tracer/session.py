@@ -22,7 +22,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator_core import SimulatorCore
 from foretrace.errors import EngineError, ProgramError
 from foretrace.tracer.reader import _reader
-from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
+from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawChild, RawPythonBlock, RawTrace
 from foretrace.tracer.reader.side_table import (
     INSTRUCTIONS_PER_BLOCK,
     MEMORY_BYTES,
@@ -84,7 +84,7 @@ class Engine(Protocol):
     @property
     def follows(self) -> tuple[int, int] | None:
         """Number of the system call by which a program replaces itself by another, and the ELF machine of those that
-        the engine runs; None if it cannot follow a program's children."""
+        the engine runs, each 0 where its agent sees to that; None if it cannot follow a program's children."""
         ...
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
@@ -106,6 +106,11 @@ class Adopts(Protocol):
 
     def adopt(self, parent: int, pid: int, kind: int, command: bytes) -> int:
         """Begin to read the process `pid`. Returns a descriptor of the memory for its stream, or -1 to refuse it."""
+        ...
+
+    @property
+    def exchange_fd(self) -> int:
+        """Of memory that all processes share, which is closed when all have ended; -1 if there is none."""
         ...
 
 
@@ -149,6 +154,12 @@ class Recording:
     """The type of the exception that ended a Python program; empty where none did."""
     clock_reads: int = 0
     """System calls of a compiled program that ask for the time."""
+    children: tuple[RawChild, ...] = ()
+    """Of a Python program whose children are followed: those that are not, and how children ended."""
+    pid: int = 0
+    """Of the first program."""
+    end_unknown: bool = False
+    """`problem` is that nobody said how it ended."""
 
 
 @dataclass(slots=True)
@@ -210,11 +221,13 @@ class Session:
                 schedule.measured_chunks,
             )  # fmt: skip
         self._side = SideTable()
+        self._pid = 0
         self._problem = ""
         self._family, self._number = family, number
         self._followed = 0
         if family is not None and engine.follows is not None:
-            self._reader.follow(*engine.follows)
+            exchange_fd = family.exchange_fd & 0xFFFFFFFF
+            self._reader.follow(*engine.follows, number, self._fd, exchange_fd)
 
     @cached_property
     def _simulator(self) -> Simulator:
@@ -246,13 +259,15 @@ class Session:
         signals = sum(1 << number for number in FORWARDED_SIGNALS)
         _reader.catch_signals(signals)
         try:
-            pid = self._start()
+            pid = self._pid = self._start()
             _reader.catch_ignored_signals(signals)
             on_start()
             ending = self._follow(pid, on_progress)
+            self._reader.detach()
             wall_s = time.monotonic() - started
         finally:
             _reader.release_signals()
+            self.close_descriptor()
         self._read(self._reader.salvage)
         return self._recording(ending, wall_s)
 
@@ -263,16 +278,26 @@ class Session:
             except OSError as error:
                 raise EngineError(f"cannot fork this interpreter: {error.strerror}") from error
             finally:
-                os.close(self._fd)
+                self.close_descriptor()
         path, argv, environment = self._engine.command(self._fd)
         os.set_inheritable(self._fd, True)
+        stays_open = self._family is not None
         try:
             # Python ignores SIGPIPE and SIGXFSZ; a program of its own expects their defaults.
             return os.posix_spawn(path, argv, environment, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
         except OSError as error:
             raise ProgramError(f"cannot run {path}: {error.strerror}") from error
         finally:
+            if stays_open:
+                os.set_inheritable(self._fd, False)
+            else:
+                self.close_descriptor()
+
+    def close_descriptor(self) -> None:
+        """Once nobody needs it to find the memory."""
+        if self._fd >= 0:
             os.close(self._fd)
+            self._fd = -1
 
     def _follow(self, pid: int, on_progress: Callable[[Progress], None]) -> Ending:
         """Read until the child is dead."""
@@ -351,7 +376,7 @@ class Session:
             raise EngineError(
                 f"{self._engine.name} did not load foretrace's tracing plugin; reinstall foretrace for this machine"
             )
-        problem = self._problem
+        problem, end_unknown = self._problem, False
         if not problem and header["side_full"]:
             problem = (
                 f"the program's code outgrew the trace's table of {MAX_BLOCKS} blocks of {INSTRUCTIONS_PER_BLOCK} "
@@ -364,6 +389,7 @@ class Session:
         elif not problem and not header["finished"] and not header["replaced"]:
             can_follow = self._family is None and self._engine.follows is not None
             hint = ", which --follow-children traces, too" if can_follow else ""
+            end_unknown = True
             problem = f"the program ended without the engine's knowledge (it may have replaced itself by another{hint})"
         return Recording(
             raw=self._raw_trace(),
@@ -383,6 +409,9 @@ class Session:
             bursts=None if self._bursts is None else self._bursts.counts(),
             exception=header["exception"].decode(errors="ignore"),
             clock_reads=header["clock_reads"],
+            children=tuple(self._side_table().children),
+            pid=self._pid,
+            end_unknown=end_unknown,
         )
 
     def _raw_trace(self) -> RawTrace:
@@ -438,7 +467,7 @@ class Session:
             native_threads_rounds=self._reader.header()["native_threads_rounds"],
             paths=read_paths(self._reader.samples(), table.blocks),
             tree=raw_tree(self._reader.tree()),
-            flow=raw_flow(self._reader.data_flow()),
+            flow=raw_flow(self._reader.data_flow(), table.objects),
             dependences=raw_dependences(self._reader.dependences()),
         )
 

@@ -76,7 +76,8 @@ def trace_program(
         hierarchies: caches to simulate while it runs.
         on_progress: hears how far the run has come.
         keep: the address stream goes there, too, and then is for `kept_stream.commit`.
-        follow_children: also trace the processes that a compiled program forks.
+        follow_children: also trace the processes that the program forks, and programs that they become; of a Python
+            program also those that it starts in the same interpreter.
         accuracy: how many of a run's accesses to record.
         seed: decides where bursts of recorded accesses lie; None for chance.
         python_core: one of `python_program.PythonCore`: how to follow a Python program.
@@ -105,9 +106,9 @@ def trace_program(
             seed=seed,
             structure=structure,
         )
-    if follow_children:
-        raise ForetraceError("following children is for compiled programs only, not for Python's child processes yet")
     if isinstance(launch, PythonCall):
+        if follow_children:
+            raise ForetraceError("children of a function of this interpreter are not followed; trace it as a program")
         return trace_call(
             launch,
             hierarchies,
@@ -131,6 +132,7 @@ def trace_program(
         accuracy=accuracy,
         seed=seed,
         structure=structure,
+        follow_children=follow_children,
     )
 
 
@@ -189,9 +191,9 @@ def trace_binary(
     processes: tuple[ProcessRecord, ...] = ()
     if members:
         from foretrace.tracer.processes.combination import combine
-        from foretrace.tracer.processes.family import records, with_members
+        from foretrace.tracer.processes.family import Ends, records, with_members
 
-        processes = records(tuple(program), recording, part, members)
+        processes = records(tuple(program), recording, part, members, Ends(recording, members))
         recording = with_members(recording, members)
         position = {0: 0} | {member.number: place for place, member in enumerate(members, 1)}
         parents = [0, *(position.get(member.parent, place) for place, member in enumerate(members, 1))]
@@ -240,6 +242,7 @@ def trace_python(
     accuracy: Accuracy = Accuracy.AUTO,
     seed: int | None = None,
     structure: Structure = ALL_BUT_DEPENDENCES,
+    follow_children: bool = False,
 ) -> Traced:
     """Run a Python script, simulating `hierarchies`.
 
@@ -250,7 +253,8 @@ def trace_python(
     `trace_binary`; all accesses are counted, and those in bursts simulated.
 
     `core` is one of `python_program.PythonCore`: how the blocks that run are told. `structure` says
-    what of the run's structure goes into the signature.
+    what of the run's structure goes into the signature. With `follow_children` the Python processes that it starts are
+    traced too; the signature sums them up.
 
     Raises:
         ProgramError, EngineError: it cannot be traced.
@@ -263,7 +267,9 @@ def trace_python(
         target, arguments, kind=kind, core=python_program.PythonCore(core), interpreter=interpreter
     )
     command = (*(() if kind is Target.SCRIPT else (kind.value,)), target, *arguments)
-    return _trace_python(engine, command, hierarchies, core, on_progress, keep, accuracy, seed, structure)
+    return _trace_python(
+        engine, command, hierarchies, core, on_progress, keep, accuracy, seed, structure, follow_children
+    )
 
 
 def trace_call(
@@ -329,6 +335,7 @@ def _trace_python(
     accuracy: Accuracy,
     seed: int | None,
     structure: Structure,
+    follow_children: bool = False,
 ) -> Traced:
     from foretrace.tracer.python import program as python_program
 
@@ -338,7 +345,12 @@ def _trace_python(
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
     importing = threading.Thread(target=_import, args=["python.analysis"])
     tee = _tee(keep, engine, command)
-    session = Session(engine, hierarchies, tee, schedule=schedule, structure=structure)
+    family = None
+    if follow_children:
+        from foretrace.tracer.processes.family import Family
+
+        family = Family(engine, hierarchies, schedule)
+    session = Session(engine, hierarchies, tee, family, schedule=schedule, structure=structure)
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
     from foretrace.tracer.analysis.assembly import estimated, signature_of
@@ -346,9 +358,15 @@ def _trace_python(
 
     from .recorded import part_of
 
+    members = family.finish() if family else []
     part = part_of(recording)
+    processes: tuple[ProcessRecord, ...] = ()
+    if family is not None:
+        from foretrace.tracer.processes.python_family import summed_up
+
+        recording, part, processes = summed_up(command, recording, part, members)
     analysis = python_analysis.analyse(part.raw, part.statistics, lines, part.bursts)
-    signature = signature_of(command, engine.name, engine.guest, started, recording, part, analysis)
+    signature = signature_of(command, engine.name, engine.guest, started, recording, part, analysis, processes)
     if part.bursts is not None and part.bursts.gaps:
         signature = estimated(signature, analysis.operation_map, part, accuracy)
     if line_s is not None:

@@ -50,6 +50,7 @@ from .ping_pong import network_measurement
 from .prefetch_suite import mix_measurements
 from .sgbench import ELEMENT_BYTES, OPERATIONS, Loop, loop_measurements, ranges
 from .thread_suite import numbers_of_threads, thread_measurements
+from .wake_suite import wake_measurements
 from .window_suite import window_measurements
 
 BUSY_PART = 0.05
@@ -153,6 +154,7 @@ SUITES = (
         "mixes",
         lambda p: mix_measurements([level.size_bytes for level in p.levels], p.largest_bytes, room=p.room),
     ),
+    Suite("threads that wake each other", "wakes", lambda p: wake_measurements(p.cpus)),
     Suite("MultiMAPS", "sweeps", lambda p: surface_measurements(p.largest_bytes, fine=p.fine, room=p.room)),
     Suite("SGBench", "loops", lambda p: loop_measurements(_loops(p), room=p.room)),
     Suite("SGBench, threads", "loops", lambda p: _loops_of_threads(p)),

@@ -69,6 +69,7 @@ class Measured:
     loops: dict[Loop, Timing] = field(default_factory=dict)
     teams: dict[Team, Timing] = field(default_factory=dict)
     lifetimes: dict[float, Timing] = field(default_factory=dict)
+    wakes: dict[str, Timing] = field(default_factory=dict)
 
     def by_kind(self) -> dict[str, dict[str, Timing]]:
         """The timings of each suite, by a name for people."""
@@ -94,6 +95,7 @@ class Measured:
                 for x, t in self.loops.items()
             },
             "lines left alone": {f"for {format_seconds(idle_s)}": t for idle_s, t in self.lifetimes.items()},
+            "threads that wake each other": dict(self.wakes),
             "threads": {
                 f"{x.movement} at {format_bytes(x.working_set_bytes)}, threads: {x.threads}": t
                 for x, t in self.teams.items()
@@ -197,6 +199,8 @@ def _core(measured: Measured, num_cores: int | None) -> Core:
         source["outstanding_misses"] = _DERIVED
     for name, edge in in_flight(measured.windows).items():
         figures[name], noise[name], source[name] = edge.figure, edge.uncertain, _MEASURED
+    for name, timing in measured.wakes.items():
+        figures[name], noise[name], source[name] = rounded(timing.time_s), rounded(timing.noise), _MEASURED
     if num_cores is not None:
         source["cores"] = _SYSTEM
     names = sorted(figures_of_record(Frontend).keys() & figures.keys())

@@ -56,7 +56,8 @@ def run_on(
     Args:
         commands: to run; what they print is discarded.
         cores: numbers of those that each may use.
-        realtime: before all else on this machine (SCHED_FIFO).
+        realtime: before all else on this machine (SCHED_RR: threads that share a core
+            take turns, as they would otherwise; one that polls would keep the others waiting for good).
         environment: of the commands, beside ours.
         stat: what the system counts.
 
@@ -89,7 +90,7 @@ def _start(
     def prepare() -> None:
         os.sched_setaffinity(0, cores)
         if realtime:
-            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_PRIORITY))
 
     try:
         return subprocess.Popen(

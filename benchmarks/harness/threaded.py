@@ -1,7 +1,8 @@
-"""The threaded programs of `programs/threaded/`: OpenMP in C, C++ and Fortran, POSIX threads, and Python.
+"""The threaded programs of `programs/threaded/`: OpenMP in C, C++ and Fortran, POSIX threads, Python's threads
+and processes.
 
-Each takes the number of threads as its only argument, prints a checksum that does not depend on it but for rounding,
-and runs 0.05 to 0.3 s with one.
+Each takes the number of threads or processes as its only argument, prints a checksum that does not depend on it but for
+rounding, and runs 0.05 to 0.3 s with one.
 """
 
 from __future__ import annotations
@@ -40,10 +41,18 @@ def command_of(name: str, directory: Path) -> tuple[str, ...]:
     return (str(build_threaded(name, directory)),)
 
 
+def has_processes(name: str) -> bool:
+    """Whether a program's workers are processes."""
+    source = threaded_programs()[name]
+    return source.suffix == PYTHON and "import multiprocessing" in source.read_text()
+
+
 def start_up_of(name: str) -> tuple[str, ...]:
     """What starts the interpreter and loads the modules of a Python program, which no prediction has; else nothing."""
     if threaded_programs()[name].suffix != PYTHON:
         return ()
+    if has_processes(name):
+        return (sys.executable, "-c", "import sys, multiprocessing")
     return (sys.executable, "-c", "import sys, concurrent.futures.thread, numpy")
 
 

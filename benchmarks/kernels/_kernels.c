@@ -4,6 +4,7 @@
 
 #include "kernels.h"
 #include "together.h"
+#include "turns.h"
 
 #include <errno.h>
 #include <string.h>
@@ -102,6 +103,7 @@ static PyObject *run(PyObject *self, PyObject *args, PyObject *kwargs)
 /* ---- several threads -------------------------------------------------------------------------------------------- */
 
 #define MAX_THREADS 1024
+#define MAX_CPUS 1024 /* of a cpu_set_t */
 
 static bool fill_jobs(struct job *jobs, int *cpus, const struct ft_kernel *kernel, PyObject *works, Py_ssize_t count)
 {
@@ -178,6 +180,34 @@ static PyObject *run_together(PyObject *self, PyObject *args)
     return result;
 }
 
+PyDoc_STRVAR(take_turns_doc,
+             "take_turns(cpus, repeats, work_s, sleeps, /)\n--\n\n"
+             "Two threads on two cores pass a turn 2 x repeats times; who waits spins, or sleeps. Returns (seconds without\n"
+             "the work, those of the calls that wake). Raises OSError where the system has no such call.");
+
+static PyObject *take_turns(PyObject *self, PyObject *args)
+{
+    (void)self;
+    int cpus[2], sleeps, error;
+    unsigned long long repeats;
+    double work_s;
+    struct ft_turns found;
+    if (!PyArg_ParseTuple(args, "(ii)Kdp", &cpus[0], &cpus[1], &repeats, &work_s, &sleeps))
+        return NULL;
+    if (cpus[0] < 0 || cpus[0] >= MAX_CPUS || cpus[1] < 0 || cpus[1] >= MAX_CPUS || cpus[0] == cpus[1])
+        return PyErr_Format(PyExc_ValueError, "cpus %d and %d, must be two below %d", cpus[0], cpus[1], MAX_CPUS);
+    if (!(work_s >= 0) || work_s > 1)
+        return PyErr_Format(PyExc_ValueError, "work_s must be from 0 to 1");
+    Py_BEGIN_ALLOW_THREADS
+    error = ft_take_turns(cpus, repeats, work_s, sleeps, &found);
+    Py_END_ALLOW_THREADS
+    if (error) {
+        errno = error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return Py_BuildValue("dd", found.seconds, found.calls_s);
+}
+
 PyDoc_STRVAR(link_chain_doc, "link_chain(data, order)\n--\n\n"
                              "Link lines (64 bytes) of data into one cycle, in the order (uint32) given.");
 
@@ -224,6 +254,7 @@ static PyObject *available(PyObject *self, PyObject *unused)
 static PyMethodDef methods[] = {
     {"run", (PyCFunction)(void (*)(void))run, METH_VARARGS | METH_KEYWORDS, run_doc},
     {"run_together", run_together, METH_VARARGS, run_together_doc},
+    {"take_turns", take_turns, METH_VARARGS, take_turns_doc},
     {"link_chain", link_chain, METH_VARARGS, link_chain_doc},
     {"available", available, METH_NOARGS, available_doc},
     {NULL, NULL, 0, NULL},

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,10 +29,16 @@ from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 FOLDER = Path(__file__).parents[1] / "programs" / "dependences"
-TUNED, HELD_BACK = "loops", "held_back"
+TUNED, UNUSUAL, HELD_BACK, LATER = "loops", "unusual", "held_back", "later"
+SETS = (TUNED, UNUSUAL, HELD_BACK, LATER)
 LEVELS = ("-O0", "-O2")
 _WITH_DEPENDENCES = Structure(has_dependences=True)
 _COMPILERS = {".c": "gcc", ".f90": "gfortran"}
+CROSS_COMPILERS = {
+    "aarch64": ("aarch64-linux-gnu-gcc", "-static"),
+    "riscv64": ("riscv64-linux-gnu-gcc", "-static"),
+}
+"""For programs of other instruction sets, where they are installed."""
 _LABEL = re.compile(r"loop: (none|reduction|privatisable|recurrence|collision)(?: ([a-z]+))?(?: (\d+))?")
 
 
@@ -82,8 +89,8 @@ def labels(source: Path) -> list[Label]:
     ]
 
 
-def judge(source: Path, level: str, directory: Path) -> Iterator[Judged]:
-    """Trace a program and judge its loops; a Python program has one level.
+def judge(source: Path, level: str, directory: Path, compiler: Sequence[str] = ()) -> Iterator[Judged]:
+    """Trace a program and judge its loops; a Python program has one level. `compiler` is not the usual one.
 
     Raises:
         ForetraceError: it cannot be traced.
@@ -92,8 +99,8 @@ def judge(source: Path, level: str, directory: Path) -> Iterator[Judged]:
         signature = trace_python(str(source), (), (), structure=_WITH_DEPENDENCES).signature
     else:
         executable = directory / f"{source.stem}{source.suffix}{level}"
-        compiler = _COMPILERS[source.suffix]
-        subprocess.run([compiler, level, "-g", "-o", str(executable), str(source), "-lm"], check=True, cwd=directory)
+        command = compiler or (_COMPILERS[source.suffix],)
+        subprocess.run([*command, level, "-g", "-o", str(executable), str(source), "-lm"], check=True, cwd=directory)
         signature = trace_binary([str(executable)], (), structure=_WITH_DEPENDENCES).signature
     found = _by_label(signature, source.name, [label.line for label in labels(source)])
     for label in labels(source):
@@ -132,6 +139,17 @@ def table_of(judged: Sequence[Judged], title: str) -> Table:
     return shown
 
 
+def _show(judged: Sequence[Judged], title: str) -> None:
+    absent = sum(one.found is None for one in judged)
+    out = console()
+    out.print(table_of(judged, f"{title}: {len(judged)} loops, {absent} of them not in the binary"))
+    for one in judged:
+        if one.found is not None and not one.is_right:
+            kinds = ", ".join(sorted({DependenceKind(d.kind).name.lower() for d in one.dependences}))
+            place = f"{one.program}:{one.label.line} {one.level}"
+            out.print(f"{place}: {one.label.verdict.name.lower()} labelled, {kinds or 'none'} found")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables, and what differs."""
     parser = argparse.ArgumentParser(
@@ -141,20 +159,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = console()
     try:
         with tempfile.TemporaryDirectory(prefix="foretrace-dependences-") as name:
-            for set_name in (TUNED, HELD_BACK):
+            for set_name in SETS:
                 judged = [
                     one
                     for source in programs(set_name)
                     for level in (LEVELS if source.suffix in _COMPILERS else ("",))
                     for one in judge(source, level, Path(name))
                 ]
-                absent = sum(one.found is None for one in judged)
-                out.print(table_of(judged, f"{set_name}: {len(judged)} loops, {absent} of them not in the binary"))
-                for one in judged:
-                    if one.found is not None and not one.is_right:
-                        kinds = ", ".join(sorted({DependenceKind(d.kind).name.lower() for d in one.dependences}))
-                        place = f"{one.program}:{one.label.line} {one.level}"
-                        out.print(f"{place}: {one.label.verdict.name.lower()} labelled, {kinds or 'none'} found")
+                _show(judged, set_name)
+            for guest, compiler in CROSS_COMPILERS.items():
+                if shutil.which(compiler[0]) is None:
+                    out.print(f"{guest}: left out, as {compiler[0]} is not installed")
+                    continue
+                sources = [source for set_name in SETS for source in programs(set_name) if source.suffix == ".c"]
+                judged = [
+                    one for source in sources for level in LEVELS for one in judge(source, level, Path(name), compiler)
+                ]
+                _show(judged, f"C of all sets, on {guest}")
     except ForetraceError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code

@@ -27,7 +27,7 @@ from typing import Any
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
 from foretrace.benchmarks.harness.tables import table
-from foretrace.benchmarks.harness.threaded import PASSIVE, command_of, start_up_of, threaded_programs
+from foretrace.benchmarks.harness.threaded import PASSIVE, command_of, has_processes, start_up_of, threaded_programs
 from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
@@ -164,7 +164,18 @@ def _limit(prediction: Prediction) -> Limit:
 def _traced(name: str, command: Sequence[str], threads: int, directory: Path) -> Path:
     signature = directory / f"{name}-{threads}.sig"
     program = command[1:] if command[0] == sys.executable else command
-    line = [tools.foretrace_executable(), "trace", "--force", "-o", str(signature), "--", *program, str(threads)]
+    follow = ["--follow-children"] if has_processes(name) else []
+    line = [
+        tools.foretrace_executable(),
+        "trace",
+        "--force",
+        *follow,
+        "-o",
+        str(signature),
+        "--",
+        *program,
+        str(threads),
+    ]
     result = subprocess.run(line, capture_output=True, text=True, check=False, env=os.environ | PASSIVE)
     if result.returncode:
         raise EngineError(f"{name}: foretrace trace failed with: {result.stderr.strip()}")
@@ -210,7 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, help=f"of runs with one thread and two (default {ROUNDS})"
     )
-    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_FIFO)")
+    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
     parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="these only")
     options = parser.parse_args(arguments)
     known = threaded_programs()

@@ -243,7 +243,8 @@ def trace(
         machines: also simulate the caches of these machines. Predictions need neither.
         accuracy: how much of a long run's accesses to record, as `foretrace trace --accuracy` has it.
         seed: decides where bursts of recorded accesses lie; None for chance.
-        follow_children: trace the processes that a compiled program forks, too.
+        follow_children: trace the processes that a program forks, too; of Python also those that it starts in the same
+            interpreter.
         python_core: how Python code is followed: "markers" in the program's own code, or "settrace" through all code.
         keep_stream: a file to keep all accesses in, compressed, for `simulate`.
         force: replace that file if it is a stored stream.

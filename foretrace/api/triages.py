@@ -45,6 +45,22 @@ class Triage(Shown, records.Triage):
         mixed = self.what == "loop" and any(one.kind == "array" for one in self.instances)
         return "loops and array operations" if mixed else f"{self.what}s"
 
+    @property
+    def ported(self) -> str:
+        """How many candidates are ported, of how many: "2 of 3 loops"."""
+        program = self.program
+        if program.loops == 1:
+            return f"the only {self.what}"
+        share = "all" if program.loops_offloaded == program.loops else f"{program.loops_offloaded} of"
+        return f"{share} {program.loops} {self.whats}"
+
+    @property
+    def none_ported(self) -> str:
+        """That nothing is."""
+        if self.program.loops == 1:
+            return f"the only {self.what} is not worth porting"
+        return f"none of the {self.program.loops} {self.whats} is worth porting"
+
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each candidate, largest gain first; `port` says whether to port it."""
         return data_frame(COLUMNS, map(_row, self.instances))
@@ -67,12 +83,9 @@ class Triage(Shown, records.Triage):
         if not self.instances:
             return f"no {self.what} was found"
         if not program.loops_offloaded:
-            return f"none of {program.loops} {self.whats} is worth porting"
+            return self.none_ported
         before, after = format_seconds(program.host_s), format_seconds(program.after_s)
-        return (
-            f"porting {program.loops_offloaded} of {program.loops} {self.whats} takes the program from "
-            f"{before} to {after}, {program.speedup:.2f} times as fast"
-        )
+        return f"porting {self.ported} takes the program from {before} to {after}, {program.speedup:.2f} times as fast"
 
     def _table(self) -> ShownTable:
         if not self.is_unit:

@@ -122,10 +122,10 @@ def _show_dependences(read: Signature, path: Path, top: int, *, as_json: bool) -
 def _show_flow(signature: Signature, path: Path, top: int, *, as_json: bool) -> None:
     tree, flow = _tree_of(signature, path), signature.data_flow
     if flow is None:
-        raise SignatureError(
-            f"{path}: has no data flow: --no-data-flow left it out, or its accesses were recorded in bursts; trace the "
-            "program again, with --accuracy high"
-        )
+        why = "--no-data-flow left it out, or it had too many places"
+        if signature.provenance.sampling is not None:
+            why = "accesses were recorded in bursts, and what is stored between them is not seen: writers are unknown"
+        raise SignatureError(f"{path}: has no data flow: {why}; trace the program again, with --accuracy high")
     if as_json:
         print_json(data_flow_reports.document(tree, flow))
     else:
@@ -214,7 +214,10 @@ def _show(signature: Signature, top: int) -> None:
     if p.unseen.time_share or unseen_report.is_notable(p.unseen):
         out.print(f"time          {plain(unseen_report.line(p.unseen))}")
     if p.processes:
-        out.print(f"processes     {len(p.processes)} followed and summed up, each with simulated caches of its own")
+        followed = sum(process.followed for process in p.processes)
+        beside = len(p.processes) - followed
+        others = f"; {beside} not followed, which ran beside the trace" if beside else ""
+        out.print(f"processes     {followed} followed and summed up, each with simulated caches of its own{others}")
     if p.sampling is not None:
         _show_sampling(p.sampling)
     kind = "" if p.guest == "python" else f" ({plain(p.guest)})"
@@ -263,20 +266,28 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
     if not processes or not top:
         return
     rows = table(
-        "process", "begun by", "instructions", "accesses", "threads", "program", "cut short",
+        "process", "begun by", "instructions", "accesses", "threads", "ended", "program", "remark",
         title=f"processes by instructions, {min(top, len(processes))} of {len(processes)}",
-        left=("program", "cut short"),
+        left=("ended", "program", "remark"), drop=("threads",),
     )  # fmt: skip
     for process in sorted(processes, key=lambda process: process.instructions, reverse=True)[:top]:
-        program = shlex.join(process.command) if process.command else "(forked)"
+        words = process.command
+        program = shlex.join([Path(words[0]).name, *words[1:]]) if words else "(forked)"
         rows.add_row(
             str(process.number), "-" if process.number == 0 else str(process.parent),
             format_count(process.instructions), format_count(process.accesses), str(process.threads),
-            plain(program), plain(process.problem),
+            _ended(process), plain(program), plain(process.problem),
         )  # fmt: skip
     out = console()
     out.print()
     out.print(rows)
+
+
+def _ended(process: ProcessRecord) -> str:
+    """Exit code or signal of a process; a dash where nobody that was followed waited for it."""
+    if process.signal is not None:
+        return signal_name(process.signal)
+    return "-" if process.exit_code is None else str(process.exit_code)
 
 
 def _show_loops(signature: Signature, top: int) -> None:

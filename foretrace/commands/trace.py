@@ -71,7 +71,10 @@ if TYPE_CHECKING:
     help="Also keep all accesses, compressed, for foretrace simulate.",
 )
 @click.option(
-    "--follow-children", is_flag=True, help="Trace the processes it forks and the programs these become, summed up."
+    "--follow-children",
+    is_flag=True,
+    help="Trace the processes it forks and the programs these become, summed up; of Python also those it starts in the "
+    "same interpreter.",
 )
 @click.option("--force", is_flag=True, help="Overwrite the files if they are a signature and a stored stream.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
@@ -111,8 +114,6 @@ def command(
     kind = Target.MODULE if code is None else Target.CODE
     launch = launch_of(program) if text is None else PythonProgram(text, program, kind)
     is_python = isinstance(launch, PythonProgram)
-    if follow_children and is_python:
-        raise click.UsageError("--follow-children follows compiled programs only, not Python's child processes yet")
     if follow_children and keep_stream is not None:
         raise click.UsageError("--keep-stream keeps the accesses of one process; leave out --follow-children")
     if dependences and (no_tree or follow_children):

@@ -14,12 +14,16 @@ from foretrace.api.triages import Comparison, Triage, cores_asked, triage
 from foretrace.names import short_name
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, ProgramGain
+from foretrace.reports.data_flow_reports import allocation_name
 from foretrace.reports.prediction_documents import hit_rates_document, place_document
 from foretrace.terminal import console, plain, print_json, table
-from foretrace.units import format_bytes, format_seconds
+from foretrace.units import counted, format_bytes, format_seconds
 from foretrace.verb import Verb
 
 from .predict import short_place, show_assumptions
+
+_MAX_ARRAYS = 8
+"""Arrays with a row of their own."""
 
 
 @click.command(cls=Verb, epilog="Example: foretrace triage cg.sig --host epyc-9654 --accelerator h200-sxm-141gb")
@@ -72,6 +76,7 @@ def document(report: Triage) -> dict[str, Any]:
         "unseen_share": report.unseen_s / report.program.host_s if report.program.host_s else 0.0,
         "unseen": [plain(name) for name in report.unseen],
         "policies": [asdict(policy) for policy in report.policies],
+        "arrays": [asdict(one) for one in report.arrays],
         "explained": [_instance_document(instance) for instance in report.explained],
     }
 
@@ -145,6 +150,7 @@ def _show(report: Triage, top: int | None) -> None:
         out.print()
         if not report.is_unit:
             _show_policies(report)
+        _show_arrays(report)
         for line in gain_lines(report):
             out.print(plain(line))
     out.print(f"Hit rates: {report.hit_rates.source}.")
@@ -153,14 +159,10 @@ def _show(report: Triage, top: int | None) -> None:
 def _say_hidden(report: Triage, notable: int, shown: int) -> None:
     out = console()
     if notable > shown:
-        out.print(f"     {_loops(notable - shown)} of less gain not shown; --top shows more")
+        out.print(f"     {counted(notable - shown, 'loop')} of less gain not shown; --top shows more")
     tiny = len(report.instances) - notable
     if tiny:
-        out.print(f"     {_loops(tiny)} of less than 0.1 % of the time not shown; --all-loops shows them")
-
-
-def _loops(count: int) -> str:
-    return "1 loop" if count == 1 else f"{count} loops"
+        out.print(f"     {counted(tiny, 'loop')} of less than 0.1 % of the time not shown; --all-loops shows them")
 
 
 def _nothing_found(report: Triage) -> str:
@@ -236,27 +238,48 @@ def _show_policies(report: Triage) -> None:
     out.print()
 
 
+def _show_arrays(report: Triage) -> None:
+    """What the plan moves of each array."""
+    if not report.arrays:
+        return
+    rows = table("array", "there", "back", left=("array",))
+    for one in report.arrays[:_MAX_ARRAYS]:
+        sizes = (format_bytes(round(size)) for size in (one.to_device_bytes, one.from_device_bytes))
+        rows.add_row(plain(allocation_name(one)), *sizes)
+    rest = report.arrays[_MAX_ARRAYS:]
+    if rest:
+        there, back = sum(one.to_device_bytes for one in rest), sum(one.from_device_bytes for one in rest)
+        rows.add_row(f"{len(rest)} more", format_bytes(round(there)), format_bytes(round(back)))
+    out = console()
+    out.print(rows)
+    out.print()
+
+
 def gain_lines(report: Triage) -> list[str]:
     """What the program gains, in a few lines."""
-    program, plural = report.program, report.whats
+    program = report.program
     if not program.loops_offloaded:
-        lines = [f"None of the {program.loops} {plural} is worth porting."]
+        lines = [f"{report.none_ported[0].upper()}{report.none_ported[1:]}."]
         return lines + _threads_line(program)
     interval = ""
     if not report.is_unit:
         interval = f" ({program.speedup_low:.2f} to {program.speedup_high:.2f})"
     lines = [
-        f"Porting {program.loops_offloaded} of {program.loops} {plural} takes the program from "
+        f"Porting {report.ported} takes the program from "
         f"{format_seconds(program.host_s)} to {format_seconds(program.after_s)}, {program.speedup:.2f} times as "
         f"fast{interval}."
     ]
     if not report.is_unit:
         lines.append(
-            f"The plan launches {program.launches:,} kernels, moves {format_bytes(round(program.to_device_bytes))} "
-            f"there and {format_bytes(round(program.from_device_bytes))} back in {program.transfers:,} transfers."
+            f"The plan launches {counted(program.launches, 'kernel')}, moves "
+            f"{format_bytes(round(program.to_device_bytes))} there and "
+            f"{format_bytes(round(program.from_device_bytes))} back in {counted(program.transfers, 'transfer')}."
+            if program.transfers
+            else f"The plan launches {counted(program.launches, 'kernel')} and transfers nothing."
         )
     few = program.loops_for_95_percent
-    lines.append(f"The first {f'{few} of them give' if few > 1 else 'of them gives'} 95 % of the gain.")
+    if program.loops_offloaded > 1:
+        lines.append(f"The first {f'{few} of them give' if few > 1 else 'of them gives'} 95 % of the gain.")
     return lines + _threads_line(program)
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePath
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from rich.table import Table
 
 from foretrace.terminal import console, plain
-from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, DataFlow, ObjectKind
 from foretrace.tracer.signature.tree_records import ExecutionTree
-from foretrace.units import format_bytes
+from foretrace.units import format_bytes, format_count
 
 from .tree_reports import node_names
 
@@ -20,6 +22,35 @@ _MAX_READERS = 4
 """Named in a row; the others are counted."""
 
 _MAX_OBJECTS = 3
+
+
+class Named(Protocol):
+    """An allocation, or what moves of one."""
+
+    @property
+    def name(self) -> str:
+        """Of the variable, array or file; "" where unknown."""
+
+    @property
+    def function(self) -> str:
+        """That allocated it; "" where unknown."""
+
+    @property
+    def file(self) -> str:
+        """Likewise."""
+
+    @property
+    def line(self) -> int:
+        """Likewise; 0 where unknown."""
+
+
+def allocation_name(one: Named, kind: str = "") -> str:
+    """What a reader of the source calls an allocation: its name, and where it is allocated; else its `kind`."""
+    kind = kind or str(getattr(one, "kind", ""))
+    where = f"{PurePath(one.file).name}:{one.line}" if one.file else one.function
+    if one.name:
+        return f"{one.name} ({where})" if where else one.name
+    return f"{kind} at {where}" if where else kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +86,61 @@ def readers_of(flow: DataFlow, number: int) -> list[int]:
 def _hottest(flow: DataFlow) -> list[int]:
     """The rows by bytes, without what a node alone writes and reads."""
     order: list[int] = np.argsort(-flow.flow_bytes, kind="stable").tolist()
-    return [row for row in order if readers_of(flow, int(flow.flow_readers[row])) != [int(flow.flow_writer[row])]]
+    return [row for row in order if _is_between(flow, row)]
+
+
+def _is_between(flow: DataFlow, row: int) -> bool:
+    """Whether a flow is not of what one node alone writes and reads."""
+    readers = int(flow.flow_readers[row])
+    return bool(flow.set_has_system[readers]) or readers_of(flow, readers) != [int(flow.flow_writer[row])]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationBytes:
+    """What becomes of an allocation, in bytes: `touched` different ones, `between` what flows from one node, or from
+    outside, to others, of which the system wrote `read_in` and read `written_out`."""
+
+    allocation: int
+    touched: float
+    between: float
+    read_in: float
+    written_out: float
+
+
+def by_allocation(flow: DataFlow) -> list[AllocationBytes]:
+    """All allocations that anything touched, most bytes between nodes first; -1 is what is not known."""
+    rows = len(flow.flow_bytes)
+    between = flow.flow_bytes * np.array([_is_between(flow, row) for row in range(rows)], np.float64)
+    between *= (flow.flow_readers > 0) | flow.set_has_system[flow.flow_readers]
+    of_object = np.array([one.allocation for one in flow.objects], np.int64)
+    width = len(flow.allocations) + 1
+
+    def summed(number: npt.NDArray[np.int64], values: npt.NDArray[np.float64]) -> list[float]:
+        sums: list[float] = np.bincount(number + 1, values, width).tolist()
+        return sums
+
+    columns = zip(
+        summed(of_object[flow.touched_object], flow.touched_bytes) if len(of_object) else [0.0] * width,
+        summed(flow.flow_allocation, between),
+        summed(flow.flow_allocation, flow.flow_bytes * flow.flow_by_system),
+        summed(flow.flow_allocation, flow.flow_bytes * flow.set_has_system[flow.flow_readers]),
+        strict=True,
+    )
+    found = [AllocationBytes(number - 1, *values) for number, values in enumerate(columns) if any(values)]
+    return sorted(found, key=lambda one: (-one.between, -one.touched))
+
+
+def _allocation(flow: DataFlow, number: int) -> str:
+    one = flow.allocations[number]
+    return allocation_name(one, one.kind.name.lower())
 
 
 def objects_of(flow: DataFlow, row: int) -> list[str]:
-    """The objects of which the writer and all readers of a flow touch the same bytes, by how many: static variables by
-    name, others by kind. They are where the flow may be: versions have no addresses."""
+    """What a flow is of: its allocation. Where that is not known, the objects of which the writer and all readers touch
+    the same bytes, by how many: static variables by name, others by kind; they are where it may be."""
+    number = int(flow.flow_allocation[row])
+    if number >= 0:
+        return [_allocation(flow, number)]
     members = {*readers_of(flow, int(flow.flow_readers[row])), int(flow.flow_writer[row])} - {OUTSIDE}
     is_shared = np.ones(len(flow.set_starts) - 1, bool)
     for node in members:
@@ -89,12 +169,14 @@ def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
         num_bytes = float(flow.flow_bytes[row])
         share = num_bytes / total if total else 0.0
         writer, readers = int(flow.flow_writer[row]), readers_of(flow, int(flow.flow_readers[row]))
-        who = "outside" if writer == OUTSIDE else plain(names[writer])
+        outside = "the system" if flow.flow_by_system[row] else "outside"
+        who = outside if writer == OUTSIDE else plain(names[writer])
+        by = int(flow.flow_readers[row])
         table.add_row(
             format_bytes(num_bytes),
             f"{share:.1%}",
             who,
-            _names(names, readers),
+            _names(names, readers, has_system=bool(flow.set_has_system[by])),
             plain(", ".join(objects_of(flow, row))),
         )
     out.print(table)
@@ -106,32 +188,77 @@ def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
         sizes = (format_bytes(size) for size in (one.live_in, one.live_out, one.footprint))
         table.add_row(*sizes, plain(names[one.node]))
     out.print(table)
+    _show_allocations(flow, top)
     if flow.sampled_share < 1:
-        out.print(f"sampled: 1 of {1 / flow.sampled_share:.0f} blocks at the end; error {flow.relative_error:.1%}")
+        out.print(
+            f"sampled: 1 of {1 / flow.sampled_share:.0f} blocks at the end; standard error of all flow between nodes "
+            f"{flow.relative_error:.1%}, of single flows more"
+        )
+    else:
+        out.print("not sampled: all memory was followed")
     if flow.merged_bytes:
         out.print(f"{format_bytes(flow.merged_bytes)} had too many different sets of readers to tell apart")
 
 
-def _names(names: Sequence[str], readers: Sequence[int]) -> str:
+def _show_allocations(flow: DataFlow, top: int) -> None:
+    out = console()
+    table = Table(title="Allocations", box=None, title_justify="left")
+    for column in ("touched", "between nodes", "read in", "written out", "times"):
+        table.add_column(column, justify="right")
+    table.add_column("allocation", justify="left")
+    rows = by_allocation(flow)
+    for one in rows[:top]:
+        sizes = (format_bytes(size) for size in (one.touched, one.between, one.read_in, one.written_out))
+        if one.allocation < 0:
+            table.add_row(*sizes, "-", "not known")
+        else:
+            times = flow.allocations[one.allocation].count
+            table.add_row(*sizes, format_count(times), plain(_allocation(flow, one.allocation)))
+    out.print(table)
+    common = [one for one in rows if one.allocation >= 0 and _is_common(flow.allocations[one.allocation])]
+    if common:
+        size = format_bytes(sum(one.touched for one in common))
+        out.print(
+            f"{size} of the heap are told apart by no allocation: allocators' own records, and all of it in programs "
+            "whose allocator has no name in a symbol table (stripped static programs, allocators of their own)"
+        )
+
+
+def _is_common(one: Allocation) -> bool:
+    return one.kind == ObjectKind.HEAP and not one.name and not one.function and not one.file
+
+
+def _names(names: Sequence[str], readers: Sequence[int], *, has_system: bool = False) -> str:
     if not readers:
-        return "nobody"
+        return "the system" if has_system else "nobody"
     listed = ", ".join(plain(names[node]) for node in readers[:_MAX_READERS])
+    listed += ", the system" if has_system else ""
     return listed + (f" and {len(readers) - _MAX_READERS} more" if len(readers) > _MAX_READERS else "")
 
 
 def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
     """The JSON face: all flows, and all nodes that have any. A writer of null is outside of the traced program."""
     names = node_names(tree)
-    rows = zip(flow.flow_writer.tolist(), flow.flow_readers.tolist(), flow.flow_bytes.tolist(), strict=True)
+    rows = zip(
+        flow.flow_writer.tolist(), flow.flow_by_system.tolist(), flow.flow_readers.tolist(),
+        flow.flow_allocation.tolist(), flow.flow_bytes.tolist(), strict=True,
+    )  # fmt: skip
     touched = zip(flow.touched_object.tolist(), flow.touched_by.tolist(), flow.touched_bytes.tolist(), strict=True)
     return {
-        "schema": "foretrace.info.data_flow/1",
+        "schema": "foretrace.info.data_flow/2",
         "sampled_share": flow.sampled_share,
         "relative_error": flow.relative_error,
         "merged_bytes": flow.merged_bytes,
         "flows": [
-            {"writer": None if writer == OUTSIDE else writer, "readers": readers_of(flow, readers), "bytes": num_bytes}
-            for writer, readers, num_bytes in rows
+            {
+                "writer": None if writer == OUTSIDE else writer,
+                "written_by_system": by_system,
+                "readers": readers_of(flow, readers),
+                "read_by_system": bool(flow.set_has_system[readers]),
+                "allocation": None if allocation < 0 else allocation,
+                "bytes": num_bytes,
+            }
+            for writer, by_system, readers, allocation, num_bytes in rows
         ],
         "nodes": [
             {
@@ -144,8 +271,26 @@ def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
             for one in nodes_of(flow, len(tree.kind))
         ],
         "objects": [
-            {"kind": one.kind.name.lower(), "name": one.name, "first": one.first, "last_exclusive": one.last_exclusive}
+            {
+                "kind": one.kind.name.lower(),
+                "name": one.name,
+                "first": one.first,
+                "last_exclusive": one.last_exclusive,
+                "allocation": None if one.allocation < 0 else one.allocation,
+            }
             for one in flow.objects
+        ],
+        "allocations": [
+            {
+                "kind": one.kind.name.lower(),
+                "name": one.name,
+                "function": one.function,
+                "file": one.file,
+                "line": one.line,
+                "count": one.count,
+                "total_bytes": one.total_bytes,
+            }
+            for one in flow.allocations
         ],
         "touched": [
             {"object": number, "nodes": readers_of(flow, by), "bytes": num_bytes} for number, by, num_bytes in touched

@@ -28,7 +28,7 @@ def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> Non
         first = loop.dependences[0] if loop.dependences else None
         rows.add_row(
             plain(place), plain(short_name(key.function)), format_count(loop.iterations),
-            loop.verdict.name.lower() if first else "none seen", _what(first) if first else "",
+            _carries(loop), _what(first) if first else "",
             plain(_where(signature, first)) if first else "",
         )  # fmt: skip
     out = console()
@@ -38,6 +38,12 @@ def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> Non
 
 def _by_iterations(signature: Signature) -> list[LoopVerdict]:
     return sorted(verdicts(signature), key=lambda loop: (-loop.iterations, loop.node))
+
+
+def _carries(loop: LoopVerdict) -> str:
+    if loop.is_repetition:
+        return "repetition"
+    return loop.verdict.name.lower() if loop.dependences else "none seen"
 
 
 def _what(one: Dependence) -> str:
@@ -86,6 +92,9 @@ def _loop_document(signature: Signature, tree: ExecutionTree, loop: LoopVerdict)
         "line": key.line,
         "iterations": loop.iterations,
         "verdict": loop.verdict.name.lower(),
+        "overwritten_share": loop.overwritten,
+        "live_bytes": loop.live_bytes,
+        "is_repetition": loop.is_repetition,
         "dependences": [_document(signature, one) for one in loop.dependences],
     }
 

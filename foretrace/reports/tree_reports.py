@@ -133,7 +133,10 @@ def _waits(tree: ExecutionTree) -> list[str]:
         SynchronisationKind.LOCK: "waits for a lock",
     }
     counts = {kind: sum(edge.count for edge in tree.synchronisation if edge.kind is kind) for kind in what}
-    return [f"{counts[kind]} {text}" for kind, text in what.items() if counts[kind]]
+    process = {thread.number: thread.process for thread in tree.threads}
+    between = sum(edge.count for edge in tree.synchronisation if process[edge.source] != process[edge.target])
+    lines = [f"{counts[kind]} {text}" for kind, text in what.items() if counts[kind]]
+    return [*lines, f"{between} of these between processes"] if between else lines
 
 
 def _times(nodes: Sequence[TreeNode], number: int) -> str:

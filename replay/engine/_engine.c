@@ -96,6 +96,10 @@ static const char *wrong(const struct ft_engine *e, const struct ft_entity_start
     for (size_t i = 0; i < e->n_core_groups && !found; i++)
         if (!(e->cores[i] > 0))
             found = "a group of cores has none";
+    const double wakings[] = {e->transfer_s, e->wake_latency_s, e->wake_call_s};
+    for (size_t i = 0; i < sizeof wakings / sizeof *wakings && !found; i++)
+        if (!isfinite(wakings[i]) || wakings[i] < 0)
+            found = "a time of waking is negative or not finite";
     for (size_t i = 0; i < e->n_objects && !found; i++)
         if (e->objects[i].units < 1 || e->objects[i].count < 0)
             found = "an object has no units";
@@ -105,7 +109,8 @@ static const char *wrong(const struct ft_engine *e, const struct ft_entity_start
 static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"operations", "starts", "classes", "resources", "objects", "cores", "conditions", "points",
-                            "labels", "path_labels", "caches", "jobs", "most_segments", "most_events", "folding", NULL};
+                            "labels", "path_labels", "caches", "jobs", "most_segments", "most_events", "folding",
+                            "transfer_s", "wake_latency_s", "wake_call_s", NULL};
     static const size_t sizes[N_BUFFERS] = {
         sizeof(struct ft_operation), sizeof(struct ft_entity_start), sizeof(struct ft_class), sizeof(struct ft_resource),
         sizeof(struct ft_object), sizeof(double), 2 * sizeof(double), sizeof(double)};
@@ -115,13 +120,14 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
     Py_ssize_t labels, path_labels, caches, jobs, most_segments;
     long long most_events;
     int folding;
+    double transfer_s, wake_latency_s, wake_call_s;
     if (b[0].obj) {
         PyErr_SetString(PyExc_ValueError, "made already");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*nnnnnLp", names, &b[0], &b[1], &b[2], &b[3], &b[4],
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*nnnnnLpddd", names, &b[0], &b[1], &b[2], &b[3], &b[4],
                                      &b[5], &b[6], &b[7], &labels, &path_labels, &caches, &jobs, &most_segments,
-                                     &most_events, &folding)) {
+                                     &most_events, &folding, &transfer_s, &wake_latency_s, &wake_call_s)) {
         memset(b, 0, sizeof object->given); /* given back by the parser */
         return -1;
     }
@@ -140,7 +146,8 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
         .n_operations = n[OPERATIONS], .n_entities = n[STARTS], .n_classes = n[CLASSES], .n_resources = n[RESOURCES],
         .n_objects = n[OBJECTS], .n_core_groups = n[CORES], .n_labels = (size_t)labels,
         .n_path_labels = (size_t)path_labels, .n_caches = (size_t)caches, .n_jobs = (size_t)jobs,
-        .most_segments = (size_t)most_segments, .most_events = most_events, .folding = folding, .called = -1, .stale = true};
+        .most_segments = (size_t)most_segments, .most_events = most_events, .folding = folding,
+        .transfer_s = transfer_s, .wake_latency_s = wake_latency_s, .wake_call_s = wake_call_s, .called = -1, .stale = true};
     if (!found)
         found = wrong(e, b[STARTS].buf, n[CONDITIONS], n[POINTS]);
     if (found) {
@@ -250,7 +257,7 @@ static PyObject *entity_state(PyObject *self, PyObject *argument)
     }
     const struct ft_entity *one = &e->entities[number];
     const bool at_object = one->place == FT_QUEUED && one->object >= 0 && one->kind != FT_AT_JOIN;
-    const struct ft_object_state none = {0, -1, -1, -1, 0}, *object = at_object ? &e->objects_now[one->object] : &none;
+    const struct ft_object_state none = {0, -1, -1, -1, 0, false}, *object = at_object ? &e->objects_now[one->object] : &none;
     return Py_BuildValue("(iiiiidi)", one->place, one->kind, one->label, object->owner, object->count, one->end, one->pc);
 }
 

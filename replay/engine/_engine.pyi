@@ -80,6 +80,9 @@ class Engine:
         most_segments: int,
         most_events: int,
         folding: bool,
+        transfer_s: float,
+        wake_latency_s: float,
+        wake_call_s: float,
     ) -> None: ...
     def advance(self, until: float, /) -> int: ...
     def resume(self, entity: int, operation: int, registers: tuple[float, float, float, float], /) -> None: ...

@@ -75,11 +75,12 @@ class Compiled:
 
     def engine(self, *, most_segments: int, most_events: int, folding: bool) -> _engine.Engine:
         """An event loop at time 0."""
+        waking = self.system.waking
         return _engine.Engine(
             self.operations.tobytes(), self.starts.tobytes(), self.classes.tobytes(), self.resources.tobytes(),
             self.units.tobytes(), self.cores.tobytes(), self.conditions.tobytes(), self.points.tobytes(),
             len(self.labels), min(len(self.labels), MOST_PATH_LABELS), self.num_caches, self.num_jobs, most_segments,
-            most_events, folding,
+            most_events, folding, waking.transfer_s, waking.latency_s, waking.call_s,
         )  # fmt: skip
 
 
@@ -99,8 +100,10 @@ def compile_programs(system: System, entities: Sequence[Entity]) -> Compiled:
     return _Compiler(system, entities).compiled()
 
 
-HAND_OVER = "hand-over of a lock"
-"""Activity of who waited for a lock, from when it was given back."""
+TRANSFER = "transfer of a cache line"
+"""Activity of an entity that spun, from when what it waited for happened."""
+WAKING = "waking a thread"
+"""Activity of an entity that slept, from when it was woken; and of the one that wakes, while it calls the system."""
 
 
 @dataclass(slots=True)
@@ -201,19 +204,20 @@ class _Compiler:
                 self.add(_engine.RUN, self.class_of(sharing), label=label, x=time_s)
             case Repeat(count, body):
                 self.repeat(count, body)
-            case Lock(name):
-                hand_over_s = self.system.hand_over_s
-                said = HAND_OVER if hand_over_s else None
-                self.add(_engine.LOCK, self.object("lock", name), label=said, x=hand_over_s)
-            case Barrier(name) | Unlock(name) | Broadcast(name):
+            case Lock(name, sleeps) | Barrier(name, sleeps):
                 code, kind = _OF_NAMES[type(part)]
-                self.add(code, self.object(kind, name))
-            case Post(name, units) | Wait(name, units):
-                code = _engine.POST if isinstance(part, Post) else _engine.WAIT
-                self.add(code, self.object("semaphore", name), n=units)
-            case Spawn(entity) | Join(entity):
+                self.add(code, self.object(kind, name), b=int(sleeps), label=self.said_of(sleeps))
+            case Unlock(name) | Broadcast(name):
+                code, kind = _OF_NAMES[type(part)]
+                self.add(code, self.object(kind, name), label=self.said_of(sleeps=True))
+            case Post(name, units):
+                self.add(_engine.POST, self.object("semaphore", name), label=self.said_of(sleeps=True), n=units)
+            case Wait(name, units, sleeps):
+                what = self.object("semaphore", name)
+                self.add(_engine.WAIT, what, b=int(sleeps), label=self.said_of(sleeps), n=units)
+            case Spawn(entity, sleeps) | Join(entity, sleeps):
                 code = _engine.SPAWN if isinstance(part, Spawn) else _engine.JOIN
-                self.add(code, self.entity(entity))
+                self.add(code, self.entity(entity), b=int(sleeps), label=self.said_of(sleeps))
             case Sleep(label, time_s):
                 self.add(_engine.SLEEP, label=label, x=time_s)
             case Use(device, label, time_s):
@@ -224,6 +228,13 @@ class _Compiler:
                 self.add(_engine.USE, self.object("device", device), b=slot + 1, label=label)
             case Offer(token, choices):
                 self.offer(token, choices)
+
+    def said_of(self, sleeps: bool) -> str | None:
+        """What an entity does until it goes on; None where that takes no time."""
+        waking = self.system.waking
+        if sleeps:
+            return WAKING if waking.latency_s or waking.call_s else None
+        return TRANSFER if waking.transfer_s else None
 
     def repeat(self, count: int, body: Sequence[Part]) -> None:
         if count < 0:
@@ -298,6 +309,7 @@ def _add_times(program: Sequence[Part], times: float, seconds: dict[str, float])
 
 _OF_NAMES = {
     Barrier: (_engine.BARRIER, "barrier"),
+    Lock: (_engine.LOCK, "lock"),
     Unlock: (_engine.UNLOCK, "lock"),
     Broadcast: (_engine.BROADCAST, "semaphore"),
 }

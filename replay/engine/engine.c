@@ -161,10 +161,36 @@ static int32_t dequeue(struct ft_engine *e, int32_t object)
     return number;
 }
 
+/* An entity goes on in `seconds`; until then it is said to do `label`. */
+static void go_on_in(struct ft_engine *e, int32_t number, double seconds, int32_t label)
+{
+    if (!(seconds > 0)) {
+        ft_make_ready(e, number);
+        return;
+    }
+    begin(e, &e->entities[number], FT_SLEPT, label);
+    e->entities[number].device = -1;
+    set_timer(e, number, seconds);
+}
+
+/* As long as others woken before it, by the same call, take the waker. */
+static void rouse(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    go_on_in(e, number, op->b ? e->calls_s + e->wake_latency_s : e->transfer_s, op->label);
+    e->calls_s += op->b ? e->wake_call_s : 0;
+}
+
+/* A wait is over. Who waited for a lock asleep tries again. */
 static void wake(struct ft_engine *e, int32_t number, int32_t by)
 {
+    struct ft_entity *one = &e->entities[number];
+    const struct ft_operation *op = &e->operations[one->pc - 1];
     account(e, number, by);
-    ft_make_ready(e, number);
+    if (op->code == FT_LOCK && op->b) {
+        one->retries = true;
+        one->pc--;
+    }
+    rouse(e, number, op);
 }
 
 static void serve(struct ft_engine *e, int32_t number, int32_t device, double seconds, int32_t label)
@@ -211,36 +237,35 @@ static void finish(struct ft_engine *e, int32_t number)
         joiner = next;
     }
     one->first_joiner = -1;
+    e->calls_s = 0; /* the kernel's, after its end */
 }
 
 /* ---- programs ---- */
 
 enum { GOES_ON = FT_TOO_MANY + 1, STOPS };
 
-static int at_barrier(struct ft_engine *e, int32_t number, int32_t object)
+/* Who woke others goes on when its calls are over. */
+static int after_calls(struct ft_engine *e, int32_t number, const struct ft_operation *op)
 {
-    struct ft_object_state *its = &e->objects_now[object];
-    if (++its->count < e->objects[object].units) {
-        enqueue(e, number, object, FT_AT_BARRIER);
+    const double seconds = e->calls_s;
+    e->calls_s = 0;
+    if (!(seconds > 0))
+        return GOES_ON;
+    go_on_in(e, number, seconds, op->label);
+    return STOPS;
+}
+
+static int at_barrier(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    struct ft_object_state *its = &e->objects_now[op->a];
+    if (++its->count < e->objects[op->a].units) {
+        enqueue(e, number, op->a, FT_AT_BARRIER);
         return STOPS;
     }
     its->count = 0;
     while (its->head >= 0)
-        wake(e, dequeue(e, object), number);
-    return GOES_ON;
-}
-
-/* A lock goes to an entity that waited for it: it goes on when the lock's cache line has come, x seconds later. */
-static void hand_over(struct ft_engine *e, int32_t number, int32_t by)
-{
-    const struct ft_operation *op = &e->operations[e->entities[number].pc - 1];
-    if (!(op->x > 0)) {
-        wake(e, number, by);
-        return;
-    }
-    account(e, number, by);
-    begin(e, &e->entities[number], FT_SLEPT, op->label);
-    set_timer(e, number, op->x);
+        wake(e, dequeue(e, op->a), number);
+    return after_calls(e, number, op);
 }
 
 static int at_lock(struct ft_engine *e, int32_t number, const struct ft_operation *op)
@@ -249,17 +274,23 @@ static int at_lock(struct ft_engine *e, int32_t number, const struct ft_operatio
     if (op->code == FT_LOCK) {
         if (its->owner < 0) {
             its->owner = number;
+            its->contended = e->entities[number].retries; /* it does not know whether others sleep */
+            e->entities[number].retries = false;
             return GOES_ON;
         }
+        its->contended = op->b;
         enqueue(e, number, op->a, FT_AT_LOCK);
         return STOPS;
     }
     if (its->owner != number)
         return FT_NOT_OWNED;
-    its->owner = its->head;
-    if (its->head >= 0)
-        hand_over(e, dequeue(e, op->a), number);
-    return GOES_ON;
+    const bool handed = its->head >= 0 && !e->operations[e->entities[its->head].pc - 1].b;
+    const bool wakes = its->head >= 0 && (handed || its->contended);
+    its->owner = handed ? its->head : -1;
+    its->contended = false;
+    if (wakes)
+        wake(e, dequeue(e, op->a), number);
+    return after_calls(e, number, op);
 }
 
 static int use(struct ft_engine *e, int32_t number, const struct ft_operation *op)
@@ -328,13 +359,13 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
     case FT_NEXT:
         return loop(e, number, op);
     case FT_BARRIER:
-        return at_barrier(e, number, op->a);
+        return at_barrier(e, number, op);
     case FT_LOCK:
     case FT_UNLOCK:
         return at_lock(e, number, op);
     case FT_POST:
         post(e, op->a, op->n, number);
-        return GOES_ON;
+        return after_calls(e, number, op);
     case FT_WAIT:
         object = &e->objects_now[op->a];
         if (object->head < 0 && object->count >= op->n) {
@@ -347,14 +378,17 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
     case FT_BROADCAST:
         for (int32_t left = e->objects_now[op->a].waiting; left > 0; left--)
             wake(e, dequeue(e, op->a), number);
-        return GOES_ON;
+        return after_calls(e, number, op);
     case FT_SPAWN:
         if (e->entities[op->a].place == FT_UNBORN) {
             memcpy(&e->of_paths[(size_t)op->a * e->n_path_labels], &e->of_paths[(size_t)number * e->n_path_labels],
                    e->n_path_labels * sizeof *e->of_paths);
-            ft_make_ready(e, op->a);
+            if (op->b)
+                rouse(e, op->a, op);
+            else
+                ft_make_ready(e, op->a);
         }
-        return GOES_ON;
+        return after_calls(e, number, op);
     case FT_JOIN:
         return join(e, number, op->a);
     case FT_SLEEP:
@@ -505,6 +539,7 @@ bool ft_engine_resume(struct ft_engine *e, int32_t entity, int32_t pc, const dou
         return false;
     memcpy(one->registers, registers, sizeof one->registers);
     one->pc = pc;
-    wake(e, entity, -1);
+    account(e, entity, -1);
+    ft_make_ready(e, entity);
     return true;
 }

@@ -9,6 +9,11 @@
  * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s of
  * each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).
  *
+ * Waking: an operation that waits says by `b` whether it sleeps in the kernel (1) or spins (0). Whoever was let go on
+ * does so after `wake_latency_s` or `transfer_s`; who wakes sleepers spends `wake_call_s` on each, one after the other.
+ * A lock that is waited for asleep is not handed over: it is free, and who was woken tries again, as in glibc's mutex
+ * (nptl/lowlevellock.h, state 0: free, 1: taken, 2: taken and perhaps waited for). A running thread may take it before.
+ *
  * Order at one instant: entities whose work ends go on in order of their numbers; then those they wake, in order of waking.
  *
  * Invariants: an entity is in one place only: the ready ring, the heap of its class, the timers, the queue of an object,
@@ -32,14 +37,14 @@ enum ft_code {
     FT_RUN,       /* class a, x seconds alone */
     FT_LOOP,      /* n times; a is the operation behind FT_NEXT */
     FT_NEXT,      /* a is the first operation of the body */
-    FT_BARRIER,   /* object a */
-    FT_LOCK,      /* object a */
+    FT_BARRIER,   /* object a; b: sleeps */
+    FT_LOCK,      /* object a; b: sleeps */
     FT_UNLOCK,    /* object a */
     FT_POST,      /* n units to object a */
-    FT_WAIT,      /* n units from object a */
+    FT_WAIT,      /* n units from object a; b: sleeps */
     FT_BROADCAST, /* wake all that wait for object a; nothing is kept */
-    FT_SPAWN,     /* entity a begins */
-    FT_JOIN,      /* until entity a is done */
+    FT_SPAWN,     /* entity a begins; b: it is woken, as from sleep */
+    FT_JOIN,      /* until entity a is done; b: sleeps */
     FT_SLEEP,     /* x seconds without a core */
     FT_USE,       /* x seconds of object a, a device; x of register b - 1 if b > 0 */
     FT_CALL,      /* return n to the caller; ft_engine_resume says where to go on */
@@ -99,6 +104,7 @@ struct ft_frame {
 struct ft_entity {
     int32_t pc, job, place, kind, object, next, depth, label, activity_class, device, waiting_units, by;
     int32_t first_joiner; /* queue of entities that join this one */
+    bool retries;         /* was woken to try for a lock again */
     int64_t activity;     /* number of what it does now: changes with each activity */
     double start, work_end, rest; /* of a running one, on its class's clock; of a timed one, the time */
     double end;
@@ -115,6 +121,7 @@ struct ft_class_state {
 
 struct ft_object_state {
     int32_t count, owner, head, tail, waiting;
+    bool contended; /* of a lock: somebody may sleep until it is free (state 2) */
 };
 
 enum ft_status { FT_FINISHED, FT_PAUSED, FT_CALLED, FT_DEADLOCK, FT_NOT_OWNED, FT_TOO_DEEP, FT_NO_MEMORY, FT_TOO_MANY };
@@ -133,8 +140,10 @@ struct ft_engine {
     size_t most_segments;
     int64_t most_events;
     bool folding;
+    double transfer_s, wake_latency_s, wake_call_s;
     /* state */
     double now, until;
+    double calls_s; /* that the entity that goes on now has spent on waking others */
     struct ft_entity *entities;
     struct ft_class_state *states;
     struct ft_object_state *objects_now;

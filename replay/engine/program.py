@@ -49,16 +49,22 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Wait until all entities of a barrier have arrived."""
+    """Wait until all entities of a barrier have arrived. Who `sleeps` is woken by the system (see `Waking`)."""
 
     name: str
+    sleeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """Acquire a lock; waiting entities get it first come, first served."""
+    """Acquire a lock.
+
+    Entities that spin while they wait get it first come, first served. Those that sleep are woken in that order, one
+    each time it is given back, and try again: a running entity may take it before. All locks of a name wait alike.
+    """
 
     name: str
+    sleeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +88,7 @@ class Wait:
 
     name: str
     units: int = 1
+    sleeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +100,10 @@ class Broadcast:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start an entity that does not start at time 0 (`born`)."""
+    """Start an entity that does not start at time 0 (`born`), on a core that is `asleep` until it is woken."""
 
     entity: str
+    asleep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,7 @@ class Join:
     """Wait until an entity is done."""
 
     entity: str
+    sleeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +163,21 @@ class Entity:
 
 
 @dataclass(frozen=True, slots=True)
+class Waking:
+    """How long it takes until a waiting entity goes on once another lets it.
+
+    Attributes:
+        transfer_s: one that spins: a cache line comes to its core.
+        latency_s: one that sleeps in the system: from the call that wakes it.
+        call_s: that call, in which the waking entity is busy; for each entity woken, one after the other.
+    """
+
+    transfer_s: float = 0.0
+    latency_s: float = 0.0
+    call_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class System:
     """The resources that entities share.
 
@@ -164,7 +188,7 @@ class System:
         devices: by name, the number of entities that can use it at once.
         barriers: by name, the number of entities that must arrive.
         semaphores: by name, the units at the start; 0 for those not named.
-        hand_over_s: from giving back a lock that an entity waits for until that entity goes on.
+        waking: how long it takes until waiting entities go on.
     """
 
     cores: dict[str, float] = field(default_factory=dict)
@@ -173,7 +197,7 @@ class System:
     devices: dict[str, int] = field(default_factory=dict)
     barriers: dict[str, int] = field(default_factory=dict)
     semaphores: dict[str, int] = field(default_factory=dict)
-    hand_over_s: float = 0.0
+    waking: Waking = Waking()
 
     def __post_init__(self) -> None:
         """Check the figures.

@@ -24,6 +24,7 @@ static const double SAME_WORK = 1e-9; /* of a period: what counts as the same re
 
 struct seen { /* an entity in a snapshot */
     int32_t pc, place, object, depth;
+    bool retries;
     int64_t activity;
     double left; /* seconds of work, or of time */
     size_t frames;
@@ -31,6 +32,7 @@ struct seen { /* an entity in a snapshot */
 
 struct seen_object {
     int32_t count, owner, waiting;
+    bool contended;
 };
 
 struct ft_snapshot {
@@ -102,13 +104,13 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
         s->entities[i] =
-            (struct seen){one->pc, one->place, one->object, one->depth, one->activity, left_of(e, one), frames};
+            (struct seen){one->pc, one->place, one->object, one->depth, one->retries, one->activity, left_of(e, one), frames};
         memcpy(&s->frames[frames], one->frames, (size_t)one->depth * sizeof *s->frames);
         frames += (size_t)one->depth;
     }
     for (size_t i = 0; i < e->n_objects; i++) {
         const struct ft_object_state *its = &e->objects_now[i];
-        s->objects[i] = (struct seen_object){its->count, its->owner, its->waiting};
+        s->objects[i] = (struct seen_object){its->count, its->owner, its->waiting, its->contended};
         for (int32_t number = its->head; number >= 0; number = e->entities[number].next)
             s->queues[s->n_queued++] = number;
     }
@@ -131,7 +133,8 @@ static bool same_order(const struct ft_engine *e, const struct ft_snapshot *s)
     for (size_t i = 0; i < e->n_objects; i++) {
         const struct ft_object_state *its = &e->objects_now[i];
         const struct seen_object *was = &s->objects[i];
-        if (its->count != was->count || its->owner != was->owner || its->waiting != was->waiting)
+        if (its->count != was->count || its->owner != was->owner || its->waiting != was->waiting ||
+            its->contended != was->contended)
             return false;
         for (int32_t number = its->head; number >= 0; number = e->entities[number].next)
             if (s->queues[at++] != number)
@@ -205,6 +208,7 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
             if ((one->place == FT_RUNNING || one->place == FT_TIMED) && was->left > left)
                 most = least(most, floor(left / (was->left - left)) - 1);
         } else if (exact && (one->pc != was->pc || one->place != was->place || one->object != was->object ||
+                             one->retries != was->retries ||
                              fabs(left - was->left) > SAME_WORK * passed)) {
             return 0;
         } else if (!cycles) {

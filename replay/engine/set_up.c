@@ -48,7 +48,7 @@ bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
     for (size_t i = 0; i < e->n_classes; i++)
         e->states[i].slot = -1;
     for (size_t i = 0; i < e->n_objects; i++)
-        e->objects_now[i] = (struct ft_object_state){e->objects[i].count, -1, -1, -1, 0};
+        e->objects_now[i] = (struct ft_object_state){e->objects[i].count, -1, -1, -1, 0, false};
     for (size_t i = 0; i < e->n_entities; i++) {
         struct ft_entity *one = &e->entities[i];
         one->pc = starts[i].first_operation;

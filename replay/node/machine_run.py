@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.conditions import CACHE, CORES, MEMORY, Conditions
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
-from foretrace.replay.engine.simulation import simulate
+from foretrace.replay.engine.simulation import DeadlockError, simulate
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.records import Model
+from foretrace.replay.threads.stops import MOST_ATTEMPTS
 from foretrace.replay.threads.tree_programs import LEAST_SHARE, JobPrograms, ThreadProgram, job_programs, team_size
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.threads.worker_pools import Pool
@@ -28,6 +30,7 @@ MOST_COPIES = 10_000
 """Of a job on a machine. More than that is a mistake in the command."""
 MOST_THREADS = 10_000
 """Of a program; the same."""
+NO_LOCKS: Mapping[int, Sequence[Sharing]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +126,8 @@ class Node:
     made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
     offers: dict[tuple[int, int, int], list[Program]] = field(default_factory=dict)
     """By the keys of `made`: what each job offers to accelerators."""
+    loosened: set[str] = field(default_factory=set)
+    """Semaphores that got units, without which threads of a replay waited forever."""
 
     @classmethod
     def of(
@@ -189,19 +194,21 @@ class Node:
         return System(
             cores={CORES: float(self.cores)},
             caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
-            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)}
-            | (self._interpreters() if self.has_interpreter_lock else {}),
+            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters(),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
             barriers={name: count for job in jobs for name, count in job.barriers.items()},
             semaphores={name: units for job in jobs for name, units in job.semaphores.items()},
-            hand_over_s=self.conditions.hand_over_s,
+            waking=self.conditions.waking,
         )
 
     def _interpreters(self) -> dict[str, tuple[float, ...]]:
-        """Python's locks: how many threads run together where 1, 2, ... want to."""
-        return {
-            _interpreter(job): tuple(map(float, range(1, self.interpreter_threads + 1))) for job in range(self.copies)
-        }
+        """Python's locks, one for each process with several threads: how many run together where 1, 2, ... want to."""
+        together = tuple(map(float, range(1, self.interpreter_threads + 1)))
+        return {self._interpreter(job, one): together for job in range(self.copies) for one in self.threaded_processes}
+
+    def _interpreter(self, job: int, process: int) -> str:
+        is_only = self.work is None or len({thread.process for thread in self.work.tree.threads}) == 1
+        return f"interpreter {job}" if is_only else f"interpreter {job} of process {process}"
 
     @property
     def divided_pool(self) -> Pool | None:
@@ -241,16 +248,24 @@ class Node:
                 program = regions_in_order(self.conditions, self.names, cache)
                 found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
             else:
-                sharings = self.sharings(cache, _interpreter(job)) if self.has_interpreter_lock else by_cache[cache]
-                found.append(self._job(self.work, sharings, f"job {job}"))
+                locked = {one: self.sharings(cache, self._interpreter(job, one)) for one in self.threaded_processes}
+                found.append(self._job(self.work, by_cache[cache], f"job {job}", locked))
         return found
 
-    def _job(self, work: TreeWork, sharings: Sequence[Sharing], prefix: str) -> JobPrograms:
+    def _job(
+        self,
+        work: TreeWork,
+        sharings: Sequence[Sharing],
+        prefix: str,
+        locked: Mapping[int, Sequence[Sharing]] = NO_LOCKS,
+    ) -> JobPrograms:
+        """A job whose processes share as `locked` says, and as `sharings` says where they have one thread."""
         threads = None if self.pool is not None else self.threads
-        made = job_programs(work, self.names, sharings, prefix, threads)
+        made = job_programs(work, self.names, sharings, prefix, threads, locked)
         pool = self.divided_pool
         if pool is None:
             return made
+        sharings = locked.get(pool.process, sharings)
         return pool.divided(made, self.threads or len(pool.workers), self.names, sharings, prefix)
 
     def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
@@ -258,22 +273,56 @@ class Node:
         return [self.conditions.sharing(region, cache, interpreter) for region in range(len(self.names))]
 
     @property
-    def has_interpreter_lock(self) -> bool:
-        """Whether several threads of the program share a Python interpreter."""
+    def threaded_processes(self) -> list[int]:
+        """Processes in which several threads share a Python interpreter."""
         is_python = self.conditions.run.workload.signature.provenance.guest == "python"
-        return is_python and self.work is not None and len(self.work.tree.threads) > 1
+        if not is_python or self.work is None:
+            return []
+        threads = Counter(thread.process for thread in self.work.tree.threads)
+        return sorted(process for process, count in threads.items() if count > 1)
 
     def notes(self) -> tuple[str, ...]:
         """What could not be told of the program's threads, and of those that did nothing."""
         if self.work is not None:
             idle = () if self.threads is not None or self.divided_pool is not None else _idle(self.work)
-            return idle + self._job(self.work, [Sharing()] * len(self.names), "").notes
+            loose = (
+                (f"threads wait less than they did at {len(self.loosened)} places: their order there is not known",)
+                if self.loosened else ()
+            )  # fmt: skip
+            return idle + self._job(self.work, [Sharing()] * len(self.names), "").notes + loose
         if not self.accelerators:
             return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
         return ()
 
     def simulate(self, most_segments: int) -> tuple[Outcome, Decider | None]:
-        """Run all jobs. `most_segments` of the timeline are kept."""
+        """Run all jobs. `most_segments` of the timeline are kept.
+
+        Where threads wait for a semaphore forever, it gets units and they begin again.
+
+        Raises:
+            DeadlockError: threads wait forever for something else.
+        """
+        for attempt in range(MOST_ATTEMPTS):
+            try:
+                return self._simulated(most_segments)
+            except DeadlockError as error:
+                if not self._loosen(error.semaphores, 1 << attempt // 4):
+                    raise
+        return self._simulated(most_segments)
+
+    def _loosen(self, semaphores: Sequence[str], units: int) -> bool:
+        """Give the first of some semaphores units in the job that has it; false if none of them is one to give to."""
+        jobs = self.jobs()
+        for name in semaphores:
+            for number, job in enumerate(jobs):
+                if name in job.semaphores and name not in job.shared_locks:
+                    more = job.semaphores | {name: job.semaphores[name] + units}
+                    jobs[number] = replace(job, semaphores=more)
+                    self.loosened.add(name)
+                    return True
+        return False
+
+    def _simulated(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         jobs, decider = self.jobs(), None
         if self.offloaded is not None:
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way
@@ -296,7 +345,3 @@ def _idle(work: TreeWork) -> tuple[str, ...]:
     if not idle:
         return ()
     return (f"{idle} of {len(threads)} threads did less than {LEAST_SHARE:.2%} of the work each",)
-
-
-def _interpreter(job: int) -> str:
-    return f"interpreter {job}"

@@ -15,7 +15,7 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
 from .machine_run import check_cores
-from .speedup import predict_threads
+from .speedup import predict_threads, who_began_processes_is_known
 
 
 def replayed_threads(signature: Signature) -> tuple[int, str]:
@@ -23,7 +23,7 @@ def replayed_threads(signature: Signature) -> tuple[int, str]:
     tree, ran = signature.tree, signature.provenance.threads
     if tree is None:
         return 1, "the signature has no execution tree, which says what each thread did" if ran > 1 else ""
-    if len({thread.process for thread in tree.threads}) > 1:
+    if not who_began_processes_is_known(tree):
         return 1, "which of its processes ran at the same time is not known; foretrace replay runs all at once"
     return max(len(tree.threads), 1), ""
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import Profile
-from foretrace.replay.conditions import CORES, MEMORY, hand_over_s
+from foretrace.replay.conditions import CORES, MEMORY, waking_of
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.offload.decisions import Policy
@@ -80,7 +80,7 @@ def replay_on(
         shorter=_what_if(made, outcome.makespan_s),
         decisions=tuple(decider.decisions) if decider else (),
         regions=made.decided,
-        assumptions=(*assumptions_of(made, prediction), *of_locks(made, outcome)),
+        assumptions=(*assumptions_of(made, prediction), *of_waits(made, outcome)),
         warnings=(*of_signature(workload, made), *_own_warnings(made, outcome)),
     )
 
@@ -141,9 +141,9 @@ def _path(outcome: Outcome) -> tuple[PathPart, ...]:
     return tuple(PathPart(name, time_s, time_s / whole_s) for name, time_s in outcome.path_s.items())
 
 
-def of_locks(node: Node, outcome: Outcome) -> tuple[Assumption, ...]:
-    """What is assumed of handing over locks, if the program has any."""
-    return hand_over_s(node.profile)[1] if "lock" in outcome.compiled.object_kinds else ()
+def of_waits(node: Node, outcome: Outcome) -> tuple[Assumption, ...]:
+    """What is assumed of threads that others wake, if there are several in a job."""
+    return waking_of(node.profile)[1] if len(outcome.compiled.entities) > node.copies else ()
 
 
 def assumptions_of(node: Node, prediction: Prediction) -> tuple[Assumption, ...]:

@@ -12,21 +12,36 @@ from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.engine.program import Lock, Part, Repeat, Unlock
+from foretrace.replay.engine.program import Lock, Part, Post, Repeat, Unlock, Wait, Waking
 from foretrace.replay.predict import TURNS, prediction_of
 from foretrace.replay.records import Limit, Model, Prediction, Scaling
 from foretrace.replay.threads.tree_programs import team_size
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.tree_records import ExecutionTree, SynchronisationKind
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
-from .replay import of_assumed_bandwidth, of_locks, of_signature
+from .replay import of_assumed_bandwidth, of_signature, of_waits
 
 _NOTABLE = 0.01
 _ASSUMED = 2.0
 """An assumed bandwidth may be off by this factor, as in a replay's interval."""
+
+
+def who_began_processes_is_known(tree: ExecutionTree) -> bool:
+    """Whether the signature says where each process but the first was begun, so that it is known which ran at the same
+    time; so it is of one process."""
+    begun = {
+        edge.target
+        for edge in tree.synchronisation
+        if edge.kind is SynchronisationKind.CREATE and edge.source_node >= 0
+    }
+    firsts: dict[int, int] = {}
+    for thread in tree.threads:
+        firsts.setdefault(thread.process, thread.number)
+    return all(number in begun for process, number in firsts.items() if process)
 
 
 def traced_threads(signature: Signature) -> int:
@@ -106,8 +121,10 @@ def _working(node: Node) -> int:
     if traced == 1 or team_size(node.work):
         return traced
     outcome, _ = node.simulate(0)
-    waits = float(outcome.seconds("join")[0]) >= 0.5 * float(outcome.busy_s[1:].max(initial=0.0))
-    return traced - waits
+    waited_s = float(outcome.seconds("join")[0])
+    if len({thread.process for thread in node.work.tree.threads}) > 1:  # for results of processes, too
+        waited_s += float(outcome.seconds("wait")[0])
+    return traced - (waited_s >= 0.5 * float(outcome.busy_s[1:].max(initial=0.0)))
 
 
 def possible_threads(signature: Signature, profile: Profile) -> set[int] | None:
@@ -162,7 +179,7 @@ def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Predict
         has = node.profile.core.cores if node.profile.core else None
         some = f"has {node.cores} cores" if node.cores == has else f"gives {node.cores} of its cores"
         warnings.append(f"{node.profile.name} {some}: {count} threads share them")
-    of_threads = (*node.conditions.assumptions, *of_locks(node, outcome))
+    of_threads = (*node.conditions.assumptions, *of_waits(node, outcome))
     assumed = {str(one): one for one in (*alone.assumptions, *of_threads)}
     speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
     limit = most if lost_s[most] > _NOTABLE * time_s else Limit.NONE
@@ -187,7 +204,9 @@ def _lost(node: Node, work: TreeWork, alone_s: float, time_s: float, count: int)
     if count > node.cores:
         node = replace(node, cores=count, made={})
         steps.append((Limit.CORES, node))
-    node = replace(_without_locks(node), interpreter_threads=count)
+    node = replace(
+        _without_locks(node), interpreter_threads=count, conditions=replace(node.conditions, waking=Waking())
+    )
     steps.append((Limit.SYNCHRONISATION, node))
     lost_s = {}
     for limit, freed in steps:
@@ -212,16 +231,22 @@ def _parallel_s(work: TreeWork) -> float:
 def _without_locks(node: Node) -> Node:
     """The same program as if nobody had to wait for a lock."""
     jobs = [
-        replace(job, threads=tuple(replace(thread, program=_unlocked(thread.program)) for thread in job.threads))
+        replace(
+            job,
+            threads=tuple(
+                replace(thread, program=_unlocked(thread.program, job.shared_locks)) for thread in job.threads
+            ),
+        )
         for job in node.jobs()
     ]
     key = next(key for key, made in node.made.items() if made is node.jobs())
     return replace(node, made={key: jobs})
 
 
-def _unlocked(program: Iterable[Part]) -> tuple[Part, ...]:
+def _unlocked(program: Iterable[Part], shared_locks: frozenset[str]) -> tuple[Part, ...]:
+    """The program without its locks; `shared_locks` are the semaphores that are some."""
     return tuple(
-        Repeat(part.count, _unlocked(part.body)) if isinstance(part, Repeat) else part
+        Repeat(part.count, _unlocked(part.body, shared_locks)) if isinstance(part, Repeat) else part
         for part in program
-        if not isinstance(part, Lock | Unlock)
+        if not isinstance(part, Lock | Unlock) and not (isinstance(part, Wait | Post) and part.name in shared_locks)
     )

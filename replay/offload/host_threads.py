@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from foretrace.replay.conditions import Conditions
-from foretrace.replay.offload.devices.evidence import Evidence, Parallel, trip_counts
+from foretrace.replay.offload.devices.evidence import Evidence, trip_counts
 from foretrace.replay.offload.devices.work import NodeKind, Work
 from foretrace.replay.records import Assumption
 from foretrace.replay.spread import Floats
@@ -18,7 +19,7 @@ FORK_S = 5e-6
 threads (Bull, O'Neill: A Microbenchmark Suite for OpenMP 2.0, 2001, and what followed it; cited from memory)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class HostTimes:
     """What nodes take on the host when kernels are elsewhere.
 
@@ -49,6 +50,10 @@ class HostTimes:
         text = f"each parallel loop takes {FORK_S * 1e6:g} us to start and end its threads (2 to 20 us)"
         return cls(work, cores, own_s, threaded, speedups, (Assumption("fork", text),))
 
+    @cached_property
+    def _inclusive_s(self) -> Floats:
+        return self.work.inclusive(self.own_s)
+
     @property
     def shared_own_s(self) -> Floats:
         """[nodes]: seconds of their own, divided among cores where the whole program on the host would be."""
@@ -59,31 +64,36 @@ class HostTimes:
 
     def choice(self, kernels: Sequence[int]) -> tuple[float, tuple[int, ...]]:
         """Seconds on the host with these nodes elsewhere, and the loops to thread for it."""
-        work = self.work
-        below: set[int] = set()
-        tree_s = self.own_s.copy()
-        away = set(kernels)
-        chosen: list[set[int]] = [set() for _ in range(len(work))] if self.threaded_s else []
-        has_kernel = np.zeros(len(work), np.bool_)
-        for node in range(len(work) - 1, -1, -1):
+        work, inclusive_s = self.work, self._inclusive_s
+        away, threaded = set(kernels), self.threaded_s
+        concerned = {int(node) for node in (*away, *threaded)}
+        pending = list(concerned)
+        while pending:
+            parent = int(work.parent[pending.pop()])
+            if parent >= 0 and parent not in concerned:
+                concerned.add(parent)
+                pending.append(parent)
+        saved_s = dict.fromkeys(concerned, 0.0)
+        chosen: dict[int, list[int]] = {node: [] for node in concerned}
+        has_kernel: set[int] = set()
+        total_s, loops = float(inclusive_s[work.parent < 0].sum() + work.pages_s.sum()), list[int]()
+        for node in sorted(concerned, reverse=True):
+            here_s = float(inclusive_s[node])
             if node in away:
-                tree_s[node] = 0.0
-                has_kernel[node] = True
-                if chosen:
-                    chosen[node] = set()
-            elif not has_kernel[node] and self.threaded_s.get(node, np.inf) < tree_s[node]:
-                tree_s[node] = self.threaded_s[node]
-                chosen[node] = {node}
+                saved_s[node], chosen[node] = here_s, []
+                has_kernel.add(node)
+            elif node not in has_kernel and threaded.get(node, np.inf) < here_s - saved_s[node]:
+                saved_s[node], chosen[node] = here_s - threaded[node], [node]
             parent = int(work.parent[node])
             if parent >= 0:
-                tree_s[parent] += tree_s[node]
-                has_kernel[parent] |= has_kernel[node]
-                if chosen:
-                    chosen[parent] |= chosen[node]
-            elif chosen:
-                below |= chosen[node]
-        roots = work.parent < 0
-        return float(tree_s[roots].sum() + work.pages_s.sum()), tuple(sorted(below))
+                saved_s[parent] += saved_s[node]
+                chosen[parent] += chosen[node]
+                if node in has_kernel:
+                    has_kernel.add(parent)
+            else:
+                total_s -= saved_s[node]
+                loops += chosen[node]
+        return total_s, tuple(sorted(loops))
 
     def time_s(self, kernels: Sequence[int]) -> float:
         """Seconds on the host with these nodes elsewhere; the first touch of pages is always there."""
@@ -100,7 +110,7 @@ def _threaded(
     threaded: dict[int, float] = {}
     speedups: dict[int, float] = {}
     for node, kind in enumerate(work.kinds):
-        if kind is not NodeKind.LOOP or evidence.parallel[node] is Parallel.NO or evidence.refused_below[node]:
+        if kind is not NodeKind.LOOP or evidence.parallel[node].is_serial or evidence.refused_below[node]:
             continue
         if not slow_s[node]:
             continue

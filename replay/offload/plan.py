@@ -15,6 +15,7 @@ moved one by one, to the host, to the parent or to the children, while the exact
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -40,6 +41,11 @@ class Planner:
         self.offers, self.host, self.work = offers, host, offers.work
         self.versions = Versions(offers.work.flow, rounds_of(offers.work))
         self.able = {node: one for node, one in offers.candidates.items() if not one.refusal}
+
+    @cached_property
+    def host_s(self) -> float:
+        """Seconds of the program if nothing goes."""
+        return self.time_s([])
 
     def time_s(self, kernels: Sequence[int], corner: int = TYPICAL) -> float:
         """Seconds of the program with these nodes as kernels, one thread of host work, nothing at the same time."""
@@ -83,35 +89,36 @@ class Planner:
 
     def by_cut(self) -> tuple[int, ...]:
         """The kernels of a minimum cut."""
-        work = self.work
+        work, way = self.work, self.offers.device.way
+        stands = self._stands()
         network = Network(len(work))
-        own_s = self.host.shared_own_s
-        inside = {below for one in self.able.values() for below in one.nodes}
-        way = self.offers.device.way
-        for node in range(len(work)):
+        own_s = np.bincount(np.maximum(stands, 0), np.where(stands >= 0, self.host.shared_own_s, 0.0), len(work))
+        for node, one in self.able.items():
             parent = int(work.parent[node])
-            up = parent + 2 if parent in inside else Network.SINK
-            if node in self.able:
-                one = self.able[node]
-                results_s = sum(float(end[TYPICAL]) for end in results_of(one.results).times_s(way))
-                network.edge(node + 2, up, _whole(one.fixed_s + self.staged_s(one) + results_s))
-            elif node in inside:
-                network.edge(node + 2, up, INFINITE)
-            else:
-                network.edge(node + 2, Network.SINK, INFINITE)
+            up = int(stands[parent]) + 2 if parent >= 0 and stands[parent] >= 0 else Network.SINK
+            results_s = sum(float(end[TYPICAL]) for end in results_of(one.results).times_s(way))
+            network.edge(node + 2, up, _whole(one.fixed_s + self.staged_s(one) + results_s))
             if up != Network.SINK:
                 network.edge(up, node + 2, INFINITE)
-            network.edge(Network.SOURCE, node + 2, _whole(own_s[node]))
-        self._cross(network, inside)
+            network.edge(Network.SOURCE, node + 2, _whole(float(own_s[node])))
+        self._cross(network, stands)
         _, side = network.source_side()
-        ported = [side[node + 2] for node in range(len(work))]
+        ported = [stands[node] >= 0 and side[int(stands[node]) + 2] for node in range(len(work))]
         return tuple(
             node
             for node in sorted(self.able)
             if ported[node] and not (work.parent[node] >= 0 and ported[int(work.parent[node])])
         )
 
-    def _cross(self, network: Network, inside: set[int]) -> None:
+    def _stands(self) -> Ints:
+        """[nodes]: the candidate that each node goes with, itself or the innermost around it; -1: it stays."""
+        found = np.full(len(self.work), -1, np.int64)
+        for node in range(len(self.work)):
+            parent = int(self.work.parent[node])
+            found[node] = node if node in self.able else found[parent] if parent >= 0 else -1
+        return found
+
+    def _cross(self, network: Network, stands: Ints) -> None:
         """Edges of versions: to a device that any reader is on, and back to the host if any reader is there.
 
         Each set of readers has two nodes, one on the device's side if any of them is, one on the host's side likewise.
@@ -128,14 +135,17 @@ class Planner:
             versions.writer.tolist(), versions.readers.tolist(), versions.bytes.tolist(), strict=True
         ):
             members = versions.sets[number]
-            if not members or (writer not in inside and not any(node in inside for node in members)):
+            at = Network.SINK if writer < 0 or stands[writer] < 0 else int(stands[writer]) + 2
+            readers = {int(stands[node]) for node in members}
+            if not members or (at == Network.SINK and readers == {-1}):
                 continue
             if any_there[number] < 0:
                 any_there[number], any_here[number] = network.node(), network.node()
-                for node in members:
-                    network.edge(node + 2, any_there[number], INFINITE)
-                    network.edge(any_here[number], node + 2, INFINITE)
-            at = Network.SINK if writer < 0 else writer + 2
+                for node in readers:
+                    end = node + 2 if node >= 0 else Network.SINK
+                    if node >= 0:
+                        network.edge(end, any_there[number], INFINITE)
+                    network.edge(any_here[number], end, INFINITE)
             network.edge(any_there[number], at, _whole(size * in_s))
             if at != Network.SINK:
                 network.edge(at, any_here[number], _whole(size * out_s))
@@ -145,7 +155,7 @@ class Planner:
             size, reading = sum(sizes.values()), max(most[number] for number in sizes)
             written = 1 if writer < 0 else runs[writer]
             there, back = min(written, reading, size // ARGUMENT_BYTES), max(min(written, reading, size // 8), 1)
-            at = Network.SINK if writer < 0 else writer + 2
+            at = Network.SINK if writer < 0 or stands[writer] < 0 else int(stands[writer]) + 2
             begun, ended = network.node(), network.node()
             for number in sizes:
                 network.edge(any_there[number], begun, INFINITE)

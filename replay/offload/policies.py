@@ -41,7 +41,7 @@ def _is_beyond_threshold(planner: Planner, one: Candidate) -> bool:
     """Whether it is at least as large as the published threshold; if there is none, as where it breaks even alone."""
     offers, profile = planner.offers, planner.offers.device.profile
     if one.loop is None:
-        return planner.time_s([one.node]) < planner.time_s([])
+        return planner.time_s([one.node]) < planner.host_s
     published = [curve.minimum_range_bytes for curve in curves_of(profile, one.loop.kinds) or []]
     known = [least for least in published if least is not None]
     taxes_s = one.fixed_s - float(one.kernel_s[1])

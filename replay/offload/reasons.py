@@ -13,11 +13,12 @@ from foretrace.replay.offload.devices.gather_scatter import bandwidth_bytes_per_
 from foretrace.replay.offload.devices.kernels import Candidate
 from foretrace.replay.records import Answer, OffloadCost
 from foretrace.replay.spread import TYPICAL
-from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_seconds
+from foretrace.units import counted, format_bytes, format_bytes_per_s, format_count, format_seconds
 
 from .residency import Moved
 
 _MOST_SCALE = 2.0**40
+_NOTABLE_LONGEST = 1.01
 NOTHING_S = 1e-9
 """Shorter taxes are not worth a word."""
 
@@ -50,7 +51,7 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
     back = verdict.moved
     parts = (
         ("in the queue", cost.queue_s),
-        (f"for {entries:,} launch{'es' if entries > 1 else ''}", cost.launch_s),
+        (f"for {counted(entries, 'launch')}", cost.launch_s),
         (
             f"for {_transfers(back)}" if one.terms else "for transfers",
             cost.transfer_s if cost.transfer_s > 1e-9 else 0.0,
@@ -67,6 +68,8 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
         text = f"{words}{host} against {taxes}"
     else:
         text = f"{host} against {taxes}"
+        if cost.total_s > verdict.best_host_s:
+            text = f"goes with its data, which other kernels leave on or need from the device: {text}"
         if not device.launch_known:
             most = (verdict.host_s - cost.total_s) / entries
             text += f"; pays while a launch costs less than {format_seconds(max(most, 0.0) + cost.launch_s / entries)}"
@@ -79,7 +82,7 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
 def _transfers(moved: Moved) -> str:
     count = moved.to_device + moved.from_device
     shown = format_bytes(round(moved.to_device_bytes + moved.from_device_bytes))
-    return f"{shown} in {count:,} transfer{'s' if count != 1 else ''}"
+    return f"{shown} in {counted(count, 'transfer')}" if count else f"{shown} that go with the launches"
 
 
 def _kernel(one: Candidate, device: Device) -> str:
@@ -176,7 +179,7 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
         lines.append(f"{_kernel(one, device)}: {format_seconds(cost.kernel_s)}")
     else:
         if evidence is not None:
-            lines.append(f"iterations: {evidence.parallel[one.node]} ({evidence.texts[one.node]})")
+            lines.append(f"iterations: {_iterations(evidence, one.node)}")
         rates, counts = device.rates, one.terms.counts
         made_of = {
             "64-bit arithmetic": (counts["fp64_flops"], "operations"),
@@ -190,12 +193,18 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
             "memory bandwidth": (counts["memory_bytes"], "bytes"),
             "atomics": (counts["atomics"], "updates"),
         }
+        if counts["longest"] > _NOTABLE_LONGEST:
+            lines.append(
+                f"iterations of serial loops differ: the longest thread of a warp takes {counts['longest']:.2f} times "
+                "the mean, and all wait for it"
+            )
         for name, limit in one.terms.limits.items():
             if name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
                 least = round(one.terms.least_threads)
-                fewer = f" ({format_count(least)} if only the widest loop is divided)" if least < at_a_time else ""
-                text = f"{format_count(round(at_a_time))} threads at a time{fewer}, each waiting for its own loads"
+                fewer = f" (at least {format_count(least)})" if least < at_a_time else ""
+                threads = f"{format_count(round(at_a_time))} threads at a time{fewer}, each"
+                text = f"{threads if at_a_time > 1 else '1 thread,'} waiting for its own loads"
             else:
                 amount, unit = made_of[name]
                 if not amount:
@@ -225,6 +234,11 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
         lines.append(f"arithmetic left on the host: {format_seconds(cost.arithmetic_s)}")
     lines.append(f"together: {format_seconds(cost.total_s)} against {format_seconds(verdict.best_host_s)}")
     return tuple(lines)
+
+
+def _iterations(evidence: Evidence, node: int) -> str:
+    kind, text = str(evidence.parallel[node]), evidence.texts[node]
+    return text if text.startswith(kind) else f"{kind} ({text})"
 
 
 def _staged(one: Candidate, device: Device) -> str:

@@ -77,6 +77,9 @@ class Versions:
         self.writer: Ints = np.asarray(flow.flow_writer, np.int64)
         self.readers: Ints = np.asarray(flow.flow_readers, np.int64)
         self.bytes: Floats = flow.flow_bytes
+        self.allocation: Ints = flow.flow_allocation
+        self.has_system: npt.NDArray[np.bool_] = flow.set_has_system
+        """Of each set, whether the system is among its readers: on the host."""
         self.set_starts: Ints = flow.set_starts
         self.set_nodes: Ints = flow.set_nodes
         nodes: list[int] = flow.set_nodes.tolist()
@@ -116,7 +119,7 @@ class Versions:
         written_there = np.append(is_there, False)[self.writer]
         written = np.append(runs, 1)[self.writer]
         most_there = self.most_of_sets(np.where(is_there, runs, 0))[self.readers]
-        most_here = self.most_of_sets(np.where(is_there, 0, runs))[self.readers]
+        most_here = np.maximum(self.most_of_sets(np.where(is_there, 0, runs)), self.has_system)[self.readers]
         goes, returns = ~written_there & (most_there > 0), written_there & (most_here > 0)
         begun = np.minimum(np.minimum(most_there, written), (self.bytes // ARGUMENT_BYTES).astype(np.int64))
         ended = np.maximum(np.minimum(np.minimum(most_here, written), (self.bytes // 8).astype(np.int64)), 1)
@@ -129,6 +132,21 @@ class Versions:
         )  # fmt: skip
 
 
+def moved_by_allocation(versions: Versions, is_there: npt.NDArray[np.bool_]) -> dict[int, tuple[float, float]]:
+    """Bytes that move to a device that runs the nodes `is_there`, bool [nodes], and back, of each allocation; -1 is
+    where that is not known."""
+    written_there = np.append(is_there, False)[versions.writer]
+    ones: Ints = is_there.astype(np.int64)
+    read_there = versions.most_of_sets(ones)[versions.readers] > 0
+    read_here = ((versions.most_of_sets(1 - ones) > 0) | versions.has_system)[versions.readers]
+    number = versions.allocation + 1
+    width = int(number.max(initial=0)) + 1
+    goes = np.bincount(number, versions.bytes * (~written_there & read_there), width)
+    returns = np.bincount(number, versions.bytes * (written_there & read_here), width)
+    pairs = zip(goes.tolist(), returns.tolist(), strict=True)
+    return {one - 1: (to, back) for one, (to, back) in enumerate(pairs) if to or back}
+
+
 class Residency:
     """Where a rank's nodes ran so far, and what moved because of it."""
 
@@ -137,7 +155,9 @@ class Residency:
         self.versions = versions
         self._place = [UNDECIDED] * versions.num_nodes
         self._runs: list[int] = versions.rounds.tolist()  # how often the kernel, or the host's work, begins
-        self._reading: list[dict[int, int]] = [{} for _ in versions.sets]  # most runs of a set's members, by place
+        by_system: list[bool] = versions.has_system.tolist()
+        # most runs of a set's members, by place
+        self._reading: list[dict[int, int]] = [{HOST: 1} if one else {} for one in by_system]
         self._set: list[int] = versions.readers.tolist()
         self._writer: list[int] = versions.writer.tolist()
         self._bytes: list[float] = versions.bytes.tolist()

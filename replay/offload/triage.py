@@ -12,15 +12,16 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
 from foretrace.replay.offload.devices.device import Device
-from foretrace.replay.offload.devices.evidence import Parallel, shown
+from foretrace.replay.offload.devices.evidence import Parallel
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
-from foretrace.replay.offload.devices.work import NodeKind
+from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
 from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
     Instance,
+    MovedArray,
     OffloadCost,
     Place,
     PolicyOutcome,
@@ -39,7 +40,7 @@ from .policies import offered_by
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
-from .residency import HOST, Moved, Residency, results_of
+from .residency import HOST, Moved, Residency, moved_by_allocation, results_of
 
 MOST_OF_THE_GAIN = 0.95
 
@@ -159,7 +160,25 @@ class _Report:
             is_unit=self.device.rates is None,
             policies=self.policies,
             explained=tuple(explained),
+            arrays=self._arrays(),
         )
+
+    def _arrays(self) -> tuple[MovedArray, ...]:
+        """What the plan moves of each allocation; nothing where memory is shared or data flow was not followed."""
+        flow = self.signature.data_flow
+        if flow is None or self.device.way.shared_memory:
+            return ()
+        is_there = np.zeros(len(self.work), np.bool_)
+        is_there[[below for node in self.kernels for below in self.planner.able[node].nodes]] = True
+        found = []
+        for number, (to_device, from_device) in moved_by_allocation(self.planner.versions, is_there).items():
+            if number < 0:
+                found.append(MovedArray("unknown", "", "", "", 0, to_device, from_device))
+            else:
+                one = flow.allocations[number]
+                place = (one.kind.name.lower(), one.name, one.function, one.file, one.line)
+                found.append(MovedArray(*place, to_device, from_device))
+        return tuple(sorted(found, key=lambda one: -one.to_device_bytes - one.from_device_bytes))
 
     def _listed(self) -> list[int]:
         """Nodes that have a row: kernels, threaded loops, and in what is left the outermost loops that could go."""
@@ -170,9 +189,7 @@ class _Report:
         assert evidence is not None
         is_goal = np.array([n in set(self.kernels) or n in self.threaded for n in range(len(work))], np.float64)
         goes = work.inclusive(is_goal) > 0
-        is_able = np.array(
-            [n in able and evidence.parallel[n] is not Parallel.NO for n in range(len(work))], np.float64
-        )
+        is_able = np.array([n in able and not evidence.parallel[n].is_serial for n in range(len(work))], np.float64)
         could = work.inclusive(is_able) > 0
         found: list[int] = []
         pending = [node for node in range(len(work)) if work.parent[node] < 0]
@@ -331,9 +348,9 @@ class _Report:
         around = int(self.work.parent[verdict.candidate.node])
         while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
             around = int(self.work.parent[around])
-        if around < 0 or evidence.parallel[around] is not Parallel.NO:
+        if around < 0 or not evidence.parallel[around].is_serial:
             return ""
-        return f"; inside {shown(self.work.places[around])}, which is serial: {evidence.texts[around]}"
+        return f"; inside {shown(self.work.places[around])}, which is serial ({evidence.texts[around]})"
 
     def _gathers(self, node: int) -> GatherScatter | None:
         """What the hottest gather/scatter loop below a node does."""

@@ -14,6 +14,8 @@ import numpy as np
 
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
+from .tree_work import is_loader, is_runtime
+
 _NEXT = re.compile(
     r"^GOMP_loop_(ull_)?(ordered_)?(maybe_)?(nonmonotonic_)?(dynamic|guided|runtime)_(start|next)|^__kmpc_dispatch_next_"
 )
@@ -48,6 +50,24 @@ def chunks(tree: ExecutionTree, children: Sequence[Sequence[int]], region: Itera
                 found += int(tree.entries[node]) + int(tree.recursive_entries[node])
     unanswered = sum(int(tree.entries[root]) for root in asking)
     return max(found - unanswered, 1) if found else 0
+
+
+def runs_as_task(tree: ExecutionTree, node: int) -> bool:
+    """Whether libgomp ran a function while a team met, as it does with tasks; a region's it calls from its fork.
+
+    The first thread of a team comes to both below the fork.
+    """
+    above = int(tree.parent[node])
+    while above >= 0 and tree.kind[above] == TreeNodeKind.CALL and is_loader(tree, above):
+        above = int(tree.parent[above])
+    is_direct = True
+    while above >= 0:
+        if tree.kind[above] == TreeNodeKind.CALL and tree.keys[above].function.startswith("GOMP_parallel"):
+            return not is_direct
+        if not is_runtime(tree, above):
+            return False
+        is_direct, above = False, int(tree.parent[above])
+    return False
 
 
 def shares_of_chunks(count: float, threads: int) -> list[float]:

@@ -31,8 +31,8 @@ class Stops:
         """One stop for `times`."""
         if not self.is_wait:
             return [Post(self.semaphore, times * self.units)]
-        wait = Wait(self.semaphore, times * self.units)
-        return [wait] if self.held is None else [Unlock(self.held), wait, Lock(self.held)]
+        wait = Wait(self.semaphore, times * self.units, sleeps=True)
+        return [wait] if self.held is None else [Unlock(self.held), wait, Lock(self.held, sleeps=True)]
 
 
 Draft = Part | Stops
@@ -95,7 +95,9 @@ def finished(body: Iterable[Draft]) -> tuple[Part, ...]:
 
 
 def units_at_start(
-    programs: Mapping[str, tuple[tuple[Part, ...], bool]], barriers: Mapping[str, int]
+    programs: Mapping[str, tuple[tuple[Part, ...], bool]],
+    barriers: Mapping[str, int],
+    known: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Units that semaphores have when a program begins, so that it comes to its end as it did when it was traced.
 
@@ -105,20 +107,23 @@ def units_at_start(
     Args:
         programs: by thread, its parts and whether it begins with the program.
         barriers: how many threads meet at each.
+        known: units of other semaphores, which are not looked for.
     """
+    known = known or {}
     bare = {name: (_bare(parts), is_born) for name, (parts, is_born) in programs.items()}
     balance: Counter[str] = Counter()
     for parts, _ in bare.values():
         _count(parts, 1, balance)
-    units = {name: max(-balance[name], 0) for name in sorted(balance)}
+    units = {name: max(-balance[name], 0) for name in sorted(balance) if name not in known}
     entities = [Entity(name, parts, born=is_born) for name, (parts, is_born) in bare.items()]
     for attempt in range(MOST_ATTEMPTS):
         try:
-            simulate(System(barriers=dict(barriers), semaphores=units), entities, most_segments=0)
+            simulate(System(barriers=dict(barriers), semaphores={**known, **units}), entities, most_segments=0)
         except DeadlockError as error:
-            if not error.semaphores:
+            missing = [name for name in error.semaphores if name in units]
+            if not missing:
                 break
-            units[error.semaphores[0]] += 1 << attempt // 4
+            units[missing[0]] += 1 << attempt // 4
         else:
             break
     return units

@@ -15,6 +15,7 @@ Threads:
   Loops around them are unrolled.
 - From a call that takes a lock to the next one in the same body that gives one back is a critical section, with the own
   work on the lines between them. Each such pair is a lock of its own, but for those that edges show to be the same.
+  Readers of a reader-writer lock hold it together.
 - Condition variables, semaphores and bare futexes are semaphores: see `tree_waits.py`.
 
 Phases: a loop that the program enters once is split where loops below it change (see `phases.py`).
@@ -24,21 +25,35 @@ Phases: a loop that the program enters once is split where loops below it change
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from foretrace.errors import PredictionError
-from foretrace.replay.engine.program import Barrier, Join, Lock, Part, Repeat, Run, Sharing, Spawn, Unlock
-from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
+from foretrace.replay.engine.program import (
+    Barrier,
+    Join,
+    Lock,
+    Part,
+    Post,
+    Repeat,
+    Run,
+    Sharing,
+    Spawn,
+    Unlock,
+    Wait,
+)
+from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind, TreeThread
 
 from .phases import Phased
-from .schedules import chunks, shares_of_blocks, shares_of_chunks
+from .schedules import chunks, runs_as_task, shares_of_blocks, shares_of_chunks
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
-from .tree_waits import Inside, Role, Stop
-from .tree_work import TreeWork, is_loader, line_of
+from .tree_waits import TAKES, Inside, Role, Stop
+from .tree_work import Section, TreeWork, is_loader, line_of
 
 LEAST_SHARE = 1e-4
+_GO = ("runtime.mstart", "runtime.rt0_go", "runtime.goexit")
+"""Functions of Go's runtime that all its programs run."""
 MOST_UNROLLED = 4096
 """Runs of a loop that creates threads which are told apart."""
 MOST_NESTED = 100
@@ -62,6 +77,8 @@ class JobPrograms:
     barriers: dict[str, int]
     notes: tuple[str, ...]
     semaphores: dict[str, int] = field(default_factory=dict)
+    shared_locks: frozenset[str] = frozenset()
+    """Those of the semaphores that are reader-writer locks: all units are free at first, one is a reader's."""
 
 
 @dataclass(slots=True)
@@ -94,7 +111,12 @@ class _Creations:
 
 
 def job_programs(
-    work: TreeWork, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str, threads: int | None = None
+    work: TreeWork,
+    labels: Sequence[str],
+    sharings: Sequence[Sharing],
+    prefix: str,
+    threads: int | None = None,
+    of_process: Mapping[int, Sequence[Sharing]] | None = None,
 ) -> JobPrograms:
     """The programs of all threads of a traced program.
 
@@ -104,8 +126,9 @@ def job_programs(
         sharings: of regions.
         prefix: of the threads' and barriers' names, so that copies differ.
         threads: of each team of a parallel region; None: as traced.
+        of_process: of regions, for processes whose threads share them otherwise.
     """
-    return _Job(work, labels, sharings, prefix).programs(threads)
+    return _Job(work, labels, sharings, prefix, of_process or {}).programs(threads)
 
 
 def team_size(work: TreeWork) -> int:
@@ -114,8 +137,17 @@ def team_size(work: TreeWork) -> int:
 
 
 class _Job:
-    def __init__(self, work: TreeWork, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str) -> None:
+    def __init__(
+        self,
+        work: TreeWork,
+        labels: Sequence[str],
+        sharings: Sequence[Sharing],
+        prefix: str,
+        of_process: Mapping[int, Sequence[Sharing]],
+    ) -> None:
         self.work, self.labels, self.sharings, self.prefix = work, labels, sharings, prefix
+        self.plain, self.of_process = sharings, of_process
+        self.begun: set[str] = set()
         self.total_s = float(sum(work.inclusive_s[thread.root] for thread in work.tree.threads)) or 1.0
         self.shared_roots = Counter(thread.root for thread in work.tree.threads)
         self.notes: list[str] = []
@@ -125,35 +157,53 @@ class _Job:
         self.dynamic: set[tuple[str, str]] = set()
         self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
         self.held: str | None = None
+        self.shared_locks: set[str] = set()
+        self.most_threads = 1
         self.phased = Phased(work)
+        self.team_sleeps = work.team_sleeps
         self.nested = 0
         self.scale = 1.0
         self.divided: frozenset[int] = frozenset()
 
     def programs(self, threads: int | None) -> JobPrograms:
+        self.most_threads = max(len(self.work.tree.threads), threads or 1)
         by_process: dict[int, list[TreeThread]] = defaultdict(list)
         for thread in self.work.tree.threads:
             by_process[thread.process].append(thread)
         made = [program for process in by_process.values() for program in self.process(process, threads)]
         made = self.with_barriers(made)
-        semaphores: dict[str, int] = {}
+        semaphores = dict.fromkeys(sorted(self.shared_locks), self.most_threads)
         if self.work.waits.stops or self.work.waits.inside:
             if threads not in self.work.units:
                 programs = {thread.name: (thread.program, thread.is_born) for thread in made}
-                found = units_at_start(programs, self.barriers)
+                found = units_at_start(programs, self.barriers, semaphores)
                 self.work.units[threads] = {name.removeprefix(self.prefix): units for name, units in found.items()}
-            semaphores = {f"{self.prefix}{name}": units for name, units in self.work.units[threads].items()}
+            semaphores |= {f"{self.prefix}{name}": units for name, units in self.work.units[threads].items()}
         if self.work.elsewhere_s and made:
             first = made[0]
             made[0] = ThreadProgram(first.name, (*self.runs(self.work.elsewhere_s, 1.0), *first.program), first.is_born)
+        process_of = {thread.number: thread.process for thread in self.work.tree.threads}
+        locks = sum(
+            edge.count
+            for edge in self.work.tree.synchronisation
+            if edge.kind is SynchronisationKind.LOCK and process_of[edge.source] != process_of[edge.target]
+        )
+        if locks:
+            self.notes.append(f"{locks:,} waits for locks between processes are left out")
+        if any(key.function.startswith(_GO) for key in self.work.tree.keys):
+            self.notes.append(
+                "a Go program: its goroutines stay on the threads that ran them when it was traced, as much as each "
+                "ran; Go would hand them to those that are free"
+            )
         if self.work.waited_s > 0.01 * self.total_s:
             self.notes.append(
                 "threads spun in the runtime of parallel regions when the program was traced: they wait in its place"
             )
-        return JobPrograms(tuple(made), self.barriers, tuple(self.notes), semaphores)
+        return JobPrograms(tuple(made), self.barriers, tuple(self.notes), semaphores, frozenset(self.shared_locks))
 
     def process(self, threads: list[TreeThread], asked: int | None) -> list[ThreadProgram]:
         main, *others = sorted(threads, key=lambda thread: thread.number)
+        self.sharings = self.of_process.get(main.process, self.plain)
         has_team = bool(self.work.all_parallel(main.root))
         in_team = [thread for thread in others if has_team and self.work.all_parallel(thread.root)]
         teams = [main, *in_team]
@@ -178,14 +228,18 @@ class _Job:
                 "one thread was traced, which tells no imbalance of loops divided beforehand: none is assumed"
             )
         apart = [thread for thread in others if thread not in in_team]
-        creations = self.creations(apart)
+        creations = self.creations(apart, self.processes_of(threads))
         parts = self.root(main.root, creations, together)
         names = [self.name(main.number), *(self.name(thread.number) for thread in in_team)]
         names += [f"{self.prefix} member {number}" for number in range(len(names), size)]
-        made = [ThreadProgram(name, tuple(part), True) for name, part in zip(names[:size], parts, strict=True)]
+        made = [
+            ThreadProgram(name, tuple(part), name not in self.begun)
+            for name, part in zip(names[:size], parts, strict=True)
+        ]
         self.members = []
         own = [(thread, tuple(self.root(thread.root, creations)[0])) for thread in apart]
         begun = set(creations.created)
+        self.begun |= begun
         unseen = [thread for thread, _ in own if self.name(thread.number) not in begun]
         if unseen:
             self.notes.append(f"who began {len(unseen)} threads is not known: they begin with the program")
@@ -195,9 +249,18 @@ class _Job:
         ]
         return made
 
-    def creations(self, apart: list[TreeThread]) -> _Creations:
-        """Of threads that are in no team."""
-        names = {thread.number: self.name(thread.number) for thread in apart}
+    def processes_of(self, threads: list[TreeThread]) -> list[TreeThread]:
+        """First threads of the processes that these threads began, at places that edges name."""
+        numbers, own = {thread.number for thread in threads}, threads[0].process
+        firsts: dict[int, TreeThread] = {}
+        for thread in self.work.tree.threads:
+            firsts.setdefault(thread.process, thread)
+        return [one for process, one in firsts.items() if process > own and one.parent in numbers]
+
+    def creations(self, apart: list[TreeThread], processes: list[TreeThread]) -> _Creations:
+        """Of threads that are in no team, and of processes."""
+        known_processes = {thread.number for thread in processes}
+        names = {thread.number: self.name(thread.number) for thread in (*apart, *processes)}
         known, ends = (
             {node: [names[number] for number in numbers if number in names] for node, numbers in edges.items()}
             for edges in (self.work.waits.creates, self.work.waits.joins)
@@ -206,7 +269,8 @@ class _Job:
             edges = known if inside.what is Role.CREATE else ends
             edges[id(inside)] = [names[number] for number in inside.threads if number in names]
         told = {name for created in known.values() for name in created}
-        return _Creations([name for name in names.values() if name not in told], known, ends)
+        pool = [name for number, name in names.items() if name not in told and number not in known_processes]
+        return _Creations(pool, known, ends)
 
     def divided_among(
         self,
@@ -218,10 +282,14 @@ class _Job:
     ) -> list[float]:
         """Shares of a parallel region's work of each of `size` threads; none where it stays as it was traced."""
         work = self.work
+        own = groups[0].get(key, [])
+        if any(runs_as_task(work.tree, node) for node in own):
+            self.dynamic.add(key)
+            return shares_of_chunks(sum(int(work.tree.entries[node]) for node in nodes), size)
         found = chunks(work.tree, work.children, nodes, self.parallel)
         if found:
             self.dynamic.add(key)
-            entries = max(int(work.tree.entries[groups[0][key][0]]) if key in groups[0] else 1, 1)
+            entries = max(int(work.tree.entries[own[0]]) if own else 1, 1)
             return shares_of_chunks(found / entries, size)
         if as_traced:
             return []
@@ -307,12 +375,13 @@ class _Job:
                     parts[0] += self.inside(inside, times * share, creations)
                     left.remove(inside)
             if place in begins:
-                self.held = f"{self.prefix} {begins[place].name}"
-                parts[0].append(Lock(self.held))
+                taken, _ = self.lock(begins[place])
+                self.held = taken.name if isinstance(taken, Lock) else held
+                parts[0].append(taken)
                 parts[0] += self.runs(begins[place].own_s, times * share / self.scale_of(node))
             if place in ends:
                 self.add(parts, self.child(child, times * share, creations))
-                parts[0].append(Unlock(f"{self.prefix} {ends[place].name}"))
+                parts[0].append(self.lock(ends[place])[1])
                 self.held = held
                 continue
             if child in self.work.waits.stops:
@@ -335,6 +404,19 @@ class _Job:
         for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
             parts[0] += self.inside(inside, times * share, creations)
         return parts
+
+    def lock(self, section: Section) -> tuple[Lock | Wait, Unlock | Post]:
+        """What begins a critical section, and what ends it.
+
+        A reader-writer lock is a semaphore: a reader takes one of its units, a writer all of them, first come, first
+        served.
+        """
+        name = f"{self.prefix} {section.name}"
+        if section.takes is Role.LOCK:
+            return Lock(name, section.sleeps), Unlock(name)
+        self.shared_locks.add(name)
+        units = 1 if section.takes is Role.READ_LOCK else self.most_threads
+        return Wait(name, units, section.sleeps), Post(name, units)
 
     def inside(self, inside: Inside, times: float, creations: _Creations) -> list[Draft]:
         """What a thread does on a line of a body of its own, in one run of that."""
@@ -378,13 +460,13 @@ class _Job:
             nodes = member.get(key, [])
             self.scale = self.shares[key][number] if key in self.shares else 1.0
             self.divided = frozenset(below for node in nodes for below in self.below(node))
-            inner: list[Draft] = [Barrier(begin)]
+            inner: list[Draft] = [Barrier(begin, self.team_sleeps)]
             if not self.scale:
-                made.append(repeated(count, [*inner, Barrier(end)], times))
+                made.append(repeated(count, [*inner, Barrier(end, self.team_sleeps)], times))
                 continue
             for node in nodes:
                 inner += self.body(node, times * count, creations)[0]
-            made.append(repeated(count, [*inner, Barrier(end)], times))
+            made.append(repeated(count, [*inner, Barrier(end, self.team_sleeps)], times))
         self.members, self.divided = members, divided
         self.barriers[begin] = self.barriers[end] = len(members)
         return made
@@ -404,10 +486,10 @@ class _Job:
             return [[*self.created(node, entries, times, creations)]]
         if special is Role.JOIN:
             return [[*self.joined(node, entries, times, creations)]]
-        if special in (Role.LOCK, Role.UNLOCK):
+        if special in (*TAKES, Role.UNLOCK):
             return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
         if special is Role.BARRIER:
-            return [[Barrier(f"{self.prefix} pthread barrier")] * max(round(entries / times), 1)]
+            return [[Barrier(f"{self.prefix} pthread barrier", sleeps=True)] * max(round(entries / times), 1)]
         is_small = self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s
         if not self.work.is_special_below[node] and (is_small or self.nested > MOST_NESTED):
             return [[*self.runs(self.phased.sums(node), times / self.scale_of(node))]]
@@ -468,7 +550,7 @@ class _Job:
             if pool:
                 name = pool.pop(0)
                 creations.created.append(name)
-                found.append(Spawn(name))
+                found.append(Spawn(name, asleep=True))
         return found
 
     def joined(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
@@ -484,7 +566,7 @@ class _Job:
             if told or left:
                 name = told.pop(0) if told else left[0]
                 creations.joined.add(name)
-                found.append(Join(name))
+                found.append(Join(name, sleeps=True))
         return found
 
     def with_barriers(self, made: list[ThreadProgram]) -> list[ThreadProgram]:
@@ -502,14 +584,18 @@ class _Job:
 def _visits(program: Iterable[Part], barrier: str) -> int:
     """How often a program comes to a barrier."""
     return sum(
-        part.count * _visits(part.body, barrier) if isinstance(part, Repeat) else part == Barrier(barrier)
+        part.count * _visits(part.body, barrier) if isinstance(part, Repeat) else _is_at(part, barrier)
         for part in program
     )
+
+
+def _is_at(part: Part, barrier: str) -> bool:
+    return isinstance(part, Barrier) and part.name == barrier
 
 
 def _without(program: Iterable[Part], barrier: str) -> tuple[Part, ...]:
     return tuple(
         Repeat(part.count, _without(part.body, barrier)) if isinstance(part, Repeat) else part
         for part in program
-        if part != Barrier(barrier)
+        if not _is_at(part, barrier)
     )

@@ -29,6 +29,8 @@ ONE_FOR_ONE = 0.1
 """Share by which passes and signals may differ, besides one for each thread, to be taken to need each other."""
 _C_LIBRARY = re.compile(r"^lib(c|pthread)[.-]")
 _LOCKS = re.compile(r"^_*(lll_lock|lll_unlock|lll_mutex|mutex_lock|mutex_unlock)")
+_RUST_LOCK = re.compile(r"(futex.*|::)(Mutex|RwLock)\W*\d*(lock_contended|wake|read_contended|write_contended)")
+"""Waits of Rust's `Mutex` and `RwLock`, whose uncontended cases are inlined; plain and mangled names."""
 _RUNTIME = re.compile(r"^lib(gomp|omp|iomp5)[.-]")
 
 
@@ -40,6 +42,8 @@ class Role(Enum):
     BARRIER = auto()
     LOCK = auto()
     UNLOCK = auto()
+    READ_LOCK = auto()  # of a reader-writer lock: readers hold it together
+    WRITE_LOCK = auto()
     WAIT = auto()  # for a condition variable
     SIGNAL = auto()
     TAKE = auto()  # units of a counting semaphore
@@ -57,6 +61,13 @@ ROLES = {
     "pthread_mutex_unlock": Role.UNLOCK,
     "mtx_lock": Role.LOCK,
     "mtx_unlock": Role.UNLOCK,
+    "pthread_rwlock_rdlock": Role.READ_LOCK,
+    "pthread_rwlock_timedrdlock": Role.READ_LOCK,
+    "pthread_rwlock_clockrdlock": Role.READ_LOCK,
+    "pthread_rwlock_wrlock": Role.WRITE_LOCK,
+    "pthread_rwlock_timedwrlock": Role.WRITE_LOCK,
+    "pthread_rwlock_clockwrlock": Role.WRITE_LOCK,
+    "pthread_rwlock_unlock": Role.UNLOCK,
     "pthread_spin_lock": Role.LOCK,
     "pthread_spin_unlock": Role.UNLOCK,
     "omp_set_lock": Role.LOCK,
@@ -76,6 +87,10 @@ ROLES = {
     "sem_timedwait": Role.TAKE,
     "sem_post": Role.GIVE,
 }
+TAKES = (Role.LOCK, Role.READ_LOCK, Role.WRITE_LOCK)
+"""What begins a critical section."""
+SLEEPING_LOCKS = ("pthread_mutex_lock", "mtx_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock")
+"""Locks that glibc sleeps for at once if they are taken; others spin, unless an edge shows that a thread slept."""
 PYTHON_ROLES = {
     "Thread.start": Role.CREATE,
     "Thread.join": Role.JOIN,
@@ -131,6 +146,7 @@ class Waits:
         joins: threads whose ends a node's calls waited for.
         same_lock: pairs of calls that take and give back the same lock.
         roles: of nodes that have one, by name or by their edges.
+        team_wakes: how often a thread woke another one inside the runtime of parallel regions, but for locks.
     """
 
     stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
@@ -139,6 +155,7 @@ class Waits:
     joins: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     same_lock: list[tuple[int, int]] = field(default_factory=list)
     roles: dict[int, Role] = field(default_factory=dict)
+    team_wakes: int = 0
 
 
 def waits_of(tree: ExecutionTree) -> Waits:
@@ -161,6 +178,8 @@ def waits_of(tree: ExecutionTree) -> Waits:
             waits.roles.setdefault(target, Role.JOIN)
             waits.joins[target].append(edge.source)
         elif edge.kind is SynchronisationKind.WAKE and source >= 0 and target >= 0:
+            if all(_is_runtime(tree, node) and node not in waits.roles for node in (source, target)):
+                waits.team_wakes += edge.count
             _sort_wake(tree, waits, edge, source, target, wakes)
     for number, component in enumerate(_components(wakes)):
         _add_semaphore(tree, waits, f"semaphore {number}", component)
@@ -186,7 +205,7 @@ def _sort_wake(
     tree: ExecutionTree, waits: Waits, edge: Synchronisation, source: int, target: int, wakes: list[_Wake]
 ) -> None:
     before, behind = waits.roles.get(source), waits.roles.get(target)
-    if before is Role.UNLOCK and behind in (Role.LOCK, Role.WAIT):
+    if before is Role.UNLOCK and behind in (*TAKES, Role.WAIT):
         waits.same_lock.append((source, target))
     elif before in (Role.SIGNAL, Role.GIVE, None) and behind in (Role.WAIT, Role.TAKE, None):
         if before is None and _is_python(tree, edge.source_node):
@@ -196,6 +215,11 @@ def _sort_wake(
         is_raw = before is None or behind is None
         if not is_raw or not any(_is_internal(tree, node) for node in (edge.source_node, edge.target_node)):
             wakes.append(_Wake(source, target, edge.count, edge.source_line, edge.target_line))
+
+
+def _is_runtime(tree: ExecutionTree, node: int) -> bool:
+    """Whether a call is into a runtime of parallel regions."""
+    return _RUNTIME.match(tree.keys[node].module.rpartition("/")[2]) is not None
 
 
 def _place(tree: ExecutionTree, roles: dict[int, Role], node: int) -> int:
@@ -215,7 +239,7 @@ def _is_internal(tree: ExecutionTree, node: int) -> bool:
     while node >= 0:
         key = tree.keys[node]
         module = key.module.rpartition("/")[2]
-        if _LOCKS.match(key.function) or _RUNTIME.match(module):
+        if _LOCKS.match(key.function) or _RUST_LOCK.search(key.function) or _RUNTIME.match(module):
             return True
         if tree.kind[node] == TreeNodeKind.CALL:
             if not _C_LIBRARY.match(module):

@@ -15,7 +15,7 @@ from foretrace.replay.spread import Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
-from .tree_waits import Role, Waits, find, waits_of
+from .tree_waits import SLEEPING_LOCKS, TAKES, Role, Waits, find, waits_of
 
 _OUTLINED = re.compile(r"(\._omp_fn\.\d+$)|(\.omp_outlined)|(^__omp_outlined)")
 """Functions that a compiler made of parallel regions: GCC's and Clang's names."""
@@ -25,12 +25,18 @@ _LOADER = re.compile(r"^ld[-.]")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds."""
+    """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds.
+
+    `takes` says what its lock is: one that a thread has alone, or one that it reads or writes under; `sleeps`
+    whether threads sleep for it.
+    """
 
     name: str
     first: int
     last: int
     own_s: dict[int, float]
+    takes: Role = Role.LOCK
+    sleeps: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +69,8 @@ class TreeWork:
     row_line: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     row_s: Floats = field(default_factory=lambda: np.zeros(0))
     lock_names: dict[str, str] = field(default_factory=dict)
+    sleeping_locks: set[str] = field(default_factory=set)
+    """Names of locks that threads sleep for."""
     units: dict[int | None, dict[str, int]] = field(default_factory=dict)
     """Units of semaphores at the start, by number of threads, once they have been found."""
 
@@ -111,39 +119,82 @@ class TreeWork:
         A node's own work is in a section if its source lines lie between those of the two calls. Each pair of places
         is a lock of its own, unless one waited for another.
         """
-        return [replace(section, name=self.lock_names.get(section.name, section.name)) for section in self._pairs(node)]
+        found = [replace(one, name=self.lock_names.get(one.name, one.name)) for one in self._pairs(node)]
+        return [replace(one, sleeps=one.name in self.sleeping_locks) for one in found]
 
     def _pairs(self, node: int) -> list[Section]:
         found: list[Section] = []
         first: int | None = None
+        takes = Role.LOCK
         for place, child in enumerate(self.children[node]):
             special = self.special.get(child)
-            if special is Role.LOCK and first is None:
-                first = place
+            if special in TAKES and first is None:
+                first, takes = place, special
             elif special is Role.UNLOCK and first is not None:
                 lines = [self.tree.keys[self.children[node][at]].site_line for at in (first, place)]
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
-                found.append(Section(name, first, place, self._between(node, *lines)))
+                sleeps = self._sleeps(self.children[node][first])
+                found.append(Section(name, first, place, self._between(node, *lines), takes, sleeps))
                 first = None
+        if first is not None:
+            self._add_merged(node, first, takes, found)
         return found
 
+    def _add_merged(self, node: int, first: int, takes: Role, found: list[Section]) -> None:
+        """Add the section of a lock that no later call gives back, if an earlier one does so, too.
+
+        Where branches end in the same call that gives their locks back, a compiler makes one of them, which stands
+        behind the branch that ran first. What ran for the first time later is of the other one.
+        """
+        children, entries = self.children[node], self.tree.entries
+        for section in found:
+            if entries[children[section.last]] >= entries[children[section.first]] + entries[children[first]]:
+                lines = [self.tree.keys[children[at]].site_line for at in (first, section.last)]
+                key = self.tree.keys[node]
+                name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
+                sleeps = self._sleeps(children[first])
+                found.append(Section(name, first, len(children) - 1, self._between(node, *lines), takes, sleeps))
+                return
+
+    def _sleeps(self, call: int) -> bool:
+        """Whether threads sleep for the lock that a call takes."""
+        return self.tree.keys[call].function.partition("@")[0] in SLEEPING_LOCKS
+
     def same_locks(self) -> dict[str, str]:
-        """The name that stands for each lock that has several."""
+        """The name that stands for each lock that has several.
+
+        Where all that write hold the same reader-writer lock, those who read hold that one, too: a lock that nobody
+        writes under keeps nobody waiting. Fills `sleeping_locks`.
+        """
         names: dict[int, str] = {}
-        for node in {int(self.tree.parent[call]) for call, role in self.special.items() if role is Role.LOCK}:
+        sleeping: set[str] = set()
+        readers: dict[str, None] = {}
+        writers: dict[str, None] = {}
+        for node in sorted({int(self.tree.parent[call]) for call, role in self.special.items() if role in TAKES}):
             for section in self._pairs(node):
+                if section.takes is not Role.LOCK:
+                    (readers if section.takes is Role.READ_LOCK else writers)[section.name] = None
                 for child in self.children[node][section.first : section.last + 1]:
                     names[child] = section.name
+                sleeping |= {section.name} if section.sleeps else set()
         number: dict[str, int] = {}
         leader: dict[int, int] = {}
         for source, target in self.waits.same_lock:
             pair = [names.get(self._child_with_section(node, names), "") for node in (source, target)]
             if all(pair):
+                sleeping |= set(pair)
                 one, other = (find(leader, number.setdefault(name, len(number))) for name in pair)
                 leader[max(one, other)] = min(one, other)
+        written = [number.setdefault(name, len(number)) for name in writers]
+        if written and len({find(leader, one) for one in written}) == 1:
+            for name in readers:
+                one, other = find(leader, written[0]), find(leader, number.setdefault(name, len(number)))
+                leader[max(one, other)] = min(one, other)
         of_number = list(number)
-        return {name: of_number[find(leader, one)] for name, one in number.items()}
+        found = {name: of_number[find(leader, one)] for name, one in number.items()}
+        self.sleeping_locks = {found.get(name, name) for name in sleeping}
+        return found
 
     def _child_with_section(self, node: int, names: dict[int, str]) -> int:
         """The node, or the loop around it that tests a condition, which lies in a critical section."""
@@ -160,6 +211,14 @@ class TreeWork:
             if seconds > 0:
                 sums[int(region)] = sums.get(int(region), 0.0) + float(seconds)
         return sums
+
+    @property
+    def team_sleeps(self) -> bool:
+        """Whether threads slept, rather than spun, before and after most parallel regions when traced."""
+        tree, first = self.tree, {thread.process: thread.root for thread in reversed(self.tree.threads)}
+        others = [thread.root for thread in tree.threads if thread.root != first[thread.process]]
+        entries = sum(int(tree.entries[node]) for root in others for node in self.all_parallel(root))
+        return entries > 0 and self.waits.team_wakes >= entries  # two waits for each entry
 
     def sums_below(self, node: int) -> dict[int, float]:
         """Seconds by region of a node and all nodes below it."""

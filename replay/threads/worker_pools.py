@@ -1,8 +1,9 @@
-"""Worker threads of Python programs that run the same functions: their calls, divided among another number of threads.
+"""Workers of Python programs, threads or processes: their calls, divided among another number of them.
 
 The workers of a `concurrent.futures` pool take tasks one by one, so that none is busy for longer than a task beyond the
 others. Which threads are workers follows from the frames of the pool, where the tree has them, else from what they ran:
-the threads of a process, all but the first, whose outermost functions are the same.
+the threads of a process, all but the first, whose outermost functions are the same; or so the first threads of all
+processes but the first. What a process does when it begins (its main module, where it is spawned) each of them does.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from foretrace.replay.engine.program import Broadcast, Join, Part, Post, Repeat, Run, Sharing, Spawn, Wait
-from foretrace.tracer.signature.tree_records import TreeNodeKind
+from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .tree_programs import JobPrograms, ThreadProgram
 from .tree_work import TreeWork
 
-_POOL = "concurrent/futures/thread.py"
-_LIBRARY = (_POOL, "/threading.py")
-_WORKER = "_worker"
+_POOLS = ("concurrent/futures/thread.py", "concurrent/futures/process.py", "multiprocessing/pool.py")
+_LIBRARY = (*_POOLS, "/threading.py", "/multiprocessing/process.py", "/multiprocessing/popen_fork.py",
+            "/multiprocessing/context.py", "/multiprocessing/spawn.py")  # fmt: skip
+_WORKERS = ("_worker", "_process_worker", "worker")
+_BEGINNING = ("<module>",)
 
 
 @dataclass(slots=True)
@@ -37,32 +40,45 @@ class Pool:
     workers: tuple[int, ...]
     tasks: tuple[Tasks, ...]
     rest: dict[int, float]
+    process: int = 0
+    """Of threads: whose they are. -1 for workers that are processes."""
+    each_s: dict[int, float] = field(default_factory=dict)
+    """{region: seconds} that each of them takes to begin."""
 
     @classmethod
     def of(cls, work: TreeWork) -> Pool | None:
         """The pool of a Python program; None if it has none that is known."""
         tree = work.tree
-        if len({thread.process for thread in tree.threads}) != 1:
-            return None
-        found = {thread.number: _calls(work, thread.root) for thread in tree.threads[1:]}
+        firsts: dict[int, TreeThread] = {}
+        for thread in tree.threads:
+            firsts.setdefault(thread.process, thread)
+        are_processes = len(firsts) > 1
+        candidates = list(firsts.values())[1:] if are_processes else tree.threads[1:]
+        found = {thread.number: _calls(work, thread.root) for thread in candidates}
         workers = tuple(number for number, (is_worker, _, _) in found.items() if is_worker)
         if not workers:
-            ran = {number: {_name(work, call) for call in calls} for number, (_, calls, _) in found.items() if calls}
+            ran = {number: {_name(work, call) for call in calls} for number, (_, calls, _) in found.items()}
+            ran = {number: own for number, names in ran.items() if (own := _tasks(names))}
             first = next(iter(ran.values()), set())
             if len(ran) < 2 or any(not names & first for names in ran.values()):
                 return None
             workers = tuple(ran)
         tasks: dict[tuple[str, str], Tasks] = defaultdict(Tasks)
         rest: dict[int, float] = defaultdict(float)
+        each_s: dict[int, float] = defaultdict(float)
         for number in workers:
             _, calls, above = found[number]
             for call in calls:
+                if are_processes and _name(work, call)[1] in _BEGINNING:
+                    _add(each_s, work.sums_below(call))
+                    continue
                 one = tasks[_name(work, call)]
                 one.calls += max(int(tree.entries[call]) + int(tree.recursive_entries[call]), 1)
                 _add(one.seconds, work.sums_below(call))
             for node in above:
                 _add(rest, work.own_s[node])
-        return cls(workers, tuple(tasks.values()), dict(rest))
+        each_s = {region: seconds / len(workers) for region, seconds in each_s.items()}
+        return cls(workers, tuple(tasks.values()), dict(rest), -1 if are_processes else tree.threads[0].process, each_s)
 
     def divided(
         self, job: JobPrograms, size: int, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str
@@ -81,9 +97,8 @@ class Pool:
             ThreadProgram(name, tuple(self._program(number, size, labels, sharings)), is_born)
             for number, name in enumerate(names)
         ]
-        note = (
-            f"{len(self.workers)} threads ran the same functions: their {self.calls:,} calls are divided among {size}"
-        )
+        workers = f"{len(self.workers)} {'processes' if self.process < 0 else 'threads'}"
+        note = f"{workers} ran the same functions: their {self.calls:,} calls are divided among {size}"
         return JobPrograms((*kept, *made), job.barriers, (*job.notes, note))
 
     @property
@@ -92,6 +107,7 @@ class Pool:
         return sum(task.calls for task in self.tasks)
 
     def _program(self, number: int, size: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[Part]:
+        yield from _runs(self.each_s, 1, labels, sharings)
         yield from _runs(self.rest, size, labels, sharings)
         for task in self.tasks:
             calls = task.calls * (number + 1) // size - task.calls * number // size
@@ -107,13 +123,17 @@ def _calls(work: TreeWork, root: int) -> tuple[bool, list[int], list[int]]:
         node = pending.pop()
         key = work.tree.keys[node]
         is_library = key.file.endswith(_LIBRARY)
-        is_worker = is_worker or (key.file.endswith(_POOL) and key.function.endswith(_WORKER))
+        is_worker = is_worker or (key.file.endswith(_POOLS) and key.function in _WORKERS)
         if work.tree.kind[node] == TreeNodeKind.CALL and not is_library:
             calls.append(node)
         else:
             above.append(node)
             pending += reversed(work.children[node])
     return is_worker, calls, above
+
+
+def _tasks(names: set[tuple[str, str]]) -> set[tuple[str, str]]:
+    return {name for name in names if name[1] not in _BEGINNING}
 
 
 def _name(work: TreeWork, node: int) -> tuple[str, str]:
@@ -152,7 +172,7 @@ def _renamed(program: Iterable[Part], traced: set[str], names: Sequence[str]) ->
             elif isinstance(part, Spawn | Join) and part.entity in traced:
                 if type(part) not in begun:
                     begun.add(type(part))
-                    yield from (type(part)(name) for name in names)
+                    yield from (replace(part, entity=name) for name in names)
             elif not isinstance(part, Wait | Post | Broadcast):
                 yield part
 

@@ -316,7 +316,7 @@ def test_options_that_do_not_fit_are_errors() -> None:
         foretrace.trace("ls", accuracy="best")
     with pytest.raises(foretrace.ForetraceError, match="python_core 'fast' is not known"):
         foretrace.trace(count, 3, python_core="fast")
-    with pytest.raises(foretrace.ForetraceError, match="compiled programs only"):
+    with pytest.raises(foretrace.ForetraceError, match="trace it as a program"):
         foretrace.trace(count, 3, follow_children=True)
     with pytest.raises(foretrace.ForetraceError, match="no such program"):
         foretrace.trace("no-such-program-here")

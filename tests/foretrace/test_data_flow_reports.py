@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -45,3 +46,31 @@ def test_info_names_static_variables(compile_c: Callable[..., Path], tmp_path: P
     flows, _ = run("info", tmp_path / "copies.sig", "--data-flow").output.split("Nodes", 1)
     (line,) = (row for row in flows.splitlines() if ".c:4" in row and ".c:5" in row)
     assert line.rstrip().endswith("from")
+
+
+WRITTEN = """
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void) {
+    double *out = malloc(8000);                                  /* line 6 */
+    for (int i = 0; i < 1000; i++) out[i] = i;
+    return write(open("/dev/null", O_WRONLY), out, 8000) != 8000;
+}
+"""
+
+
+def test_info_lists_allocations(compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    program = compile_c(WRITTEN, "-O1", "-g")
+    signature = trace_binary([str(program)]).signature
+    write_signature(signature, tmp_path / "s.sig")
+    text = run("info", tmp_path / "s.sig", "--data-flow").output
+    where = f"heap at {program.name}.c:6"
+    (row,) = (line for line in text[text.index("Allocations") :].splitlines() if where in line)
+    assert row.split()[:9] == ["7.812", "KiB", "7.812", "KiB", "0", "B", "7.812", "KiB", "1"]
+    assert "the system" in text
+    assert "not sampled" in text
+    document = json.loads(run("info", tmp_path / "s.sig", "--data-flow", "--json").output)
+    (heap,) = (number for number, one in enumerate(document["allocations"]) if one["line"] == 6)
+    (flow,) = (one for one in document["flows"] if one["allocation"] == heap)
+    assert (flow["bytes"], flow["read_by_system"], flow["readers"]) == (8000, True, [])

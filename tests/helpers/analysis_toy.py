@@ -23,6 +23,7 @@ class ToyIsa:
     """Four-byte instructions: an operation code and the number of a target."""
 
     stack_pointer = "sp"
+    return_address = ""
     call_clobbered = frozenset({"r0"})
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:

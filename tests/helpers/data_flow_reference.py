@@ -17,6 +17,8 @@ SOURCES = Path(__file__).parents[2] / "tracer" / "data_flow"
 OUTSIDE = -1
 Flows = Counter[tuple[int, frozenset[int]]]
 Footprints = Counter[frozenset[int]]
+ObjectFlows = Counter[tuple[int, int, frozenset[int]]]
+ObjectFootprints = Counter[tuple[int, frozenset[int]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,37 @@ class Reference:
     def __init__(self) -> None:
         self.version: dict[int, tuple[int, frozenset[int]]] = {}
         self.touched: dict[int, frozenset[int]] = {}
-        self.ended: Flows = Counter()
+        self.object: dict[int, int] = {}
+        self.ended: ObjectFlows = Counter()
+        self.left: ObjectFootprints = Counter()
 
     def access(self, place: int, address: int, size_bytes: int, is_store: bool) -> None:
         for byte in range(address, address + size_bytes):
             writer, readers = self.version.get(byte, (OUTSIDE, frozenset()))
             if is_store and (writer, readers) != (place, frozenset()):
-                self.ended[writer, readers] += 1
+                self._end(byte)
             self.version[byte] = (place, frozenset()) if is_store else (writer, readers | {place})
             self.touched[byte] = self.touched.get(byte, frozenset()) | {place}
+
+    def _end(self, byte: int) -> None:
+        self.ended[(self.object.get(byte, 0), *self.version.pop(byte, (OUTSIDE, frozenset())))] += 1
+
+    def allocate(self, first: int, length_bytes: int, number: int) -> None:
+        for byte in range(first, first + length_bytes):
+            before = self.object.get(byte, 0)
+            if before == number:
+                continue
+            writer, readers = self.version.get(byte, (OUTSIDE, frozenset()))
+            kept, touched = readers | ({writer} - {OUTSIDE}), self.touched.pop(byte, frozenset())
+            if touched not in (frozenset(), kept):
+                self.left[before, touched] += 1
+            if kept:
+                self.touched[byte] = kept
+            self.object[byte] = number
+
+    def release(self, first: int, length_bytes: int) -> None:
+        for byte in range(first, first + length_bytes):
+            self._end(byte)
 
     def array(self, place: int, extents: Sequence[int], indices: Sequence[int], operands: Sequence[Operand]) -> None:
         for is_store in (False, True):
@@ -58,15 +82,38 @@ class Reference:
                 for address in {operand.address + offset for offset in offsets}:
                     self.access(place, address, operand.size_bytes, is_store)
 
+    def object_flows(self) -> ObjectFlows:
+        """Bytes of all versions, by object, writer and readers."""
+        flows = self.ended.copy()
+        for byte, version in self.version.items():
+            flows[(self.object.get(byte, 0), *version)] += 1
+        return Counter({flow: size for flow, size in flows.items() if flow[1:] != (OUTSIDE, frozenset())})
+
+    def object_footprints(self) -> ObjectFootprints:
+        """Bytes by object and who touched them."""
+        footprints = self.left.copy()
+        for byte, touched in self.touched.items():
+            footprints[self.object.get(byte, 0), touched] += 1
+        return footprints
+
     def flows(self) -> Flows:
         """Bytes of all versions, by writer and readers."""
-        flows = self.ended + Counter(self.version.values())
-        del flows[OUTSIDE, frozenset()]
-        return flows
+        return without_objects(self.object_flows())
 
     def footprints(self) -> Footprints:
         """Bytes by who touched them."""
-        return Counter(self.touched.values())
+        footprints: Footprints = Counter()
+        for (_, touched), num_bytes in self.object_footprints().items():
+            footprints[touched] += num_bytes
+        return footprints
+
+
+def without_objects(flows: ObjectFlows) -> Flows:
+    """Bytes of versions by writer and readers, whatever they are of."""
+    found: Flows = Counter()
+    for (_, writer, readers), num_bytes in flows.items():
+        found[writer, readers] += num_bytes
+    return found
 
 
 class _ArrayAccess(ctypes.Structure):
@@ -99,9 +146,10 @@ def build_core(directory: Path) -> Any:
     subprocess.run([*command, "-o", str(library)], check=True)
     core = ctypes.CDLL(str(library))
     core.ft_flow_new.restype = ctypes.c_void_p
-    for name in ("ft_flow_sets", "ft_flow_versions", "ft_flow_touched"):
+    for name in ("ft_flow_sets", "ft_flow_versions", "ft_flow_touched", "ft_flow_left", "ft_flow_allocated_bytes"):
         getattr(core, name).restype = ctypes.c_uint64
-    for name in ("ft_flow_access", "ft_flow_run", "ft_flow_array", "ft_flow_tidy", "ft_flow_has_many_sets"):
+    for name in ("ft_flow_access", "ft_flow_run", "ft_flow_array", "ft_flow_tidy", "ft_flow_has_many_sets",
+                 "ft_flow_allocate", "ft_flow_release", "ft_flow_bytes"):  # fmt: skip
         getattr(core, name).restype = ctypes.c_bool
     return core
 
@@ -120,6 +168,19 @@ class Core:
         hint = (ctypes.c_uint64 * 2)()
         arguments = (place, ctypes.c_uint64(address), size_bytes, ctypes.c_bool(is_store))
         assert self._core.ft_flow_access(self._flow, hint, *arguments)
+
+    def bytes(self, place: int, address: int, length_bytes: int, is_store: bool) -> None:
+        arguments = (place, ctypes.c_uint64(address), ctypes.c_uint64(length_bytes), ctypes.c_bool(is_store))
+        assert self._core.ft_flow_bytes(self._flow, *arguments)
+
+    def allocate(self, first: int, length_bytes: int, number: int) -> None:
+        assert self._core.ft_flow_allocate(self._flow, ctypes.c_uint64(first), ctypes.c_uint64(length_bytes), number)
+
+    def allocated_bytes(self, first: int) -> int:
+        return int(self._core.ft_flow_allocated_bytes(self._flow, ctypes.c_uint64(first)))
+
+    def release(self, first: int, length_bytes: int) -> None:
+        assert self._core.ft_flow_release(self._flow, ctypes.c_uint64(first), ctypes.c_uint64(length_bytes))
 
     def run(self, slots: Sequence[tuple[int, int, bool]], addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
         """Place, size and kind of each access of an iteration; `addresses` [iterations, accesses]."""
@@ -164,10 +225,20 @@ class Core:
 
     def finish(self) -> tuple[Flows, Footprints]:
         """Once: flows and footprints."""
+        flows, footprints = self.finish_objects()
+        total: Footprints = Counter()
+        for (_, touched), num_bytes in footprints.items():
+            total[touched] += num_bytes
+        return without_objects(flows), total
+
+    def finish_objects(self) -> tuple[ObjectFlows, ObjectFootprints]:
+        """Once: flows and footprints by object."""
         self._core.ft_flow_finish(self._flow)
-        sets, flows, footprints = self._sets(), Flows(), Footprints()
-        for writer, readers, *parts in self._rows(self._core.ft_flow_versions, 11, np.uint64).tolist():
-            flows[OUTSIDE if writer == 0xFFFFFFFF else writer, sets[readers]] += sum(parts)
-        for _, length_bytes, touched_by, weight in self._rows(self._core.ft_flow_touched, 4, np.uint64).tolist():
-            footprints[sets[touched_by]] += length_bytes * weight
+        sets, flows, footprints = self._sets(), ObjectFlows(), ObjectFootprints()
+        for writer, number, readers, *parts in self._rows(self._core.ft_flow_versions, 12, np.uint64).tolist():
+            flows[number, OUTSIDE if writer == 0xFFFFFFFF else writer, sets[readers]] += sum(parts)
+        for _, length_bytes, by, weight, number in self._rows(self._core.ft_flow_touched, 5, np.uint64).tolist():
+            footprints[number, sets[by]] += length_bytes * weight
+        for number, by, num_bytes in self._rows(self._core.ft_flow_left, 3, np.uint64).tolist():
+            footprints[number, sets[by]] += num_bytes
         return flows, footprints

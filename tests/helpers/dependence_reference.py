@@ -62,6 +62,10 @@ class AccessProgram(Program):
         self._range: dict[Operation, tuple[int, int]] = {}
         self.rows: dict[Row, Count] = {}
         self.stores: dict[Operation, int] = {}
+        self.nests: dict[Loop, list[Loop]] = {}  # the loops around each, and itself, from outside
+        self.known_late: set[Loop] = set()  # not known at a store that loops around and inside were known at
+        self.written: dict[tuple[Operation, Loop], int] = {}  # bytes
+        self.overwritten: dict[tuple[Operation, Loop], int] = {}
         self.iterations: dict[Loop, int] = {}
         self._counted_entries: set[int] = set()
         self._first_runs: dict[int, int] = {}
@@ -134,12 +138,36 @@ class AccessProgram(Program):
                 self._depend(byte, place, operation, now)
             before = state
             if is_store:
+                self._count_byte(byte.written, operation, now)
                 self._bytes[place] = Byte(now, operation)
                 continue
             byte.last_reader = operation
             if byte.first_read is None or byte.first_read.time < self._latest_entry():
                 byte.first_read, byte.first_reader = now, operation
         return (1 + is_store) << 51 | shift << 48 | address
+
+    def _count_byte(self, then: Moment | None, operation: Operation, now: Moment) -> None:
+        """Count a byte that is stored: the loops whose iteration had not stored it, and whether one before it had."""
+        again: list[Loop] = []
+        new: list[Loop] = []
+        for path, header, entry, iteration in now.loops:
+            is_common = then is not None and entry < then.time
+            begun = self._iteration_at(path, header, entry, then.time) if then is not None and is_common else -1
+            if begun < iteration:
+                new.append((path, header))
+            if is_common and begun < iteration:
+                again.append((path, header))
+        for loop in new:
+            self.written[operation, loop] = self.written.get((operation, loop), 0) + 1
+        running = [(one.path, one.header) for one in self.active]
+        for number, loop in enumerate(running, 1):
+            self.nests.setdefault(loop, running[:number])
+        if new:
+            nest = running[running.index(new[0]) : running.index(new[-1])]
+            self.known_late.update(loop for loop in nest if loop not in new)
+        assert len(again) <= 1
+        for loop in again:
+            self.overwritten[operation, loop] = self.overwritten.get((operation, loop), 0) + 1
 
     def _depend(self, byte: Byte, place: int, operation: Operation, now: Moment) -> None:
         if not operation[1]:

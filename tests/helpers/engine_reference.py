@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -81,6 +82,7 @@ class _Walker:
     steps: object
     left: float = 0.0
     what: object = None
+    again: object = None
     end: float | None = None
     since: float = 0.0
     spent: dict = field(default_factory=lambda: defaultdict(float))
@@ -96,6 +98,7 @@ class Reference:
         self.unborn = {entity.name for entity in entities if not entity.born}
         self.queues = defaultdict(deque)
         self.owner, self.arrived = {}, defaultdict(int)
+        self.contended, self.retries = set(), set()
         self.units = defaultdict(int, system.semaphores)
         self.busy_units = defaultdict(int)
         self.run()
@@ -112,22 +115,37 @@ class Reference:
                 yield part
 
     def wake(self, name, kind):
+        """What an entity did is over."""
         self.walkers[name].spent[kind] += self.now - self.walkers[name].since
         self.ready.append(name)
 
-    def hand_over(self, name):
-        """A lock goes to one who waited for it."""
-        if not self.system.hand_over_s:
-            self.wake(name, "lock")
-            return
+    def pause(self, name, seconds):
+        """Whether an entity goes on only after some seconds."""
         walker = self.walkers[name]
-        walker.spent["lock"] += self.now - walker.since
-        walker.since, walker.what, walker.left = self.now, Sleep("hand-over", 0.0), self.system.hand_over_s
+        walker.since = self.now
+        if seconds:
+            walker.what, walker.left = Sleep("waking", 0.0), seconds
+        return bool(seconds)
+
+    def rouse(self, waiting, kind, called_s=0.0):
+        """Let entities go on, each (name, whether it sleeps); seconds that calls take who does so."""
+        waking = self.system.waking
+        for name, sleeps in waiting:
+            self.walkers[name].spent[kind] += self.now - self.walkers[name].since
+            if not self.pause(name, called_s + waking.latency_s if sleeps else waking.transfer_s):
+                self.ready.append(name)
+            called_s += waking.call_s if sleeps else 0.0
+        return called_s
+
+    def steps_of(self, name):
+        """The parts left, an attempt to get a lock first that it was woken for."""
+        walker = self.walkers[name]
+        return chain([walker.again], walker.steps) if name in self.retries else walker.steps
 
     def step(self, name):
         """Go on with an entity until it waits."""
         walker = self.walkers[name]
-        for part in walker.steps:
+        for part in self.steps_of(name):
             walker.since = self.now
             match part:
                 case Run(_, time_s, _) | Sleep(_, time_s):
@@ -141,51 +159,74 @@ class Reference:
                     else:
                         self.busy_units[device] += 1
                     return
-                case Barrier(barrier):
+                case Barrier(barrier, sleeps):
                     self.arrived[barrier] += 1
+                    waiting = self.queues["barrier", barrier]
                     if self.arrived[barrier] < self.system.barriers[barrier]:
-                        self.queues["barrier", barrier].append(name)
+                        waiting.append((name, sleeps))
                         return
                     self.arrived[barrier] = 0
-                    while self.queues["barrier", barrier]:
-                        self.wake(self.queues["barrier", barrier].popleft(), "barrier")
-                case Lock(lock):
+                    called_s = self.rouse(list(waiting), "barrier")
+                    waiting.clear()
+                    if self.pause(name, called_s):
+                        return
+                case Lock(lock, sleeps):
                     if self.owner.get(lock) is not None:
-                        self.queues["lock", lock].append(name)
+                        self.queues["lock", lock].append((name, sleeps))
+                        walker.again = part
+                        self.contended |= {lock} if sleeps else set()
                         return
                     self.owner[lock] = name
+                    if name in self.retries:
+                        self.contended.add(lock)
+                    self.retries.discard(name)
                 case Unlock(lock):
                     waiting = self.queues["lock", lock]
-                    self.owner[lock] = waiting[0] if waiting else None
-                    if waiting:
-                        self.hand_over(waiting.popleft())
+                    self.owner[lock] = None
+                    called_s = 0.0
+                    if waiting and not waiting[0][1]:
+                        self.owner[lock] = waiting[0][0]
+                        self.rouse([waiting.popleft()], "lock")
+                    elif waiting and lock in self.contended:
+                        self.retries.add(waiting[0][0])
+                        called_s = self.rouse([waiting.popleft()], "lock")
+                    self.contended.discard(lock)
+                    if self.pause(name, called_s):
+                        return
                 case Post(semaphore, units):
                     self.units[semaphore] += units
-                    waiting = self.queues["wait", semaphore]
+                    waiting, woken = self.queues["wait", semaphore], []
                     while waiting and waiting[0][1] <= self.units[semaphore]:
-                        woken, wanted = waiting.popleft()
+                        other, wanted, sleeps = waiting.popleft()
                         self.units[semaphore] -= wanted
-                        self.wake(woken, "wait")
-                case Wait(semaphore, units):
+                        woken.append((other, sleeps))
+                    if self.pause(name, self.rouse(woken, "wait")):
+                        return
+                case Wait(semaphore, units, sleeps):
                     if self.queues["wait", semaphore] or self.units[semaphore] < units:
-                        self.queues["wait", semaphore].append((name, units))
+                        self.queues["wait", semaphore].append((name, units, sleeps))
                         return
                     self.units[semaphore] -= units
                 case Broadcast(semaphore):
                     waiting = self.queues["wait", semaphore]
-                    while waiting:
-                        self.wake(waiting.popleft()[0], "wait")
-                case Spawn(other):
+                    woken = [(other, sleeps) for other, _, sleeps in waiting]
+                    waiting.clear()
+                    if self.pause(name, self.rouse(woken, "wait")):
+                        return
+                case Spawn(other, asleep):
                     if other in self.unborn:
                         self.unborn.discard(other)
-                        self.ready.append(other)
-                case Join(other):
+                        self.walkers[other].since = self.now
+                        if asleep and self.pause(name, self.rouse([(other, True)], "join")):
+                            return
+                        if not asleep:
+                            self.ready.append(other)
+                case Join(other, sleeps):
                     if self.walkers[other].end is None:
-                        self.queues["join", other].append(name)
+                        self.queues["join", other].append((name, sleeps))
                         return
         walker.end = self.now
-        for other in reversed(self.queues["join", name]):
-            self.wake(other, "join")
+        self.rouse(list(reversed(self.queues["join", name])), "join")
 
     def rates(self, running):
         """Of each entity that runs, its speed."""

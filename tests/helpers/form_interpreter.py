@@ -759,6 +759,7 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "maxval": _reduction(np.max), "any": _reduction(np.any), "all": _reduction(np.all),
     "count": _reduction(np.count_nonzero), "dot": np.dot, "matmul": np.matmul, "transpose": np.transpose,
     "where": np.where, "cumsum": _reduction(np.cumsum), "sort": np.sort, "argsort": np.argsort, "take": np.take,
+    "array": lambda *values: np.array(values),
     "zeros": np.zeros, "ones": np.ones, "empty": np.zeros, "arange": np.arange, "copy": np.array,
     "bincount": np.bincount,
 }  # fmt: skip

@@ -1,15 +1,18 @@
-"""Programs of a few nodes with costs on a device, made by hand, for the tests of plans."""
+"""Programs of a few nodes with costs on a device, and devices, made by hand, for the tests of offload."""
 
 from __future__ import annotations
 
 import itertools
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from flow_samples import flow_of
-from replay_samples import accelerator
+from replay_samples import SOURCES, accelerator
+from tree_samples import Tree
 
+from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, Link, MachineKind, Memory, Profile
 from foretrace.replay.offload.devices.device import Device, Way
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, Work
@@ -17,6 +20,8 @@ from foretrace.replay.offload.host_threads import HostTimes
 from foretrace.replay.offload.plan import Planner
 from foretrace.replay.records import Place
 from foretrace.replay.spread import exactly
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
+from foretrace.tracer.signature.records import OperationCount, OperationKind
 
 
 def work_of(parents: Sequence[int], own_s: Sequence[float], versions, touched=(), entries=None) -> Work:
@@ -79,3 +84,49 @@ def divisions(planner: Planner) -> Iterator[tuple[int, ...]]:
             inside = [below for node in chosen for below in planner.able[node].nodes]
             if len(inside) == len(set(inside)):
                 yield chosen
+
+
+def gpu(name="gpu", *, capacity=1 << 40, **link):
+    """100 multiprocessors at 1 GHz, 12.8 Tflop/s, 1 TB/s; a shared memory unless `link` says otherwise."""
+    return Profile(
+        schema=SCHEMA, name=name, title=name.upper(), kind=MachineKind.ACCELERATOR, date="2020", sources=SOURCES,
+        core=Core(source={}, cores=100, clock_hz=1e9, peak_flops_per_cycle=128.0),
+        caches=tuple(CacheLevel(name=n, size_bytes=b, source={}) for n, b in (("L1", 128 << 10), ("L2", 8 << 20))),
+        memory=Memory(source={}, size_bytes=capacity, sustained_bandwidth_bytes_per_s=1e12, latency_s=500e-9),
+        link=Link(**({"source": {}, "shared_memory": True, "launch_latency_s": 1e-5} | link)),
+    )  # fmt: skip
+
+
+def nest(*, outer=1, inner=1 << 20, flops=4, size=8, stores=True):
+    """main calls f, with a loop of `outer` iterations around one of `inner` that streams and computes."""
+    tree = Tree()
+    root = tree.thread()
+    main = tree.call(root, "main")
+    around = tree.loop(main, outer)
+    loop = tree.loop(around, outer * inner, entries=outer)
+    block = tree.does(loop, outer * inner, instructions=2 + flops)
+    program = tree.program
+    made = program.blocks[block]
+    program.blocks[block] = type(made)(
+        **{name: getattr(made, name) for name in made.__struct_fields__}
+        | {"operations": (OperationCount(OperationKind.FP_MUL, 64, 1, flops),) if flops else ()}
+    )
+    times = outer * inner
+    program.access(block, times, (times // 8,) * 2, size=size, first=1 << 40, length=size * inner)
+    if stores:
+        program.access(block, times, (times // 8,) * 2, size=size, first=1 << 41, length=size * inner, is_store=True)
+    return tree, around, loop
+
+
+def with_flow(tree, versions, touched=(), **more):
+    return replace(tree.signature(), data_flow=flow_of(versions, touched), **more)
+
+
+def recurrence(node):
+    return Dependence(node, DependenceKind.RECURRENCE, -1, -1, 10, 1, 1, where="register xmm0")
+
+
+def examined(signature, *nodes, dependences=()):
+    return replace(
+        signature, examined_loops=tuple(ExaminedLoop(node, 1000) for node in nodes), dependences=tuple(dependences)
+    )

@@ -56,7 +56,7 @@ PROVENANCE = Provenance(
 
 
 def measured_host(name: str = "measured", **changes) -> Profile:
-    """1 GHz, all units one a cycle; streams at 8, 6.4 and 2 GB/s, random loads of 1, 4 and 50 ns."""
+    """1 GHz, all units one a cycle; streams at 8, 6.4 and 2 GB/s, random loads of 1, 4 and 50 ns. Waking is free."""
     core = {
         "clock_hz": 1e9,
         "issue_width_instructions_per_cycle": 1.0,
@@ -71,6 +71,9 @@ def measured_host(name: str = "measured", **changes) -> Profile:
         "python_block_s": 50e-9,
         "python_line_s": 50e-9,
         "python_call_s": 1e-6,
+        "line_transfer_latency_s": 1e-18,
+        "thread_wake_latency_s": 1e-18,
+        "thread_wake_call_s": 1e-18,
     }
     points = [
         BandwidthPoint(size, pattern, 8, bandwidth, "here")

@@ -29,6 +29,21 @@ Access = tuple[int, int, int]  # slot, log2 of the size, address
 Execution = tuple[int, list[Access]]  # block id, its accesses
 
 
+def machine_code_block(block_id: int, instructions: int) -> bytes:
+    """The side table's entry of a block with so many one-byte instructions, which are not in it."""
+    length = -(-(stream.BLOCK.size + 2 * instructions) // 8) * 8
+    entry = stream.BLOCK.pack(stream.SIDE_BLOCK, length, block_id, instructions, 0x1000 * block_id, FIRST_ACCESS, 0)
+    return (entry + b"\1" * instructions).ljust(length, b"\0")
+
+
+def python_block(block_id: int, code_id: int, offset_bytes: int, instructions: int, goes_on: bool = False) -> bytes:
+    """The side table's entry of a block of bytecode; without instructions it says that the block there goes on."""
+    kind, size = stream.SIDE_PYBLOCK, stream.PYBLOCK.size
+    return stream.PYBLOCK.pack(
+        kind, size, block_id, code_id, 1, 1, offset_bytes, instructions, 0, 0, goes_on, 0, 0, 0, 0, 0, 0, 0
+    )
+
+
 class Stream:
     """A stream in memory, with the reader that reads it."""
 
@@ -42,15 +57,13 @@ class Stream:
 
     def describe_blocks(self, instructions: Sequence[int]) -> None:
         """Blocks 1, 2, ... with so many one-byte instructions."""
-        position = self.word(LAYOUT["side_offset"])
-        begin = position
-        for block_id, count in enumerate(instructions, 1):
-            length = -(-(stream.BLOCK.size + 2 * count) // 8) * 8
-            entry = stream.BLOCK.pack(stream.SIDE_BLOCK, length, block_id, count, 0x1000 * block_id, FIRST_ACCESS, 0)
-            entry += b"\1" * count
-            self.memory[position : position + len(entry)] = entry
-            position += length
-        struct.pack_into("<Q", self.memory, LAYOUT["side_used_bytes"], position - begin)
+        self.describe([machine_code_block(number, count) for number, count in enumerate(instructions, 1)])
+
+    def describe(self, entries: Sequence[bytes]) -> None:
+        """A side table of `entries`, each of a multiple of eight bytes."""
+        begin, table = self.word(LAYOUT["side_offset"]), b"".join(entries)
+        self.memory[begin : begin + len(table)] = table
+        struct.pack_into("<Q", self.memory, LAYOUT["side_used_bytes"], len(table))
 
     def publish(self, words: Sequence[int], number: int = 0) -> None:
         """One chunk of thread 0."""

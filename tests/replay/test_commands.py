@@ -119,7 +119,7 @@ def test_assumptions_are_a_line_or_all_of_them(gather_sig):
 def test_people_see_the_decision_and_its_reason(gather_sig):
     output = run("triage", gather_sig, "--host", "jaguar-xt4", "--accelerator", "convey-hc1-fpga").output
     assert "pays while a launch costs less than" in output
-    assert "Porting 1 of 1 gather/scatter loops takes the program from" in output
+    assert "Porting the only gather/scatter loop takes the program from" in output
 
 
 def test_top_limits_what_is_shown_and_says_so(tmp_path):

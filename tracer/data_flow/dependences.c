@@ -9,6 +9,8 @@
  *  - `doubtful` has the rows of levels in doubt, with the number of the level instead of the loop.
  *  - Levels that are in doubt are so since a time that ascends from the outermost to the innermost one; where one is, so are
  *    those of its frame around it.
+ *  - A store is the first of its place in an iteration of the loops from some level on inwards. Its bytes are counted once, by that
+ *    level and by the innermost loop; what each loop wrote anew in its iterations is a sum of such rows.
  *  - A page's number is in the table if and only if its hash is at most `limit`, and it was touched.
  */
 #include "dependences.h"
@@ -18,7 +20,9 @@
 
 #define NONE UINT32_MAX
 #define PAGE_BITS 12
-#define GRANULE_BITS 2
+#define GRANULE_BITS 3 /* at most */
+#define KINDS 8u /* room for those of enum ft_dependence */
+#define WAYS 2u
 #define CACHED_PAGES 256u
 #define RECENT 1024u /* iterations whose beginnings a level remembers; of those before, every 1024th */
 #define ARRAY_DEPTH UINT32_MAX
@@ -49,7 +53,7 @@ struct frame {
 };
 
 struct row {
-    uint64_t count, least, most; /* count 0: free */
+    uint64_t count, least, most, bytes; /* count 0: free */
     uint32_t source, sink, loop, kind;
 };
 
@@ -74,6 +78,7 @@ struct loop {
 struct operation {
     uint64_t first, last_exclusive; /* of its last access */
     uint64_t stores;
+    uint32_t at[KINDS][WAYS]; /* where some of its rows are, by kind; or were, before the table grew */
 };
 
 /* When a block first and last ran. */
@@ -162,19 +167,42 @@ static bool grow_rows(struct rows *rows)
     return true;
 }
 
+static inline void add_to_row(struct row *row, const struct row *added)
+{
+    row->count += added->count;
+    row->bytes += added->bytes;
+    row->least = added->least < row->least ? added->least : row->least;
+    row->most = added->most > row->most ? added->most : row->most;
+}
+
 static bool add_row(struct rows *rows, const struct row *added)
 {
     if (2 * rows->number >= rows->capacity && !grow_rows(rows))
         return false;
     struct row *row = row_at(rows, added);
-    if (!row->count) {
-        *row = *added;
-        rows->number++;
+    if (row->count) {
+        add_to_row(row, added);
         return true;
     }
-    row->count += added->count;
-    row->least = added->least < row->least ? added->least : row->least;
-    row->most = added->most > row->most ? added->most : row->most;
+    *row = *added;
+    rows->number++;
+    return true;
+}
+
+/* Adds to the rows that are no longer in doubt. Most of an operation's rows are those that it added to before. */
+static inline bool add_sure_row(struct ft_dependences *d, const struct row *added)
+{
+    uint32_t *at = &d->operations[added->sink].at[added->kind][(added->source ^ added->loop) % WAYS];
+    struct rows *rows = &d->rows;
+    struct row *row = *at < rows->capacity ? &rows->rows[*at] : NULL;
+    if (row && row->count && row->source == added->source && row->sink == added->sink && row->loop == added->loop &&
+        row->kind == added->kind) {
+        add_to_row(row, added);
+        return true;
+    }
+    if (!add_row(rows, added))
+        return false;
+    *at = (uint32_t)(row_at(rows, added) - rows->rows);
     return true;
 }
 
@@ -185,26 +213,59 @@ static bool add_to_level(struct ft_dependences *d, struct row row)
     if (level->doubt_since)
         return add_row(&d->thread->doubtful, &row);
     row.loop = level->loop;
-    return add_row(&d->rows, &row);
+    return add_sure_row(d, &row);
+}
+
+/* Adds a row of FT_WRITTEN, of the levels from `row.loop` to `row.source`. Those inside all that are in doubt are sure. */
+static bool add_to_levels(struct ft_dependences *d, struct row row)
+{
+    const struct level *levels = d->thread->levels;
+    const uint32_t first = row.loop;
+    uint32_t sure = row.source + 1;
+    while (sure > first && !levels[sure - 1].doubt_since)
+        sure--;
+    if (sure <= row.source) {
+        const uint32_t last = row.source;
+        row.source = levels[last].loop;
+        row.loop = levels[sure].loop;
+        if (!add_sure_row(d, &row))
+            return false;
+    }
+    if (sure == first)
+        return true;
+    row.source = sure - 1;
+    row.loop = first;
+    return add_row(&d->thread->doubtful, &row);
 }
 
 static uint64_t iteration_at(const struct level *level, uint64_t then);
 
-/* Enters that operation `op` depends on what `source` did at the time of `stamp`. What was in the same iteration counts for
- * FT_FLOW only. */
-static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t source, uint32_t op, uint32_t kind)
+/* Whether a stamp is of the thread at hand. */
+static inline bool is_own(const struct ft_dependences *d, uint64_t stamp)
+{
+    return stamp && (stamp & ((1u << THREAD_BITS) - 1)) == d->thread_number;
+}
+
+/* How many levels had been entered at a time. */
+static inline uint32_t levels_at(const struct thread *t, uint64_t then)
+{
+    uint32_t number = t->num_levels;
+    while (number > 0 && then < t->levels[number - 1].entry)
+        number--;
+    return number;
+}
+
+/* Enters that operation `op` depends on what `source` did at the time of `stamp`, by `bytes`. What was in the same iteration
+ * counts for FT_FLOW only. */
+static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t source, uint32_t op, uint32_t kind, uint64_t bytes)
 {
     const struct thread *t = d->thread;
     const uint64_t then = stamp >> THREAD_BITS;
-    if (!stamp || (stamp & ((1u << THREAD_BITS) - 1)) != d->thread_number)
-        return true;
-    uint32_t i = t->num_levels;
-    while (i > 0 && then < t->levels[i - 1].entry)
-        i--;
+    const uint32_t i = is_own(d, stamp) ? levels_at(t, then) : 0;
     if (i == 0)
         return true;
     const struct level *level = &t->levels[i - 1];
-    struct row row = {1, 0, 0, source, op, i - 1, kind};
+    struct row row = {1, 0, 0, bytes, source, op, i - 1, kind};
     if (then >= level->start) {
         if (kind != FT_FLOW)
             return true;
@@ -212,6 +273,19 @@ static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t so
     } else
         row.least = row.most = level->iterations - 1 - iteration_at(level, then);
     return add_to_level(d, row);
+}
+
+/* Enters that operation `op` stores where a store went at the time of `stamp` last: for the loops inside the one that was
+ * entered by then, or that one too if its iteration is another, no store of the iteration went there. */
+static inline bool writes(struct ft_dependences *d, uint64_t stamp, uint32_t op, uint64_t bytes)
+{
+    const struct thread *t = d->thread;
+    const uint64_t then = stamp >> THREAD_BITS;
+    uint32_t first = is_own(d, stamp) ? levels_at(t, then) : 0;
+    if (first && then < t->levels[first - 1].start)
+        first--;
+    return first == t->num_levels ||
+           add_to_levels(d, (struct row){1, 0, 0, bytes, t->num_levels - 1, op, first, FT_WRITTEN});
 }
 
 /* Ends all levels but the first `number`, and enters what is no longer in doubt. A level that ends in doubt had been left
@@ -229,6 +303,8 @@ static bool end_levels(struct ft_dependences *d, uint32_t number)
         struct row row = doubtful.rows[i];
         if (!row.count)
             continue;
+        if (row.kind == FT_WRITTEN && row.source >= number)
+            row.source = number - (number > 0);
         if (row.loop >= number) {
             if (!number || (row.kind != FT_FLOW && row.kind != FT_FLOW_WITHIN))
                 continue;
@@ -236,7 +312,7 @@ static bool end_levels(struct ft_dependences *d, uint32_t number)
             row.loop = number - 1;
             row.least = row.most = 0;
         }
-        done = add_to_level(d, row);
+        done = row.kind == FT_WRITTEN ? add_to_levels(d, row) : add_to_level(d, row);
     }
     free(doubtful.rows);
     return done;
@@ -322,6 +398,8 @@ static bool push_level(struct ft_dependences *d, struct loop loop, uint32_t dept
 /* The number, from 0, of the iteration that time `then` is in, of those at or before the current one. */
 static uint64_t iteration_at(const struct level *level, uint64_t then)
 {
+    if (level->iterations > 1 && level->recent[(level->iterations - 2) % RECENT] <= then)
+        return level->iterations - 1 - (level->start > then);
     const uint64_t oldest = level->iterations > RECENT ? level->iterations - RECENT : 0;
     uint64_t low, high; /* low began by then; high did not */
     if (level->recent[oldest % RECENT] <= then) {
@@ -479,8 +557,12 @@ static bool run_part(struct ft_dependences *d)
     const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
     const bool is_same = part.slot == NONE ? !top || top->depth != place->depth || top->doubt_since
                                            : top && top->depth == place->depth && top->slot == part.slot;
-    if ((ends_doubts || !is_same || part.is_header) && !follow_loops(d, place, part))
+    if (part.is_header && is_same && !ends_doubts && !top->doubt_since && t->frames[place->depth].version == place->version) {
+        if (!begin_iteration(d, &t->levels[t->num_levels - 1]))
+            return false;
+    } else if ((ends_doubts || !is_same || part.is_header) && !follow_loops(d, place, part)) {
         return false;
+    }
     t->frames[place->depth].version = place->version;
     d->next = part.next;
     d->next_at = part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
@@ -532,7 +614,8 @@ bool ft_dependences_array(struct ft_dependences *d, uint32_t array_id, bool goes
     const bool is_on_top = top && top->depth == ARRAY_DEPTH;
     if (goes_on && is_on_top && d->loops[top->loop].array_id == array_id)
         return true;
-    t->num_levels -= is_on_top;
+    if (is_on_top && !end_levels(d, t->num_levels - 1))
+        return false;
     const struct frame *frame = &t->frames[t->num_frames - 1];
     d->time++;
     return push_level(d, (struct loop){.node = frame->node, .function = frame->function, .slot = NONE, .array_id = array_id},
@@ -612,23 +695,23 @@ static struct page *new_page(struct ft_dependences *d, uint64_t number)
     return page;
 }
 
-/* Gives a page a cell for each byte. */
-static bool split_page(struct ft_dependences *d, struct page *page)
+/* Gives a page smaller cells. */
+static bool split_page(struct ft_dependences *d, struct page *page, uint32_t granule_bits)
 {
-    struct cell *cells = malloc(cells_of(0) * sizeof *cells);
+    struct cell *cells = malloc(cells_of(granule_bits) * sizeof *cells);
     if (!cells)
         return false;
-    for (uint64_t i = 0; i < cells_of(0); i++)
-        cells[i] = page->cells[i >> page->granule_bits];
+    for (uint64_t i = 0; i < cells_of(granule_bits); i++)
+        cells[i] = page->cells[i >> (page->granule_bits - granule_bits)];
     free(page->cells);
-    d->shadow_bytes += (cells_of(0) - cells_of(page->granule_bits)) * sizeof *cells;
+    d->shadow_bytes += (cells_of(granule_bits) - cells_of(page->granule_bits)) * sizeof *cells;
     page->cells = cells;
-    page->granule_bits = 0;
+    page->granule_bits = granule_bits;
     return true;
 }
 
-/* `*page` is NULL for one that is not followed. False when memory ran out. */
-static bool find_page(struct ft_dependences *d, uint64_t number, bool is_fine, struct page **page)
+/* A page with cells of 2^`granule_bits` bytes or less; `*page` is NULL for one that is not followed. False when memory ran out. */
+static bool find_page(struct ft_dependences *d, uint64_t number, uint32_t granule_bits, struct page **page)
 {
     struct page **cached = &d->cached[number % CACHED_PAGES];
     *page = *cached;
@@ -643,7 +726,7 @@ static bool find_page(struct ft_dependences *d, uint64_t number, bool is_fine, s
             return false;
         *page = *cached = *place;
     }
-    if (is_fine && (*page)->granule_bits && !split_page(d, *page))
+    if (granule_bits < (*page)->granule_bits && !split_page(d, *page, granule_bits))
         return false;
     while (d->shadow_bytes > d->max_bytes && d->limit) {
         d->limit /= 2;
@@ -656,37 +739,44 @@ static bool find_page(struct ft_dependences *d, uint64_t number, bool is_fine, s
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-static bool load(struct ft_dependences *d, struct cell *cell, const struct cell *before, uint32_t op)
+/* Cells that were all as `cell` is, and are accessed together. */
+struct piece {
+    struct cell cell;
+    uint64_t address, bytes;
+};
+
+static bool is_like(const struct cell *a, const struct cell *b, bool is_store)
+{
+    return a->written == b->written && a->writer == b->writer &&
+           (!is_store || (a->first_read == b->first_read && a->first_reader == b->first_reader));
+}
+
+static void note_read(const struct ft_dependences *d, struct cell *cell, uint32_t op)
 {
     const struct thread *t = d->thread;
     const uint64_t entry = t->num_levels ? t->levels[t->num_levels - 1].entry : 0;
-    const bool is_new = !before || cell->written != before->written || cell->writer != before->writer;
-    if (is_new && !depends(d, cell->written, cell->writer, op, FT_FLOW))
-        return false;
     cell->last_reader = op;
     if (cell->first_read >> THREAD_BITS < entry || !cell->first_read) {
         cell->first_read = d->time << THREAD_BITS | d->thread_number;
         cell->first_reader = op;
     }
-    return true;
 }
 
-static bool store(struct ft_dependences *d, struct cell *cell, const struct cell *before, uint64_t address, uint32_t op)
+/* Enters what an access to a piece depends on. */
+static bool end_piece(struct ft_dependences *d, const struct piece *piece, uint32_t op, bool is_store)
 {
-    const bool is_new = !before || cell->written != before->written || cell->writer != before->writer ||
-                        cell->first_read != before->first_read || cell->first_reader != before->first_reader;
-    if (is_new && cell->first_read && cell->last_reader < d->operations_capacity) {
-        const struct row update = {1, 0, 0, cell->last_reader, op, NONE, FT_UPDATE};
+    const struct cell *cell = &piece->cell;
+    if (!is_store)
+        return depends(d, cell->written, cell->writer, op, FT_FLOW, piece->bytes);
+    if (cell->first_read && cell->last_reader < d->operations_capacity) {
+        const struct row update = {1, 0, 0, piece->bytes, cell->last_reader, op, NONE, FT_UPDATE};
         const struct operation *reader = &d->operations[cell->last_reader];
-        if (address >= reader->first && address < reader->last_exclusive &&
-            !add_row(&d->rows, &update))
+        if (piece->address >= reader->first && piece->address < reader->last_exclusive && !add_sure_row(d, &update))
             return false;
     }
-    if (is_new && !(depends(d, cell->written, cell->writer, op, FT_OUTPUT) &&
-                    depends(d, cell->first_read, cell->first_reader, op, FT_ANTI)))
-        return false;
-    *cell = (struct cell){.written = d->time << THREAD_BITS | d->thread_number, .writer = op, .last_reader = NONE};
-    return true;
+    return depends(d, cell->written, cell->writer, op, FT_OUTPUT, piece->bytes) &&
+           depends(d, cell->first_read, cell->first_reader, op, FT_ANTI, piece->bytes) &&
+           writes(d, cell->written, op, piece->bytes);
 }
 
 /* Remembers where an operation goes. The parts of one access follow on one another. */
@@ -711,24 +801,32 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
     if (!run_parts(d, instruction) || !note_operation(d, address, op, size_bytes))
         return false;
     d->operations[op].stores += is_store;
-    const bool is_fine = (address | size_bytes) & ((1u << GRANULE_BITS) - 1);
-    struct cell before;
-    bool has_before = false, done = true;
+    const uint64_t unit = address | size_bytes;
+    const uint32_t granule_bits = unit & 3 ? 0 : unit & 7 ? 2 : GRANULE_BITS;
+    struct piece piece = {.bytes = 0};
+    bool done = true;
     while (address < end && done) {
         struct page *page;
         const uint64_t page_end = ((address >> PAGE_BITS) + 1) << PAGE_BITS, until = end < page_end ? end : page_end;
-        done = find_page(d, address >> PAGE_BITS, is_fine, &page);
-        for (; address < until && page && done; address += UINT64_C(1) << page->granule_bits) {
+        done = find_page(d, address >> PAGE_BITS, granule_bits, &page);
+        const uint64_t step = UINT64_C(1) << (page ? page->granule_bits : 0);
+        for (; address < until && page && done; address += step) {
             struct cell *cell = &page->cells[(address & ((1u << PAGE_BITS) - 1)) >> page->granule_bits];
-            const struct cell now = *cell;
-            done = is_store ? store(d, cell, has_before ? &before : NULL, address, op)
-                            : load(d, cell, has_before ? &before : NULL, op);
-            before = now;
-            has_before = true;
+            if (piece.bytes && !is_like(&piece.cell, cell, is_store)) {
+                done = end_piece(d, &piece, op, is_store);
+                piece.bytes = 0;
+            }
+            if (!piece.bytes)
+                piece = (struct piece){*cell, address, 0};
+            piece.bytes += step;
+            if (is_store)
+                *cell = (struct cell){.written = d->time << THREAD_BITS | d->thread_number, .writer = op, .last_reader = NONE};
+            else
+                note_read(d, cell, op);
         }
         address = until;
     }
-    return done;
+    return done && (!piece.bytes || end_piece(d, &piece, op, is_store));
 }
 
 /* ---- beginning and end -------------------------------------------------------------------------------------------- */
@@ -784,7 +882,7 @@ uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out)
         if (!row->count)
             continue;
         const uint64_t values[FT_DEPENDENCE_COLUMNS] = {row->kind,  row->source, row->sink, row->loop,
-                                                        row->count, row->least,  row->most};
+                                                        row->count, row->least,  row->most, row->bytes};
         memcpy(out, values, sizeof values);
         out += FT_DEPENDENCE_COLUMNS;
     }
@@ -792,7 +890,7 @@ uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out)
     for (uint32_t op = 0; op < d->operations_capacity; op++) {
         if (!d->operations[op].stores)
             continue;
-        const uint64_t values[FT_DEPENDENCE_COLUMNS] = {FT_STORES, NONE, op, NONE, d->operations[op].stores, 0, 0};
+        const uint64_t values[FT_DEPENDENCE_COLUMNS] = {FT_STORES, NONE, op, NONE, d->operations[op].stores, 0, 0, 0};
         if (out) {
             memcpy(out, values, sizeof values);
             out += FT_DEPENDENCE_COLUMNS;

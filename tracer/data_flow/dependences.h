@@ -2,7 +2,7 @@
  *
  * Time is the number of block executions so far. A *level* is a loop that is being run, by its thread and in its calling
  * context: the time at which it was entered, and the time at which its current iteration began. Levels are nested, so
- * these times ascend from the outermost to the innermost one. Shadow memory holds for each 4-byte granule (each byte, on
+ * these times ascend from the outermost to the innermost one. Shadow memory holds for each granule of 8 bytes (4 or 1, on
  * pages with smaller or unaligned accesses) who wrote it last and when, who read that first, and who read it last.
  *
  * An access that meets an earlier one of its thread, at time t, depends on it. The innermost level entered by then either
@@ -24,7 +24,9 @@ enum ft_dependence {
     FT_OUTPUT,      /* written, and again in a later iteration */
     FT_ANTI,        /* read, overwritten in a later iteration */
     FT_UPDATE,      /* read, and overwritten before the same operation reads anything else, in a loop or not; has no loop */
-    FT_STORES       /* all stores of an operation; there is neither a source nor a loop */
+    FT_STORES,      /* all stores of an operation; there is neither a source nor a loop */
+    FT_WRITTEN      /* stored where no store of the same iteration went. That is so for the row's loop and all those inside it, down
+                     * to the innermost one around the store: the source is that loop, no operation */
 };
 
 /* NULL when out of memory. Shadow memory takes `max_bytes`; where the program touches more, pages are followed by chance. The
@@ -47,8 +49,8 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
 bool ft_dependences_array(struct ft_dependences *d, uint32_t array_id, bool goes_on);
 bool ft_dependences_point(struct ft_dependences *d);
 
-#define FT_DEPENDENCE_COLUMNS 7
-/* kind (enum ft_dependence), source and sink operation, loop (a row below), count, least and most distance in iterations.
+#define FT_DEPENDENCE_COLUMNS 8
+/* kind (enum ft_dependence), source and sink operation, loop (a row below), count, least and most distance in iterations, bytes.
  * Returns how many rows there are, and writes them if `out` is not NULL. */
 uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out);
 

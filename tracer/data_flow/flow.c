@@ -2,6 +2,7 @@
 #include "flow.h"
 
 #include "cache_sim/simulation/lanes.h"
+#include "ranges.h"
 #include "states.h"
 
 #include <stdlib.h>
@@ -37,8 +38,18 @@ struct slot {
     struct ft_flow_block *block;
 };
 
+/* What places touched of an object whose memory belongs to another one by now. */
+struct left {
+    uint32_t object, set;
+    uint64_t bytes;
+};
+
 struct ft_flow {
     struct ft_flow_states states;
+    struct ft_flow_ranges objects;
+    struct ft_flow_pairs left_numbers; /* by object and set */
+    struct left *left;
+    uint32_t num_left, left_capacity;
     struct slot *slots; /* by hash: open addressing */
     uint32_t num_slots, num_blocks, max_blocks;
     uint32_t log_weight, last_hash, epoch; /* blocks up to that hash are followed */
@@ -104,6 +115,9 @@ void ft_flow_free(struct ft_flow *flow)
         if (flow->slots[i].number)
             free_block(flow->slots[i].block);
     free(flow->slots);
+    free(flow->left);
+    ft_flow_pairs_free(&flow->left_numbers);
+    ft_flow_ranges_free(&flow->objects);
     ft_flow_states_free(&flow->states);
     free(flow);
 }
@@ -187,6 +201,103 @@ static bool halve(struct ft_flow *flow)
     return true;
 }
 
+/* Makes the entries of a block shorter. */
+static bool refine(struct ft_flow_block *block, uint8_t shift)
+{
+    const uint32_t number = FT_FLOW_BLOCK_BYTES >> shift, copies = block->shift - shift;
+    struct entry *entries = malloc(number * sizeof *entries);
+    if (!entries)
+        return false;
+    for (uint32_t i = 0; i < number; i++)
+        entries[i] = block->entries[i >> copies];
+    if (block->entries != block->long_entries)
+        free(block->entries);
+    block->entries = entries;
+    block->shift = shift;
+    return true;
+}
+
+/* ---- objects -------------------------------------------------------------------------------------------------------- */
+
+/* The entries of bytes [from, to) of a block: their number, the first one being `*entry`. 0 when memory ran out. */
+static uint32_t entries_of(struct ft_flow_block *block, uint32_t from, uint32_t to, struct entry **entry)
+{
+    const uint32_t odd = (from | to) & ((1u << block->shift) - 1);
+    if (odd && !refine(block, (uint8_t)__builtin_ctz(odd)))
+        return 0;
+    *entry = block->entries + (from >> block->shift);
+    return (to - from) >> block->shift;
+}
+
+static bool leave(struct ft_flow *flow, uint32_t object, uint32_t set, uint64_t bytes)
+{
+    uint32_t number = ft_flow_pairs_find(&flow->left_numbers, object, set);
+    if (number == FT_FLOW_NONE) {
+        number = flow->num_left;
+        if (!ft_flow_reserve((void **)&flow->left, &flow->left_capacity, number, sizeof *flow->left) ||
+            !ft_flow_pairs_put(&flow->left_numbers, object, set, number))
+            return false;
+        flow->left[number] = (struct left){object, set, 0};
+        flow->num_left++;
+    }
+    flow->left[number].bytes += bytes;
+    return true;
+}
+
+/* Gives bytes [from, to) of a block to an object. */
+static bool give(struct ft_flow *flow, struct ft_flow_block *block, uint32_t from, uint32_t to, uint32_t object)
+{
+    struct entry *entry = NULL;
+    const uint32_t number = entries_of(block, from, to, &entry);
+    for (uint32_t i = 0; i < number; i++, entry++) {
+        const uint32_t before = flow->states.states[entry->state].object;
+        if (before == object)
+            continue;
+        const uint32_t writer = flow->states.states[entry->state].writer;
+        uint32_t kept = flow->states.states[entry->state].set; /* who wrote and read the version that stays */
+        if (writer != FT_FLOW_OUTSIDE)
+            kept = ft_flow_union(&flow->states, kept, writer);
+        if (entry->touched && entry->touched != kept &&
+            !leave(flow, before, entry->touched, UINT64_C(1) << (block->shift + block->log_weight)))
+            return false;
+        entry->touched = kept;
+        entry->state = ft_flow_moved(&flow->states, entry->state, object);
+        if (entry->state == FT_FLOW_NONE || entry->touched == FT_FLOW_NONE)
+            return false;
+    }
+    return number;
+}
+
+/* Ends the versions of bytes [from, to) of a block. */
+static bool end_versions(struct ft_flow *flow, struct ft_flow_block *block, uint32_t from, uint32_t to)
+{
+    struct entry *entry = NULL;
+    const uint32_t number = entries_of(block, from, to, &entry);
+    for (uint32_t i = 0; i < number; i++, entry++) {
+        flow->states.bytes[entry->state][block->part] += UINT64_C(1) << (block->shift + block->log_weight);
+        entry->state = ft_flow_untouched(&flow->states, flow->states.states[entry->state].object);
+        if (entry->state == FT_FLOW_NONE)
+            return false;
+    }
+    return number;
+}
+
+/* Gives a new block's bytes to the objects that they belong to. */
+static bool give_all(struct ft_flow *flow, struct ft_flow_block *block)
+{
+    const uint64_t begin = block->number << FT_FLOW_BLOCK_SHIFT, end = begin + FT_FLOW_BLOCK_BYTES;
+    for (uint64_t at = begin; at < end;) {
+        const struct ft_flow_range *range = ft_flow_ranges_at(&flow->objects, at);
+        if (!range || range->first >= end)
+            return true;
+        const uint64_t from = range->first > at ? range->first : at, to = range->end < end ? range->end : end;
+        if (!give(flow, block, (uint32_t)(from - begin), (uint32_t)(to - begin), range->object))
+            return false;
+        at = to;
+    }
+    return true;
+}
+
 /* Follows a block from now on, if it is to be. */
 static bool add_block(struct ft_flow *flow, uint64_t number, struct ft_flow_block **found)
 {
@@ -206,7 +317,7 @@ static bool add_block(struct ft_flow *flow, uint64_t number, struct ft_flow_bloc
     *slot_of(flow, number) = (struct slot){number + 1, block};
     *found = block;
     flow->num_blocks++;
-    return true;
+    return !flow->objects.num_ranges || give_all(flow, block);
 }
 
 /* Points a hint to a block. False when memory ran out. */
@@ -234,22 +345,6 @@ static bool pass(struct ft_flow *flow, uint64_t accesses)
     return is_free || !is_slow || !flow->num_blocks || !flow->last_hash || halve(flow);
 }
 
-/* Makes the entries of a block shorter. */
-static bool refine(struct ft_flow_block *block, uint8_t shift)
-{
-    const uint32_t number = FT_FLOW_BLOCK_BYTES >> shift, copies = block->shift - shift;
-    struct entry *entries = malloc(number * sizeof *entries);
-    if (!entries)
-        return false;
-    for (uint32_t i = 0; i < number; i++)
-        entries[i] = block->entries[i >> copies];
-    if (block->entries != block->long_entries)
-        free(block->entries);
-    block->entries = entries;
-    block->shift = shift;
-    return true;
-}
-
 /* ---- accesses ------------------------------------------------------------------------------------------------------- */
 
 static inline bool touch(struct ft_flow_states *s, struct entry *entry, uint32_t place)
@@ -269,7 +364,7 @@ static inline bool load(struct ft_flow_states *s, struct entry *entry, uint32_t 
 
 static inline bool store(struct ft_flow_states *s, struct entry *entry, uint32_t place, uint32_t part, uint64_t bytes)
 {
-    const uint32_t before = entry->state, state = ft_flow_written(s, place);
+    const uint32_t before = entry->state, state = ft_flow_written(s, before, place);
     if (state == before)
         return true; /* its own version goes on */
     if (UNLIKELY(state == FT_FLOW_NONE))
@@ -322,6 +417,60 @@ static bool apply_all(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t 
     return true;
 }
 
+bool ft_flow_bytes(struct ft_flow *flow, uint32_t place, uint64_t first, uint64_t length_bytes, bool is_store)
+{
+    struct ft_flow_hint hint = {0};
+    return pass(flow, length_bytes / 8 + 1) && apply_all(flow, &hint, place, first, length_bytes, is_store);
+}
+
+/* Bytes of [first, end) that are in a block: given to an object, or else their versions end. */
+static bool change_block(struct ft_flow *flow, struct ft_flow_block *block, uint64_t first, uint64_t end, uint32_t object)
+{
+    const uint64_t begin = block->number << FT_FLOW_BLOCK_SHIFT;
+    const uint64_t from = first > begin ? first - begin : 0;
+    const uint64_t to = end - begin < FT_FLOW_BLOCK_BYTES ? end - begin : FT_FLOW_BLOCK_BYTES;
+    return object ? give(flow, block, (uint32_t)from, (uint32_t)to, object)
+                  : end_versions(flow, block, (uint32_t)from, (uint32_t)to);
+}
+
+/* The same of all blocks. */
+static bool change(struct ft_flow *flow, uint64_t first, uint64_t end, uint32_t object)
+{
+    const uint64_t first_block = first >> FT_FLOW_BLOCK_SHIFT, last_block = (end - 1) >> FT_FLOW_BLOCK_SHIFT;
+    if (last_block - first_block < flow->num_slots) {
+        for (uint64_t number = first_block; number <= last_block; number++) {
+            struct ft_flow_block *block = is_followed(flow, number) ? slot_of(flow, number)->block : NULL;
+            if (block && !change_block(flow, block, first, end, object))
+                return false;
+        }
+        return true;
+    }
+    for (uint32_t i = 0; i < flow->num_slots; i++) {
+        struct ft_flow_block *block = flow->slots[i].block;
+        if (block && block->number >= first_block && block->number <= last_block &&
+            !change_block(flow, block, first, end, object))
+            return false;
+    }
+    return true;
+}
+
+bool ft_flow_allocate(struct ft_flow *flow, uint64_t first, uint64_t length_bytes, uint32_t object)
+{
+    const uint64_t end = first + length_bytes;
+    return end <= first || (ft_flow_ranges_set(&flow->objects, first, end, object) && change(flow, first, end, object));
+}
+
+uint64_t ft_flow_allocated_bytes(const struct ft_flow *flow, uint64_t first)
+{
+    const struct ft_flow_range *range = ft_flow_ranges_at(&flow->objects, first);
+    return range && range->first == first ? range->end - first : 0;
+}
+
+bool ft_flow_release(struct ft_flow *flow, uint64_t first, uint64_t length_bytes)
+{
+    return first + length_bytes <= first || change(flow, first, first + length_bytes, 0);
+}
+
 bool ft_flow_access(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address, uint32_t size_bytes,
                     bool is_store)
 {
@@ -366,6 +515,34 @@ FT_FOR_WIDE_PROCESSORS static bool may_matter(const struct ft_flow *flow, const 
         any |= (uint64_t)((hash <= last_hash) | (offset > last_offset)) | (address - hot_from < hot_bytes);
     }
     return any;
+}
+
+/* The same of so few words that more at once do not pay. */
+static inline bool may_matter_few(const struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask,
+                                  uint32_t most_bytes)
+{
+    const uint32_t last_hash = flow->last_hash, last_offset = FT_FLOW_BLOCK_BYTES - most_bytes;
+    const uint64_t hot_from = flow->hot_from & ~(uint64_t)OFFSET_MASK, hot_bytes = flow->hot_bytes;
+    for (uint64_t i = 0; i < num_words; i++) {
+        const uint64_t address = words[i] & address_mask;
+        const uint32_t hash = hash_of(address >> FT_FLOW_BLOCK_SHIFT), offset = (uint32_t)address & OFFSET_MASK;
+        if (UNLIKELY((hash <= last_hash) | (offset > last_offset) | (address - hot_from < hot_bytes)))
+            return true;
+    }
+    return false;
+}
+
+bool ft_flow_skips(struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask, uint32_t most_bytes,
+                   uint64_t accesses)
+{
+    if (!flow->log_weight || num_words > PIECE_WORDS || most_bytes > FT_FLOW_BLOCK_BYTES ||
+        flow->accesses + accesses >= WINDOW_ACCESSES)
+        return false;
+    if (num_words >= FEW_WORDS ? may_matter(flow, words, num_words, address_mask, most_bytes)
+                               : may_matter_few(flow, words, num_words, address_mask, most_bytes))
+        return false;
+    flow->accesses += accesses;
+    return true;
 }
 
 /* The accesses of some iterations, as far as they matter. */
@@ -542,6 +719,24 @@ static bool bring_over(struct ft_flow *flow, const struct ft_flow_states *before
     return true;
 }
 
+/* The same of what objects left behind. */
+static bool bring_left_over(struct ft_flow *flow, const struct ft_flow_states *before, const uint32_t *place_of, uint32_t *set_map)
+{
+    struct left *const left = flow->left;
+    const uint32_t number = flow->num_left;
+    bool done = true;
+    ft_flow_pairs_free(&flow->left_numbers);
+    flow->left_numbers = (struct ft_flow_pairs){0};
+    flow->left = NULL;
+    flow->num_left = flow->left_capacity = 0;
+    for (uint32_t i = 0; i < number && done; i++) {
+        const uint32_t set = ft_flow_set_again(&flow->states, before, place_of, set_map, left[i].set);
+        done = set != FT_FLOW_NONE && leave(flow, left[i].object, set, left[i].bytes);
+    }
+    free(left);
+    return done;
+}
+
 bool ft_flow_tidy(struct ft_flow *flow, const uint32_t *place_of)
 {
     struct ft_flow_states before;
@@ -549,7 +744,8 @@ bool ft_flow_tidy(struct ft_flow *flow, const uint32_t *place_of)
     uint32_t *state_map = calloc(flow->states.num_states, sizeof *state_map);
     bool done = set_map && state_map;
     if (done) {
-        done = ft_flow_states_renew(&flow->states, &before) && bring_over(flow, &before, place_of, set_map, state_map);
+        done = ft_flow_states_renew(&flow->states, &before) && bring_over(flow, &before, place_of, set_map, state_map) &&
+               bring_left_over(flow, &before, place_of, set_map);
         ft_flow_states_free(&before);
     }
     const uint32_t many = 2 * flow->states.num_sets;
@@ -595,8 +791,10 @@ uint64_t ft_flow_versions(const struct ft_flow *flow, uint64_t *out)
 {
     const struct ft_flow_states *s = &flow->states;
     uint64_t rows = 0;
-    for (uint32_t i = 1; i < s->num_states; i++) { /* 0: nobody wrote or read it */
+    for (uint32_t i = 0; i < s->num_states; i++) {
         uint64_t bytes = 0;
+        if (s->states[i].writer == FT_FLOW_OUTSIDE && !s->states[i].set)
+            continue; /* nobody wrote or read it */
         for (uint32_t part = 0; part < FT_FLOW_PARTS; part++)
             bytes += s->bytes[i][part];
         if (!bytes)
@@ -604,12 +802,18 @@ uint64_t ft_flow_versions(const struct ft_flow *flow, uint64_t *out)
         rows++;
         if (out) {
             *out++ = s->states[i].writer;
+            *out++ = s->states[i].object;
             *out++ = s->states[i].set;
             memcpy(out, s->bytes[i], sizeof s->bytes[i]);
             out += FT_FLOW_PARTS;
         }
     }
     return rows;
+}
+
+static uint32_t object_of(const struct ft_flow *flow, const struct entry *entry)
+{
+    return flow->states.states[entry->state].object;
 }
 
 uint64_t ft_flow_touched(const struct ft_flow *flow, uint64_t *out)
@@ -619,18 +823,33 @@ uint64_t ft_flow_touched(const struct ft_flow *flow, uint64_t *out)
         const struct ft_flow_block *block = flow->slots[i].block;
         const uint32_t number = block ? FT_FLOW_BLOCK_BYTES >> block->shift : 0;
         for (uint32_t j = 0, end; j < number; j = end) {
-            for (end = j + 1; end < number && block->entries[end].touched == block->entries[j].touched; end++)
+            const struct entry *entry = &block->entries[j];
+            const uint32_t object = object_of(flow, entry);
+            for (end = j + 1; end < number && block->entries[end].touched == entry->touched &&
+                              object_of(flow, &block->entries[end]) == object;
+                 end++)
                 ;
-            if (!block->entries[j].touched)
+            if (!entry->touched)
                 continue;
             rows++;
             if (out) {
                 *out++ = (block->number << FT_FLOW_BLOCK_SHIFT) + ((uint64_t)j << block->shift);
                 *out++ = (uint64_t)(end - j) << block->shift;
-                *out++ = block->entries[j].touched;
+                *out++ = entry->touched;
                 *out++ = UINT64_C(1) << block->log_weight;
+                *out++ = object;
             }
         }
     }
     return rows;
+}
+
+uint64_t ft_flow_left(const struct ft_flow *flow, uint64_t *out)
+{
+    for (uint32_t i = 0; i < flow->num_left && out; i++) {
+        *out++ = flow->left[i].object;
+        *out++ = flow->left[i].set;
+        *out++ = flow->left[i].bytes;
+    }
+    return flow->num_left;
 }

@@ -61,8 +61,25 @@ struct ft_flow_slot {
 bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words, uint32_t num_words,
                  uint64_t address_mask, uint64_t iterations);
 
+/* Whether all addresses in a few words are of blocks that are not followed; then it has counted the `accesses`, none of more than
+ * `most_bytes`, and they need not be run. */
+bool ft_flow_skips(struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask, uint32_t most_bytes,
+                   uint64_t accesses);
+
 /* The accesses of an array operation. It reads all its operands before it writes, each byte once. */
 bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_run *run);
+
+/* [first, first + length_bytes) belongs to an object from now on, which is not 0. False when memory ran out. */
+bool ft_flow_allocate(struct ft_flow *flow, uint64_t first, uint64_t length_bytes, uint32_t object);
+
+/* The length of what was allocated at an address, 0 if nothing was. */
+uint64_t ft_flow_allocated_bytes(const struct ft_flow *flow, uint64_t first);
+
+/* Ends the versions of bytes that the program uses no more. False when memory ran out. */
+bool ft_flow_release(struct ft_flow *flow, uint64_t first, uint64_t length_bytes);
+
+/* Bytes that a place reads or stores one after the other. False when memory ran out. */
+bool ft_flow_bytes(struct ft_flow *flow, uint32_t place, uint64_t first, uint64_t length_bytes, bool is_store);
 
 /* Whether there are many sets, of which most may be used no more. */
 bool ft_flow_has_many_sets(const struct ft_flow *flow);
@@ -79,11 +96,14 @@ void ft_flow_finish(struct ft_flow *flow);
 /* per set its length, and then its places, ascending */
 uint64_t ft_flow_sets(const struct ft_flow *flow, uint32_t *out);
 
-/* per state with bytes: writer, set, and bytes by part: FT_FLOW_PARTS + 2 columns. Bytes are scaled up. */
+/* per state with bytes: writer, object, set, and bytes by part: FT_FLOW_PARTS + 3 columns. Bytes are scaled up. */
 uint64_t ft_flow_versions(const struct ft_flow *flow, uint64_t *out);
 
-/* per stretch of bytes that the same places touched: address, length in bytes, set, of how many blocks its block is one */
+/* per stretch of bytes that the same places touched: address, length in bytes, set, of how many blocks its block is one, object */
 uint64_t ft_flow_touched(const struct ft_flow *flow, uint64_t *out);
+
+/* the same of memory that belongs to another object by now: object, set, bytes, scaled up */
+uint64_t ft_flow_left(const struct ft_flow *flow, uint64_t *out);
 
 /* log2 of how many blocks there are for each one followed. */
 uint32_t ft_flow_log_weight(const struct ft_flow *flow);

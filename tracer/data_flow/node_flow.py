@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from foretrace.tracer.analysis.modules import ModuleMap
 from foretrace.tracer.reader.raw_trace import RawTrace
-from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, MemoryObject, ObjectKind
+from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, DataFlow, MemoryObject, ObjectKind
 
-from .raw_flow import GROUPS, Ints, RawFlow
+from .raw_flow import GROUPS, Ints, RawAllocation, RawFlow
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,15 +40,35 @@ class StaticVariable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """What the touched bytes are of: `number` int64 [stretches] is the object of each stretch of `RawFlow`."""
+    """What the touched bytes are of: `number` int64 [stretches] is the object of each stretch of `RawFlow`, `left`
+    int64 that of each row of what was left."""
 
     objects: tuple[MemoryObject, ...]
     number: Ints
+    left: Ints
 
 
-def data_flow_of(raw: RawTrace, nodes: Ints, variables: Sequence[StaticVariable] = ()) -> DataFlow | None:
+class Site(NamedTuple):
+    """Where memory is allocated; empty and 0 where unknown."""
+
+    function: str
+    file: str
+    line: int
+
+
+def no_sites(sites: Sequence[int]) -> list[Site]:
+    """Of programs whose allocations have no sites."""
+    return [Site("", "", 0) for _ in sites]
+
+
+def data_flow_of(
+    raw: RawTrace,
+    nodes: Ints,
+    variables: Sequence[StaticVariable] = (),
+    sites_of: Callable[[Sequence[int]], list[Site]] = no_sites,
+) -> DataFlow | None:
     """The flow of a recording; None where it was not followed. `nodes` are those of the used places; `variables` the
-    static ones of all modules."""
+    static ones of all modules; `sites_of` says where the sites of allocations are."""
     flow = raw.flow
     if flow is None or flow.is_partial or flow.overflowed:
         return None
@@ -57,7 +77,17 @@ def data_flow_of(raw: RawTrace, nodes: Ints, variables: Sequence[StaticVariable]
     objects = _objects(raw, flow, variables)
     node_of_place = np.full(len(flow.node), -1, np.int64)
     node_of_place[flow.used] = nodes
-    return node_flow(flow, node_of_place, objects)
+    sites = sites_of([one.site for one in flow.allocations])
+    allocations = tuple(_allocation(one, site) for one, site in zip(flow.allocations, sites, strict=True))
+    return replace(node_flow(flow, node_of_place, objects), allocations=allocations)
+
+
+def _allocation(raw: RawAllocation, site: Site) -> Allocation:
+    return Allocation(_kind(raw), raw.name, *site, raw.count, raw.num_bytes)
+
+
+def _kind(raw: RawAllocation) -> ObjectKind:
+    return ObjectKind(raw.kind) if 0 <= raw.kind < len(ObjectKind) else ObjectKind.UNKNOWN
 
 
 def _apart(variables: Sequence[StaticVariable]) -> list[StaticVariable]:
@@ -88,18 +118,20 @@ def _cut(flow: RawFlow, variables: Sequence[StaticVariable]) -> RawFlow:
         length_bytes=(end - begin).astype(np.int64),
         touched_by=flow.touched_by[stretch],
         weight=flow.weight[stretch],
+        touched_object=flow.touched_object[stretch],
     )
 
 
 def _objects(raw: RawTrace, flow: RawFlow, variables: Sequence[StaticVariable]) -> Objects:
-    """Static variables, and elsewhere stretches of touched memory without gaps: of what is mapped from one file, of
-    Python's arrays, or unknown."""
+    """Static variables, and elsewhere stretches of touched memory without gaps: of one allocation, of what is mapped
+    from one file, of Python's arrays, or unknown."""
     order = np.argsort(flow.address, kind="stable")
     address = flow.address[order]
     ends = address + flow.length_bytes[order].astype(np.uint64)
     variable = np.searchsorted(np.array([one.start for one in variables], np.uint64), address, side="right") - 1
     limits = np.array([*(one.end for one in variables), 0], np.uint64)  # the last: before all variables
-    variable = np.where(address < limits[variable], variable, -1)
+    allocation = flow.touched_object[order] - 1
+    variable = np.where((address < limits[variable]) & (allocation < 0), variable, -1)
     owner = np.zeros(len(address), np.int64)
     numbers: dict[str, int] = {"": 0}
     for mapping, positions in ModuleMap(raw.maps, raw.guest_base).find_all(address):
@@ -107,7 +139,8 @@ def _objects(raw: RawTrace, flow: RawFlow, variables: Sequence[StaticVariable]) 
             owner[positions] = numbers.setdefault(mapping.path, len(numbers))
     gap = np.uint64(_LARGEST_GAP_BYTES / flow.sampled_share)
     begins = np.ones(len(address), bool)
-    is_other = (address[1:] > ends[:-1] + gap) | (owner[1:] != owner[:-1])
+    is_other = (address[1:] > ends[:-1] + gap) | (allocation[1:] != allocation[:-1])
+    is_other |= (owner[1:] != owner[:-1]) & (allocation[1:] < 0)
     begins[1:] = np.where(variable[1:] < 0, is_other, False) | (variable[1:] != variable[:-1])
     number = np.empty(len(address), np.int64)
     number[order] = np.cumsum(begins) - 1
@@ -116,13 +149,22 @@ def _objects(raw: RawTrace, flow: RawFlow, variables: Sequence[StaticVariable]) 
     others = ObjectKind.ARRAY if raw.python_blocks else ObjectKind.UNKNOWN
     objects: list[MemoryObject] = []
     for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-        if variable[first] >= 0:
+        known = int(allocation[first])
+        if known >= 0:
+            of, end = flow.allocations[known], int(ends[first:last].max())
+            objects.append(MemoryObject(_kind(of), of.name, int(address[first]), end, known))
+        elif variable[first] >= 0:
             one = variables[variable[first]]
             objects.append(MemoryObject(ObjectKind.STATIC, one.name, one.start, one.end))
         else:
             kind = ObjectKind.STATIC if owner[first] else others
             objects.append(MemoryObject(kind, "", int(address[first]), int(ends[first:last].max())))
-    return Objects(tuple(objects), number)
+    left, of_left = np.unique(flow.left_object, return_inverse=True)
+    of_left = of_left.ravel() + len(objects)
+    for known in (left - 1).tolist():
+        kind, name = (_kind(flow.allocations[known]), flow.allocations[known].name) if known >= 0 else (others, "")
+        objects.append(MemoryObject(kind, name, 0, 0, known))
+    return Objects(tuple(objects), number, of_left)
 
 
 def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
@@ -130,21 +172,29 @@ def node_flow(raw: RawFlow, node_of_place: Ints, objects: Objects) -> DataFlow:
 
     Places of one node become one: a version that two of them read has one reader.
     """
+    system = int(node_of_place.max(initial=-1)) + 1  # a number for it, behind all nodes
+    is_system = raw.node < 0
+    node_of_place = np.where(is_system, system, node_of_place)
     sets, set_of = _node_sets(raw, node_of_place)
+    has_system = np.array([system in members for members in sets], np.bool_)
+    nodes_of_set = [members[members != system] for members in sets]
     writer = np.where(raw.writer < 0, OUTSIDE, node_of_place[raw.writer]) if len(node_of_place) else raw.writer
     readers = set_of[raw.readers]
     total = raw.version_bytes.sum(axis=1).astype(np.float64)
-    flow_writer, flow_readers, flow_bytes = _summed(writer, readers, total)
-    touched = raw.length_bytes * raw.weight
-    touched_object, touched_by, touched_bytes = _summed(
-        objects.number, set_of[raw.touched_by], touched.astype(np.float64)
-    )
-    lengths = [len(members) for members in sets]
+    keys, flow_bytes = _summed([writer, readers, raw.version_object], total)
+    touched = np.concatenate([raw.length_bytes * raw.weight, raw.left_bytes]).astype(np.float64)
+    number = np.concatenate([objects.number, objects.left])
+    by = set_of[np.concatenate([raw.touched_by, raw.left_by])]
+    (touched_object, touched_by), touched_bytes = _summed([number, by], touched)
+    by_system = keys[0] == system
     return DataFlow(
-        set_starts=np.cumsum([0, *lengths]),
-        set_nodes=np.concatenate(sets),
-        flow_writer=flow_writer,
-        flow_readers=flow_readers,
+        set_starts=np.cumsum([0, *(len(members) for members in nodes_of_set)]),
+        set_nodes=np.concatenate(nodes_of_set),
+        set_has_system=has_system,
+        flow_writer=np.where(by_system, OUTSIDE, keys[0]),
+        flow_by_system=by_system,
+        flow_readers=keys[1],
+        flow_allocation=keys[2] - 1,
         flow_bytes=flow_bytes,
         touched_object=touched_object,
         touched_by=touched_by,
@@ -161,7 +211,7 @@ def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[Ints], Ints]:
     that no version and no stretch of memory has."""
     num_sets, num_nodes = len(raw.starts) - 1, int(node_of_place.max(initial=0)) + 1
     is_used = np.zeros(num_sets, bool)
-    is_used[raw.readers] = is_used[raw.touched_by] = True
+    is_used[raw.readers] = is_used[raw.touched_by] = is_used[raw.left_by] = True
     owner = np.repeat(np.arange(num_sets), np.diff(raw.starts))
     kept = is_used[owner]
     owner, nodes = np.divmod(np.unique(owner[kept] * num_nodes + node_of_place[raw.members[kept]]), num_nodes)
@@ -171,12 +221,16 @@ def _node_sets(raw: RawFlow, node_of_place: Ints) -> tuple[list[Ints], Ints]:
     return [np.frombuffer(members, np.int64) for members in numbers], np.array(number_of, np.int64)
 
 
-def _summed(one: Ints, other: Ints, values: Floats) -> tuple[Ints, Ints, Floats]:
-    """The different pairs, in order, and the sums of their values."""
-    width = int(other.max(initial=0)) + 1
-    keys, where = np.unique((one + 1) * width + other, return_inverse=True)
-    sums = np.bincount(where.ravel(), values, len(keys)).astype(np.float64)
-    return keys // width - 1, keys % width, sums
+def _summed(columns: Sequence[Ints], values: Floats) -> tuple[list[Ints], Floats]:
+    """The different rows, in order, column by column, and the sums of their values."""
+    order = np.lexsort(tuple(reversed(columns)))
+    ordered = [column[order] for column in columns]
+    begins = np.ones(len(order), np.bool_)
+    if len(order):
+        begins[1:] = np.any([column[1:] != column[:-1] for column in ordered], axis=0)
+    firsts = np.flatnonzero(begins)
+    sums = np.add.reduceat(values[order], firsts) if len(firsts) else np.zeros(0)
+    return [column[firsts] for column in ordered], sums.astype(np.float64)
 
 
 def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[Ints]) -> float:

@@ -4,6 +4,8 @@
 
 #include "pairs.h"
 
+#define FT_FLOW_SYSTEM 0u /* the place of what the system reads and writes */
+
 /* A memory operation of the place, and the local number of its block in the context's function. */
 struct ft_flow_place {
     uint32_t context, operation, local;

@@ -24,6 +24,7 @@ class RawKind(IntEnum):
     ANTI = 3
     UPDATE = 4
     STORES = 5
+    WRITTEN = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +43,6 @@ def raw_dependences(tables: DependenceRows | None) -> RawDependences | None:
     """What the reader returned, as arrays."""
     if tables is None:
         return None
-    rows = np.frombuffer(tables["rows"], np.uint64).reshape(-1, 7)
+    rows = np.frombuffer(tables["rows"], np.uint64).reshape(-1, 8)
     loops = np.frombuffer(tables["loops"], np.uint64).reshape(-1, 6)
     return RawDependences(rows, loops, tables["share"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from foretrace.tracer.reader._reader import FlowRows
+    from foretrace.tracer.reader.raw_trace import RawObject
 
 Ints = npt.NDArray[np.int64]
 
@@ -23,16 +24,36 @@ GROUPS = 8
 """FT_FLOW_GROUPS: sampled blocks are counted in so many groups."""
 
 
+SYSTEM_PLACE = 0
+"""FT_FLOW_SYSTEM of places.h."""
+
+
+@dataclass(frozen=True, slots=True)
+class RawAllocation:
+    """What was allocated at one place of a program: an object of flow.h. `kind`, `site` and `name` are those of struct
+    ft_side_object; [first, last_exclusive) is around all `count` allocations, of `num_bytes` in all."""
+
+    kind: int
+    site: int
+    name: str
+    count: int
+    num_bytes: int
+    first: int
+    last_exclusive: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class RawFlow:
     """Tables of numbers.
 
-    Per place: `node` int64 [places], its node in the tree of the recording; `operation` int64 [places], a memory
-    operation there. Set s is `members[starts[s]:starts[s + 1]]` int64, places; `is_merged` bool [sets] says which sets
-    stand for several. Per version: `writer` int64, a place or -1; `readers` int64, a set; `version_bytes` int64
-    [versions, 1 + GROUPS], scaled up: of blocks that were all followed, then of sampled ones by group. Per stretch of
-    memory that the same places touched: `address` uint64; `length_bytes`, `touched_by` (a set) and `weight` int64 (of
-    how many blocks its block is one).
+    Per place: `node` int64 [places], its node in the tree of the recording, -1 for the system; `operation` int64
+    [places], a memory operation there. Set s is `members[starts[s]:starts[s + 1]]` int64, places; `is_merged` bool
+    [sets] says which sets stand for several. Per version: `writer` int64, a place or -1; `readers` int64, a set;
+    `version_object` int64, an object, 0 if it is not known; `version_bytes` int64 [versions, 1 + GROUPS], scaled up: of
+    blocks that were all followed, then of sampled ones by group. Per stretch of memory that the same places touched:
+    `address` uint64; `length_bytes`, `touched_by` (a set), `weight` (of how many blocks its block is one) and
+    `touched_object` int64. Memory that belongs to another object by now, int64 each: `left_object`, `left_by` (a set),
+    `left_bytes`. Object i is `allocations[i - 1]`.
     `is_partial`: it was followed until the first gap between bursts of accesses. `overflowed`: until there were too
     many places.
     """
@@ -49,6 +70,12 @@ class RawFlow:
     length_bytes: Ints
     touched_by: Ints
     weight: Ints
+    version_object: Ints
+    touched_object: Ints
+    left_object: Ints
+    left_by: Ints
+    left_bytes: Ints
+    allocations: tuple[RawAllocation, ...]
     sampled_share: float
     is_partial: bool
     overflowed: bool
@@ -56,7 +83,8 @@ class RawFlow:
     @property
     def used(self) -> Ints:
         """The places that have written, read or touched anything; int64."""
-        return np.unique(np.concatenate([self.members, self.writer[self.writer >= 0]]))
+        used: Ints = np.unique(np.concatenate([self.members, self.writer[self.writer >= 0]]))
+        return np.asarray(used[self.node[used] >= 0], np.int64)
 
     def places(self, block_of_operation: Sequence[int]) -> list[tuple[int, int]]:
         """Node and block of each of the `used` places, by the block of each of the recording's operations."""
@@ -65,14 +93,17 @@ class RawFlow:
         return [(node, block_of_operation[operation]) for node, operation in zip(nodes, operations, strict=True)]
 
 
-def raw_flow(rows: FlowRows | None) -> RawFlow | None:
-    """What the reader returned, as arrays."""
+def raw_flow(rows: FlowRows | None, objects: Sequence[RawObject] = ()) -> RawFlow | None:
+    """What the reader returned, as arrays. `objects` are those of the side table."""
     if rows is None:
         return None
     places = np.frombuffer(rows["places"], np.uint32).reshape(-1, 2).astype(np.int64)
     starts, members = _sets(np.frombuffer(rows["sets"], np.uint32))
-    versions = np.frombuffer(rows["versions"], np.uint64).reshape(-1, 3 + GROUPS).astype(np.int64)
-    touched = np.frombuffer(rows["touched"], np.uint64).reshape(-1, 4)
+    places[:1, 0] = -1  # SYSTEM_PLACE
+    versions = np.frombuffer(rows["versions"], np.uint64).reshape(-1, 4 + GROUPS).astype(np.int64)
+    touched = np.frombuffer(rows["touched"], np.uint64).reshape(-1, 5)
+    left = np.frombuffer(rows["left"], np.uint64).reshape(-1, 3).astype(np.int64)
+    counts = np.frombuffer(rows["objects"], np.uint64).reshape(-1, 4).tolist()
     return RawFlow(
         node=places[:, 0],
         operation=places[:, 1],
@@ -80,12 +111,20 @@ def raw_flow(rows: FlowRows | None) -> RawFlow | None:
         members=members,
         is_merged=np.arange(len(starts) - 1) == MERGED_SET,
         writer=np.where(versions[:, 0] == NO_WRITER, -1, versions[:, 0]),
-        readers=versions[:, 1],
-        version_bytes=versions[:, 2:],
+        readers=versions[:, 2],
+        version_bytes=versions[:, 3:],
         address=touched[:, 0],
         length_bytes=touched[:, 1].astype(np.int64),
         touched_by=touched[:, 2].astype(np.int64),
         weight=touched[:, 3].astype(np.int64),
+        version_object=versions[:, 1],
+        touched_object=touched[:, 4].astype(np.int64),
+        left_object=left[:, 0],
+        left_by=left[:, 1],
+        left_bytes=left[:, 2],
+        allocations=tuple(
+            RawAllocation(one.kind, one.site, one.name, *numbers) for one, numbers in zip(objects, counts, strict=False)
+        ),
         sampled_share=0.5 ** rows["log_weight"],
         is_partial=rows["ended"],
         overflowed=rows["overflowed"],
@@ -110,8 +149,16 @@ def combined(flows: Sequence[RawFlow], node_offsets: Sequence[int], operation_of
     """
     places = list(itertools.accumulate((len(flow.node) for flow in flows), initial=0))
     sets = list(itertools.accumulate((len(flow.starts) - 1 for flow in flows), initial=0))
+    objects = list(itertools.accumulate((len(flow.allocations) for flow in flows), initial=0))
+
+    def of_objects(name: str) -> Ints:
+        parts = (getattr(flow, name) for flow in flows)
+        return np.concatenate([np.where(part > 0, part + by, 0) for part, by in zip(parts, objects, strict=False)])
+
     return RawFlow(
-        node=np.concatenate([flow.node + offset for flow, offset in zip(flows, node_offsets, strict=True)]),
+        node=np.concatenate(
+            [np.where(flow.node < 0, -1, flow.node + offset) for flow, offset in zip(flows, node_offsets, strict=True)]
+        ),
         operation=np.concatenate(
             [flow.operation + offset for flow, offset in zip(flows, operation_offsets, strict=True)]
         ),
@@ -127,7 +174,19 @@ def combined(flows: Sequence[RawFlow], node_offsets: Sequence[int], operation_of
         length_bytes=np.concatenate([flow.length_bytes for flow in flows]),
         touched_by=np.concatenate([flow.touched_by + offset for flow, offset in zip(flows, sets, strict=False)]),
         weight=np.concatenate([flow.weight for flow in flows]),
+        version_object=of_objects("version_object"),
+        touched_object=of_objects("touched_object"),
+        left_object=of_objects("left_object"),
+        left_by=np.concatenate([flow.left_by + offset for flow, offset in zip(flows, sets, strict=False)]),
+        left_bytes=np.concatenate([flow.left_bytes for flow in flows]),
+        allocations=tuple(one for flow in flows for one in flow.allocations),
         sampled_share=min(flow.sampled_share for flow in flows),
         is_partial=any(flow.is_partial for flow in flows),
         overflowed=any(flow.overflowed for flow in flows),
     )
+
+
+def with_sites(flow: RawFlow, moved: Callable[[int], int]) -> RawFlow:
+    """The flow with the address of each allocation's site moved."""
+    allocations = tuple(replace(one, site=moved(one.site)) if one.site else one for one in flow.allocations)
+    return replace(flow, allocations=allocations)

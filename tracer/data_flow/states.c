@@ -127,18 +127,29 @@ uint32_t ft_flow_union_slow(struct ft_flow_states *s, uint32_t set, uint32_t pla
 
 /* ---- states -------------------------------------------------------------------------------------------------------- */
 
-static uint32_t state_of(struct ft_flow_states *s, uint32_t writer, uint32_t set)
+static uint32_t origin_of(struct ft_flow_states *s, uint32_t writer, uint32_t object)
 {
-    uint32_t number = ft_flow_pairs_find(&s->pairs, writer, set);
+    const uint32_t number = ft_flow_pairs_find(&s->origins, writer, object);
     if (number != FT_FLOW_NONE)
         return number;
+    return ft_flow_pairs_put(&s->origins, writer, object, s->num_origins) ? s->num_origins++ : FT_FLOW_NONE;
+}
+
+static uint32_t state_of(struct ft_flow_states *s, uint32_t writer, uint32_t object, uint32_t set)
+{
+    const uint32_t origin = origin_of(s, writer, object);
+    uint32_t number = origin == FT_FLOW_NONE ? FT_FLOW_NONE : ft_flow_pairs_find(&s->pairs, origin, set);
+    if (number != FT_FLOW_NONE || origin == FT_FLOW_NONE)
+        return number;
     if (s->num_states >= MAX_STATES && set > FT_FLOW_MERGED)
-        return merge(s, set) == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, writer, FT_FLOW_MERGED);
+        return merge(s, set) == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, writer, object, FT_FLOW_MERGED);
     number = s->num_states;
     if (!ft_flow_reserve((void **)&s->states, &s->states_capacity, number, sizeof *s->states) ||
-        !ft_flow_reserve((void **)&s->bytes, &s->bytes_capacity, number, sizeof *s->bytes) || !ft_flow_pairs_put(&s->pairs, writer, set, number))
+        !ft_flow_reserve((void **)&s->bytes, &s->bytes_capacity, number, sizeof *s->bytes) || 
+        !ft_flow_pairs_put(&s->pairs, origin, set, number))
         return FT_FLOW_NONE;
-    s->states[number] = (struct ft_flow_state){writer, set, FT_FLOW_NONE, 0};
+    s->states[number] = (struct ft_flow_state){.writer = writer, .set = set, .object = object, .origin = origin,
+                                               .last_place = FT_FLOW_NONE, .store_place = FT_FLOW_NONE};
     s->num_states++;
     return number;
 }
@@ -148,7 +159,7 @@ uint32_t ft_flow_read_slow(struct ft_flow_states *s, uint32_t state, uint32_t pl
     uint32_t found = ft_flow_pairs_find(&s->reads, state, place);
     if (found == FT_FLOW_NONE) {
         const uint32_t set = ft_flow_union(s, s->states[state].set, place);
-        found = set == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, s->states[state].writer, set);
+        found = set == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, s->states[state].writer, s->states[state].object, set);
         if (found == FT_FLOW_NONE || !ft_flow_pairs_put(&s->reads, state, place, found))
             return FT_FLOW_NONE;
     }
@@ -157,13 +168,25 @@ uint32_t ft_flow_read_slow(struct ft_flow_states *s, uint32_t state, uint32_t pl
     return found;
 }
 
-uint32_t ft_flow_written_slow(struct ft_flow_states *s, uint32_t place)
+uint32_t ft_flow_written_slow(struct ft_flow_states *s, uint32_t state, uint32_t place)
 {
-    const uint32_t state = state_of(s, place, 0);
-    if (state == FT_FLOW_NONE || !ft_flow_reserve((void **)&s->written, &s->written_capacity, place, sizeof *s->written))
+    const uint32_t found = state_of(s, place, s->states[state].object, 0);
+    if (found == FT_FLOW_NONE)
         return FT_FLOW_NONE;
-    s->written[place] = state + 1;
-    return state;
+    s->states[state].store_place = place;
+    s->states[state].store_state = found;
+    return found;
+}
+
+uint32_t ft_flow_moved(struct ft_flow_states *s, uint32_t state, uint32_t object)
+{
+    const struct ft_flow_state *of = &s->states[state];
+    return of->object == object ? state : state_of(s, of->writer, object, of->set);
+}
+
+uint32_t ft_flow_untouched(struct ft_flow_states *s, uint32_t object)
+{
+    return state_of(s, FT_FLOW_OUTSIDE, object, 0);
 }
 
 static int by_number(const void *one, const void *other)
@@ -214,7 +237,7 @@ uint32_t ft_flow_state_again(struct ft_flow_states *s, const struct ft_flow_stat
     const struct ft_flow_state *old = &before->states[state];
     const uint32_t writer = old->writer == FT_FLOW_OUTSIDE ? FT_FLOW_OUTSIDE : place_of[old->writer];
     const uint32_t set = ft_flow_set_again(s, before, place_of, set_map, old->set);
-    const uint32_t found = set == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, writer, set);
+    const uint32_t found = set == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, writer, old->object, set);
     if (found == FT_FLOW_NONE)
         return FT_FLOW_NONE;
     for (uint32_t part = 0; part < FT_FLOW_PARTS; part++)
@@ -232,7 +255,7 @@ bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets)
         return false;
     s->sets[FT_FLOW_MERGED] = (struct ft_flow_set){.last_place = FT_FLOW_NONE};
     s->num_sets = 2;
-    return state_of(s, FT_FLOW_OUTSIDE, 0) == 0;
+    return state_of(s, FT_FLOW_OUTSIDE, 0, 0) == 0;
 }
 
 void ft_flow_states_free(struct ft_flow_states *s)
@@ -243,8 +266,8 @@ void ft_flow_states_free(struct ft_flow_states *s)
     free(s->buckets);
     free(s->states);
     free(s->bytes);
-    free(s->written);
     ft_flow_pairs_free(&s->unions);
+    ft_flow_pairs_free(&s->origins);
     ft_flow_pairs_free(&s->pairs);
     ft_flow_pairs_free(&s->reads);
 }

@@ -1,4 +1,4 @@
-/* Interned sets of places, and states: pairs of a writer and a set of readers. See flow.h. */
+/* Interned sets of places, and states: a writer, an object, and a set of readers. See flow.h. */
 #ifndef FORETRACE_FLOW_STATES_H
 #define FORETRACE_FLOW_STATES_H
 
@@ -11,8 +11,10 @@ struct ft_flow_set {
 };
 
 struct ft_flow_state {
-    uint32_t writer, set;
-    uint32_t last_place, last_state; /* the place that read last, and the state that came of it */
+    uint32_t writer, set, object;
+    uint32_t origin;                   /* number of the pair of writer and object */
+    uint32_t last_place, last_state;   /* the place that read last, and the state that came of it */
+    uint32_t store_place, store_state; /* the same of the last store */
 };
 
 struct ft_flow_states {
@@ -29,9 +31,9 @@ struct ft_flow_states {
     struct ft_flow_state *states;
     uint64_t (*bytes)[FT_FLOW_PARTS]; /* by state */
     uint32_t num_states, states_capacity, bytes_capacity;
-    uint32_t *written; /* by place: its state that nobody has read yet, plus 1 */
-    uint32_t written_capacity;
-    struct ft_flow_pairs unions, pairs, reads; /* (set, place): set; (writer, set): state; (state, place): state */
+    uint32_t num_origins;
+    struct ft_flow_pairs unions, origins, pairs, reads; /* (set, place): set; (writer, object): origin; (origin, set): state;
+                                                           (state, place): state */
 };
 
 bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets);
@@ -50,7 +52,13 @@ uint32_t ft_flow_state_again(struct ft_flow_states *s, const struct ft_flow_stat
 /* The rest of the functions below. FT_FLOW_NONE when memory ran out. */
 uint32_t ft_flow_union_slow(struct ft_flow_states *s, uint32_t set, uint32_t place);
 uint32_t ft_flow_read_slow(struct ft_flow_states *s, uint32_t state, uint32_t place);
-uint32_t ft_flow_written_slow(struct ft_flow_states *s, uint32_t place);
+uint32_t ft_flow_written_slow(struct ft_flow_states *s, uint32_t state, uint32_t place);
+
+/* The state of a version, whose bytes belong to another object from now on. */
+uint32_t ft_flow_moved(struct ft_flow_states *s, uint32_t state, uint32_t object);
+
+/* The state of an object's bytes that no store wrote, and nobody has read. */
+uint32_t ft_flow_untouched(struct ft_flow_states *s, uint32_t object);
 
 /* A set with one more place. */
 static inline uint32_t ft_flow_union(struct ft_flow_states *s, uint32_t set, uint32_t place)
@@ -66,11 +74,11 @@ static inline uint32_t ft_flow_read(struct ft_flow_states *s, uint32_t state, ui
     return __builtin_expect(of->last_place == place, 1) ? of->last_state : ft_flow_read_slow(s, state, place);
 }
 
-/* The state of a version that a place has just written. */
-static inline uint32_t ft_flow_written(struct ft_flow_states *s, uint32_t place)
+/* The state of a version that a place has just written, where `state` was. */
+static inline uint32_t ft_flow_written(struct ft_flow_states *s, uint32_t state, uint32_t place)
 {
-    const uint32_t state = place < s->written_capacity ? s->written[place] : 0;
-    return __builtin_expect(state != 0, 1) ? state - 1 : ft_flow_written_slow(s, place);
+    const struct ft_flow_state *of = &s->states[state];
+    return __builtin_expect(of->store_place == place, 1) ? of->store_state : ft_flow_written_slow(s, state, place);
 }
 
 #endif

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+import numpy as np
+
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.records import Signature
 
 
@@ -30,12 +32,21 @@ _OF_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class LoopVerdict:
-    """What was seen of a node of the tree in `iterations` iterations. The worst of `dependences` comes first."""
+    """What was seen of a node of the tree in `iterations` iterations. The worst of `dependences` comes first.
+
+    `overwritten` is the share of what the iterations store that an earlier one had stored too. `live_bytes` of what the
+    loop stores are read outside of it; None where the signature has no data flow. `is_repetition` says that iterations
+    store the same bytes over again and hand on nothing: each after the first only overwrites results, so running
+    them at the same time gains nothing.
+    """
 
     node: int
     iterations: int
     verdict: Verdict
     dependences: tuple[Dependence, ...]
+    overwritten: float = 0.0
+    live_bytes: float | None = None
+    is_repetition: bool = False
 
 
 def verdicts(signature: Signature) -> Iterator[LoopVerdict]:
@@ -46,4 +57,38 @@ def verdicts(signature: Signature) -> Iterator[LoopVerdict]:
     for loop in signature.examined_loops:
         found = sorted(of_node.get(loop.node, ()), key=lambda one: (-_OF_KIND[one.kind], -one.count))
         verdict = _OF_KIND[found[0].kind] if found else Verdict.NONE
-        yield LoopVerdict(loop.node, loop.iterations, verdict, tuple(found))
+        yield LoopVerdict(
+            loop.node,
+            loop.iterations,
+            verdict,
+            tuple(found),
+            loop.overwritten,
+            live_bytes(signature, loop.node),
+            verdict in (Verdict.NONE, Verdict.PRIVATISABLE) and _stores_nothing_new(signature, loop),
+        )
+
+
+def _stores_nothing_new(signature: Signature, loop: ExaminedLoop) -> bool:
+    """Whether iterations after an entry's first store where earlier ones did, but for less than a byte an iteration.
+
+    A temporary that each iteration overwrites can be most of what a loop stores; results elsewhere tell it from a
+    repetition.
+    """
+    assert signature.tree is not None
+    entries = max(int(signature.tree.entries[loop.node]), 1)
+    again = loop.iterations - entries
+    if again <= 0 or not loop.overwritten_bytes:
+        return False
+    stored_again = loop.written_bytes * again / loop.iterations
+    return stored_again - loop.overwritten_bytes < again
+
+
+def live_bytes(signature: Signature, node: int) -> float | None:
+    """Bytes that a node, or what is below it, stores and something outside of it reads; None without data flow."""
+    if signature.data_flow is None or signature.tree is None:
+        return None
+    parent = signature.tree.parent
+    outside = np.flatnonzero(parent[node + 1 :] < node)  # a node's descendants follow it
+    inside = np.zeros(len(parent), np.bool_)
+    inside[node : node + 1 + int(outside[0]) if len(outside) else None] = True
+    return signature.data_flow.crossing_bytes(inside)[1]

@@ -25,8 +25,6 @@ bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, cons
     block->ending = (uint8_t)ft_ending_of(tree->guest, code + before, length, block->last, &block->target);
     block->hash = hash_bytes(UINT64_C(0xcbf29ce484222325) ^ n, code, before + length) | 1;
     tree->num_codes = id;
-    if (tree->guest == FT_GUEST_NONE)
-        return true;
     const uint32_t same = ft_table_find(&tree->code_table, address, block->hash);
     if (same == FT_NONE)
         return ft_table_put(&tree->code_table, address, block->hash, id);

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Counts = npt.NDArray[np.uint64]
 NONE = (1 << 64) - 1
+FAR = NONE - 1
+"""In place of a node of `edges`: the thread's number has that of another process above its 14 bits."""
 CREATED = 1
 """Of `enum ft_synchronisation` (stream.h)."""
 
@@ -34,7 +36,8 @@ class RawTree:
     """Tables of numbers, uint64 [rows, columns]; tree.h names their columns. Node numbers are positions in `nodes`.
 
     `threads` has one more column: the process's number. In `edges` threads are positions in `threads`, and those of
-    threads that never ran are left out.
+    threads that never ran are left out. `far` are edges from other processes, once it is known which these are: kind;
+    position of the process, of its thread in its own tree, node and block there; thread, node and block here; count.
     """
 
     nodes: Counts
@@ -50,16 +53,19 @@ class RawTree:
     signals: int
     overflows: int
     unplaced_waits: int
+    far: Counts = field(default_factory=lambda: np.zeros((0, 9), np.uint64))
 
 
 def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Sequence[int]) -> RawTree:
     """The trees of several processes, whose blocks are numbered from those offsets, as one.
 
-    `parents` are positions of processes, which created each (the first one itself): by the first thread of each, as
-    nobody says by which.
+    `parents` are positions of processes, which created each (the first one itself): by the first thread of each, where
+    `far` does not say by which.
     """
     firsts = list(itertools.accumulate((len(tree.threads) for tree in trees), initial=0))
+    first_nodes = list(itertools.accumulate((len(tree.nodes) for tree in trees), initial=0))
     num_nodes = num_threads = 0
+    begun: set[int] = set()
     moved: dict[str, list[Counts]] = {
         "nodes": [], "counts": [], "loops": [], "histograms": [], "threads": [], "edges": [], "stretches": []
     }  # fmt: skip
@@ -79,6 +85,12 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
             edges[:, node][edges[:, node] != NONE] += np.uint64(num_nodes)
             edges[:, block][edges[:, block] != 0] += np.uint64(offset)
         moved["edges"].append(edges)
+        for kind, source, thread, node, block, target, target_node, target_block, count in tree.far.tolist():
+            near = target + num_threads, target_node + (num_nodes if target_node != NONE else 0), target_block
+            where = firsts[source] + thread, first_nodes[source] + node, block
+            moved["edges"].append(np.array([(kind, *where, *near, count)], np.uint64))
+            if kind == CREATED:
+                begun.add(process)
         for name in ("counts", "loops", "histograms", "stretches"):
             table = getattr(tree, name).copy()
             table[:, :2] += step
@@ -88,7 +100,7 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
     created = [
         (CREATED, firsts[parent], NONE, 0, firsts[process], NONE, 0, 1)
         for process, parent in enumerate(parents)
-        if parent != process and len(trees[parent].threads) and len(trees[process].threads)
+        if parent != process and process not in begun and len(trees[parent].threads) and len(trees[process].threads)
     ]
     moved["edges"].append(np.array(created, np.uint64).reshape(-1, 8))
     tables = {name: np.concatenate(of_all) for name, of_all in moved.items()}
@@ -138,7 +150,9 @@ def raw_tree(rows: TreeRows | None) -> RawTree | None:
 def _by_position(edges: Counts, numbers: Counts) -> Counts:
     """Edges with the positions of threads among `numbers`, ascending, in place of these."""
     found = edges.copy()
-    is_known = np.isin(edges[:, 1], numbers) & np.isin(edges[:, 4], numbers)
-    for column in (1, 4):
-        found[:, column] = np.searchsorted(numbers, edges[:, column])
-    return found[is_known]
+    is_far = edges[:, 2] == FAR
+    is_known = (is_far | np.isin(edges[:, 1], numbers)) & np.isin(edges[:, 4], numbers)
+    found[~is_far, 1] = np.searchsorted(numbers, edges[~is_far, 1])
+    found[:, 4] = np.searchsorted(numbers, edges[:, 4])
+    kept: Counts = found[is_known]
+    return kept

@@ -504,7 +504,8 @@ static void count_distinct(struct ft_tree_path *path)
 /* Follows a path once, and remembers whether that took no waking but for its first block. */
 static bool follow_path(struct ft_tree *tree, struct ft_tree_thread *t, struct ft_tree_path *path, uint32_t number)
 {
-    uint64_t events = 0;
+    uint64_t events = 0, seen = UINT64_MAX; /* wakings after the first block, and before the last one */
+    uint32_t context = FT_TREE_MIXED;
     path->number = 0;
     path->context = FT_TREE_MIXED;
     for (uint32_t i = 0; i < number; i++) {
@@ -512,7 +513,11 @@ static bool follow_path(struct ft_tree *tree, struct ft_tree_thread *t, struct f
             return false;
         events = i ? events : tree->events;
         path->locals[i] = t->current;
-        path->contexts[i] = tree->nodes[t->node]->context;
+        if (tree->events != seen) { /* else the thread stands in the same node */
+            seen = tree->events;
+            context = tree->nodes[t->node]->context;
+        }
+        path->contexts[i] = context;
     }
     if (tree->events == events) {
         path->context = tree->nodes[t->node]->context;
@@ -630,6 +635,11 @@ struct ft_tree *ft_tree_new(enum ft_guest guest, uint32_t max_nodes)
         tree->max_nodes = max_nodes;
     }
     return tree;
+}
+
+bool ft_tree_is_python(const struct ft_tree *tree)
+{
+    return tree->guest == FT_GUEST_NONE;
 }
 
 void ft_tree_free(struct ft_tree *tree)

@@ -33,6 +33,9 @@ struct ft_tree;
 struct ft_tree *ft_tree_new(enum ft_guest guest, uint32_t max_nodes);
 void ft_tree_free(struct ft_tree *tree);
 
+/* Whether the program is one of Python: then all its blocks are bytecode, and none of another program's are. */
+bool ft_tree_is_python(const struct ft_tree *tree);
+
 /* Describes block `id` (1, 2, ...): `n` instructions of `lengths` bytes each, which are at `code`, `bytes` in all. False when memory
  * ran out. */
 bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, const unsigned char *lengths, uint32_t n,
@@ -150,7 +153,9 @@ uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out);
 
 #define FT_TREE_EDGE_COLUMNS 8
 /* per kind of waiting (enum ft_synchronisation) and places of both threads, in the order in which they first occurred: kind; thread,
- * node (or UINT64_MAX) and block (0: none) that others waited for; the same of the one that waited; count */
+ * node (or UINT64_MAX) and block (0: none) that others waited for; the same of the one that waited; count. Where others waited for
+ * another process, the node is UINT64_MAX - 1, the thread's number has that of the process above its 14 bits, and the block is one
+ * of that process */
 uint64_t ft_tree_edges(const struct ft_tree *tree, uint64_t *out);
 
 /* per node, loop and stretch of its entries, in order: node, block of the header, entries, iterations */

@@ -15,9 +15,10 @@
 #define MAX_WAITERS 16384u /* that wait for events which were not read yet */
 #define MAX_EDGES (1u << 17)
 #define EDGE_KEY (UINT64_C(1) << 63)
+#define FAR (FT_NONE - 1)
 
 struct place {
-    uint32_t thread, node, block; /* node FT_NONE: not known */
+    uint32_t thread, node, block; /* node FT_NONE: not known. FAR: of another process, with its number above that of the thread */
 };
 
 struct event {
@@ -71,6 +72,12 @@ static uint32_t place_of(struct ft_waits *waits, struct place place)
     return number;
 }
 
+static uint32_t far_place(struct ft_waits *waits, uint64_t place)
+{
+    const uint32_t thread = (uint32_t)(place >> FT_FAR_THREAD_SHIFT) & (FT_FAR_MAX_PROCESS << 14 | FT_FAR_MAX_THREAD);
+    return place_of(waits, (struct place){thread, FAR, waits->num_places < MAX_EDGES ? (uint32_t)place & FT_FAR_MAX_BLOCK : 0});
+}
+
 static uint32_t unknown_place(struct ft_waits *waits, uint32_t thread)
 {
     return place_of(waits, (struct place){thread, FT_NONE, 0});
@@ -94,7 +101,8 @@ static bool add_edge(struct ft_tree *tree, uint32_t kind, uint32_t source, uint3
     uint32_t number = ft_table_find(&waits->edge_table, a, b);
     if (number == FT_NONE && waits->num_edges >= MAX_EDGES) {
         tree->remarks.unplaced_waits++;
-        source = unknown_place(waits, waits->places[source].thread);
+        source = waits->places[source].node == FAR ? far_place(waits, (uint64_t)waits->places[source].thread << FT_FAR_THREAD_SHIFT)
+                                                   : unknown_place(waits, waits->places[source].thread);
         target = unknown_place(waits, waits->places[target].thread);
         if (source == FT_NONE || target == FT_NONE)
             return false;
@@ -162,6 +170,10 @@ bool ft_tree_wait(struct ft_tree *tree, uint32_t kind, uint64_t number)
     const uint64_t thread = number >> FT_EVENT_SHIFT;
     if (here == FT_NONE)
         return false;
+    if (kind == FT_SYNC_FAR) {
+        const uint32_t source = far_place(waits, number), far_kind = (uint32_t)(number >> FT_FAR_KIND_SHIFT);
+        return far_kind == FT_SYNC_EVENT || far_kind >= FT_SYNC_FAR || (source != FT_NONE && add_edge(tree, far_kind, source, here));
+    }
     if (thread == 0 || thread > FT_MAX_THREADS)
         return true;
     struct event *event = event_of(tree, number);
@@ -205,7 +217,7 @@ bool ft_waits_renumber(struct ft_tree *tree, const uint32_t *number)
     waits->place_table = (struct ft_table){0};
     for (uint32_t i = 0; i < waits->num_places; i++) {
         struct place *place = &waits->places[i];
-        place->node = place->node == FT_NONE ? FT_NONE : number[place->node];
+        place->node = place->node >= FAR ? place->node : number[place->node];
         place->block = place->node == FT_NONE ? 0 : place->block;
         if (!ft_table_put(&waits->place_table, (uint64_t)place->thread << 32 | place->node, place->block, i))
             return false;
@@ -232,7 +244,7 @@ uint64_t ft_tree_edges(const struct ft_tree *tree, uint64_t *out)
         const struct place source = waits->places[edge->source], target = waits->places[edge->target];
         out[0] = edge->kind;
         out[1] = source.thread;
-        out[2] = source.node == FT_NONE ? UINT64_MAX : source.node;
+        out[2] = source.node >= FAR ? UINT64_MAX - (FT_NONE - source.node) : source.node;
         out[3] = source.block;
         out[4] = target.thread;
         out[5] = target.node == FT_NONE ? UINT64_MAX : target.node;

@@ -12,9 +12,9 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.data_flow.node_flow import data_flow_of
+from foretrace.tracer.data_flow.node_flow import Site, data_flow_of
 from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
-from foretrace.tracer.machine_code.debug_info.line_table import LineTable
+from foretrace.tracer.machine_code.debug_info.line_table import EMPTY, LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols, Variable
 from foretrace.tracer.machine_code.isa import registry as isa
 from foretrace.tracer.reader.raw_trace import RawTrace
@@ -133,6 +133,26 @@ class _Places:
                 continue
             moved = mapping.start - link_address
             found += [Variable(one.name, one.start + moved, one.end + moved) for one in symbols.variables()]
+        return found
+
+    def call_sites(self, returns: Sequence[int]) -> list[Site]:
+        """Where the calls are that return to some addresses."""
+        addresses = np.array(returns, np.uint64)
+        calls = addresses - np.minimum(addresses, np.uint64(1))
+        found = [Site("", "", 0)] * len(returns)
+        for mapping, indices in self._map.find_all(calls):
+            symbols = self._symbols.get(mapping.path) if mapping is not None else None
+            if mapping is None or symbols is None:
+                continue
+            offsets = symbols.link_addresses(calls[indices] - np.uint64(mapping.start) + np.uint64(mapping.file_offset))
+            _, table = self._tables.get(mapping.path, (0, EMPTY))
+            files, lines = table.find(offsets)
+            for at, offset, file, line in zip(
+                indices.tolist(), offsets.tolist(), files.tolist(), lines.tolist(), strict=True
+            ):
+                function = symbols.function(offset)
+                name = function.name if function else ""
+                found[at] = Site(name, table.paths[file], line) if file >= 0 and line > 0 else Site(name, "", 0)
         return found
 
     def _locate(self, addresses: Counts) -> tuple[Ints, Counts]:
@@ -289,7 +309,8 @@ def _data_flow(raw: RawTrace, basic: BasicBlocks, maker: CodeTree, places: _Plac
     if raw.flow is None:
         return None
     block_of = basic.block_of[basic.operation_instruction][basic.operation_map]
-    return data_flow_of(raw, maker.nodes_of(raw.flow.places(block_of.tolist())), places.variables())
+    nodes = maker.nodes_of(raw.flow.places(block_of.tolist()))
+    return data_flow_of(raw, nodes, places.variables(), places.call_sites)
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

@@ -34,21 +34,22 @@ _MOST_DEPTH = 12
 """Of expressions that are compared."""
 _ALL = 0.99
 """Share of a store's executions that have to be updates."""
-_FRAME_REGISTERS = frozenset({"rbp", "x29", "x8", "s0"})
 
 Pair = tuple[int, int]
 
 
 @dataclass(slots=True)
 class Occurrence:
-    """How often a dependence was seen, and how many iterations apart."""
+    """How often a dependence was seen, how many iterations apart, and by how many bytes in all."""
 
     count: int = 0
     least: int = 0
     most: int = 0
+    size_bytes: int = 0
 
-    def add(self, count: int, least: int, most: int) -> None:
+    def add(self, count: int, least: int, most: int, size_bytes: int = 0) -> None:
         """Add what was seen elsewhere."""
+        self.size_bytes += size_bytes
         self.least = min(self.least, least) if self.count else least
         self.most = max(self.most, most)
         self.count += count
@@ -112,6 +113,7 @@ class CarriedValues:
         self._block_of_operation: list[int] = blocks.block_of[blocks.operation_instruction].tolist()
         self._is_store: list[bool] = blocks.operation_is_store.tolist()
         self._functions: dict[int, LoopValues] = {}
+        self._moving: dict[int, frozenset[str]] = {}  # registers that loops change
         self._kinds: dict[int, OperationKind] = {}
         self._combining: dict[int, str] = {}
 
@@ -161,29 +163,45 @@ class CarriedValues:
         places: dict[tuple[int, DependenceKind], tuple[Occurrence, Pair]] = {}
         for table in (seen.output, seen.anti):
             for (source, sink), occurred in table.items():
-                if sink in told or self._is_private(sink, loop) or self._is_private(source, loop):
+                if sink in told or self.is_private(sink, loop) or self.is_private(source, loop):
                     continue
                 collides = table is seen.output and sink in self._indirect and source in self._indirect
                 kind = DependenceKind.COLLISION if collides else DependenceKind.PRIVATISABLE
+                if self._is_atomic(source) and self._is_atomic(sink):
+                    kind = DependenceKind.COLLISION if collides else DependenceKind.REDUCTION
                 total, _ = places.setdefault((sink, kind), (Occurrence(), (source, sink)))
                 total.add(occurred.count, occurred.least, occurred.most)
         for (_, kind), (total, (source, sink)) in places.items():
-            yield Dependence(seen.node, kind, source, sink, total.count, total.least, total.most)
+            operation = self._combines(self._graph.node_of(sink)) if self._is_atomic(sink) else ""
+            operation = "" if operation == "move" else operation
+            yield Dependence(seen.node, kind, source, sink, total.count, total.least, total.most, operation)
+
+    def overwritten_bytes(self, loop: int, seen: Seen) -> int:
+        """Bytes that were stored where an earlier iteration of the same entry had stored, but for private variables."""
+        return sum(one.size_bytes for (_, sink), one in seen.output.items() if not self.is_private(sink, loop))
 
     # ---- places ----
 
-    def _is_private(self, operation: int, loop: int) -> bool:
+    def _is_atomic(self, operation: int) -> bool:
+        """Whether a store is an atomic update, whose load the engine does not report."""
+        return self._isa.is_atomic(self._blocks.codes[self._graph.node_of(operation) // STEPS])
+
+    def is_private(self, operation: int, loop: int) -> bool:
         """Whether it goes to a variable of the loop's own function, or to the frame of one that it calls."""
         value = self._graph.value_of.get(self._graph.node_of(operation))
         if value is None:
             return False
         addresses = value.flow.stores if self._is_store[operation] else value.flow.loads
-        frame = {self._isa.stack_pointer, *_FRAME_REGISTERS}
         names = {name for address in addresses for name, _ in address.registers}
-        if not names & frame or value.is_call:
+        block = self._block_of_operation[operation]
+        if value.is_call or not names & self._graph.frame_registers(self._function_of[block]):
             return value.is_call
-        is_own = self._is_own(operation, loop)
-        return not is_own or len(names) == 1
+        if not self._is_own(operation, loop):
+            return True
+        if loop not in self._moving:
+            members = self._forest.loops[loop].blocks
+            self._moving[loop] = frozenset(name for one in members for name in self._graph.block(one).left)
+        return len(names) == 1 and not names & self._moving[loop]
 
     def _is_own(self, operation: int, loop: int) -> bool:
         return self._block_of_operation[operation] in self._forest.loops[loop].blocks
@@ -244,6 +262,8 @@ class CarriedValues:
             found = "add" if node % STEPS == STEPS - 1 else self._isa.combines(self._blocks.codes[node // STEPS])
             if value.flow.sum is not None and any(scale != 1 for _, scale in value.flow.sum.registers):
                 found = ""  # a sum of multiples
+            elif node % STEPS and value.flow.sum is not None and value.flow.sum.registers and not value.flow.stores:
+                found = "add"  # a register that held an address moves on
             elif not found and (value.flow.copies or self._kind(node) is OperationKind.MOVE):
                 found = "move"
             self._combining[node] = found
@@ -254,6 +274,8 @@ class CarriedValues:
         if value.flow.stores or value.is_call:
             return False
         is_branch = self._blocks.instruction_class(node // STEPS).flow is Flow.BRANCH
+        if self._kind(node) is OperationKind.FP_COMPARE:
+            return True
         return value.writes == (FLAGS,) or (is_branch and bool(value.reads) and value.reads != (FLAGS,))
 
     def _classify(
@@ -262,7 +284,7 @@ class CarriedValues:
         """The kind of a cycle, and its operation."""
         nodes = [node for node in cycle if node >= 0]
         operations = {self._combines(node) for node in nodes} - {"move"}
-        if any(self._chooses_address(node, cycle, graph) for node in nodes):
+        if any(self._chooses_address(node, cycle, graph) or self._multiplies(node, cycle, graph) for node in nodes):
             return DependenceKind.RECURRENCE, ""
         if any(self._is_compare(node) for node in nodes):
             is_choice = all(
@@ -310,6 +332,14 @@ class CarriedValues:
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in value.address)
+
+    def _multiplies(self, node: int, cycle: set[int], graph: _Graph) -> bool:
+        """Whether an instruction multiplies a value of the cycle before it adds to the product."""
+        if node % STEPS or self._combines(node) != "add":
+            return False
+        of_one = graph.inputs.get(node, {})
+        names = self._isa.multiplied(self._blocks.codes[node // STEPS])
+        return any(not cycle.isdisjoint(of_one.get(name, ())) for name in names)
 
     def _are_updates(self, pairs: Collection[Pair]) -> bool:
         """Whether each store overwrites what was loaded just before."""
@@ -394,7 +424,7 @@ class CarriedValues:
         for source, sink in sorted(pairs):
             store, load = self._graph.node_of(source), self._graph.node_of(sink)
             chosen = self._is_choice(loop, source, store, load, graph)
-            if chosen is None and self._is_private(source, loop):
+            if chosen is None and self.is_private(source, loop):
                 continue
             kind, operation = (DependenceKind.RECURRENCE, "")
             if chosen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import msgspec
@@ -66,9 +66,14 @@ def find_dependences(
     members = {node: _Members(forest, int(tree.loop_id[node]), basic, function_of) for node in seen}
     loop_of_row = [int(node) for node in loop_nodes]
     parents = tree.parent.tolist()
-    for kind, source, sink, loop, count, least, most in _rows(raw, basic.operation_map):
+    new: list[tuple[int, int, int, int]] = []
+    for kind, source, sink, loop, count, least, most, size_bytes in _rows(raw, basic.operation_map):
         if kind == RawKind.STORES:
             stores[sink] += count
+            continue
+        if kind == RawKind.WRITTEN:
+            if sink not in own:
+                new.append((loop_of_row[source], sink, loop_of_row[loop], size_bytes))
             continue
         if source in own or sink in own:
             continue
@@ -85,7 +90,7 @@ def find_dependences(
             if table is None:
                 here.within.add(pair)
             else:
-                table.setdefault(pair, Occurrence()).add(count, least, most)
+                table.setdefault(pair, Occurrence()).add(count, least, most, size_bytes)
         if kind in (RawKind.FLOW, RawKind.FLOW_WITHIN):
             above = parents[node]
             while above >= 0:
@@ -103,7 +108,15 @@ def find_dependences(
     notes = []
     if raw.share < 1:
         notes.append(f"dependences through memory: {raw.share:.1%} of the memory pages were followed")
-    examined = tuple(ExaminedLoop(node, one.iterations) for node, one in sorted(seen.items()))
+    if len(tree.threads) > 1:
+        notes.append(
+            "dependences between threads were not followed: a loop that threads share is judged in each of them"
+        )
+    written = _written(new, seen, parents, lambda store, node: carried.is_private(store, int(tree.loop_id[node])))
+    examined = tuple(
+        ExaminedLoop(node, one.iterations, written[node], carried.overwritten_bytes(int(tree.loop_id[node]), one))
+        for node, one in sorted(seen.items())
+    )
     return Found(tuple(dependences), examined, tuple(notes))
 
 
@@ -111,6 +124,8 @@ def _rows(raw: RawDependences, operation_map: np.ndarray[tuple[int], np.dtype[np
     rows = raw.rows.astype(np.int64)
     for column in (1, 2):
         is_one = rows[:, column] != _NONE
+        if column == 1:
+            is_one &= rows[:, 0] != RawKind.WRITTEN  # it is a loop
         rows[is_one, column] = operation_map[rows[is_one, column]]
     yield from rows.tolist()
 
@@ -125,6 +140,23 @@ def _seen(raw: RawDependences, loop_nodes: Sequence[int], tree: ExecutionTree) -
         one.iterations += iterations
         one.entries += entries
     return seen
+
+
+def _written(
+    rows: Iterable[tuple[int, int, int, int]],
+    seen: Mapping[int, Seen],
+    parents: Sequence[int],
+    is_private: Callable[[int, int], bool],
+) -> dict[int, int]:
+    """Bytes that each loop stores, once an iteration. `rows`: innermost loop, store, outermost loop, bytes."""
+    written = dict.fromkeys(seen, 0)
+    for innermost, store, outermost, size_bytes in rows:
+        node = innermost if outermost >= 0 else -1
+        while node >= 0:
+            if node in seen and not is_private(store, node):
+                written[node] += size_bytes
+            node = parents[node] if node != outermost else -1
+    return written
 
 
 class _Members:

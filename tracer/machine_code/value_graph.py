@@ -100,6 +100,7 @@ class ValueGraph:
         for block, function in enumerate(function_of):
             self._members[function].append(block)
         self._stack = stack_registers(blocks, isa)
+        self._frames: dict[int, frozenset[str]] = {}
         self._in_block: dict[int, BlockValues] = {}
         self._summaries: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
         self._under_way: set[int] = set()
@@ -142,6 +143,20 @@ class ValueGraph:
         """A function's values in one call."""
         return self._solve(self._members[function], -1)
 
+    def frame_registers(self, function: int) -> frozenset[str]:
+        """The stack pointer, and the registers that a function sets from it: they point into its frame."""
+        if function not in self._frames:
+            pointer = self._isa.stack_pointer
+            found = {pointer}
+            for block in self._members[function]:
+                for value in self.block(block).values:
+                    flow = value.flow
+                    summed = [name for name, _ in flow.sum.registers] if flow.sum is not None else []
+                    if summed == [pointer] or (flow.copies and list(flow.reads) == [pointer]):
+                        found.update(flow.writes)
+            self._frames[function] = frozenset(found)
+        return self._frames[function]
+
     # ---- one block ----
 
     def _read(self, block: int) -> BlockValues:
@@ -179,6 +194,7 @@ class ValueGraph:
                 writes += [FLAGS] if writes_flags else []
                 if is_call:
                     taken, given = self._call(block)
+                    taken -= {self._isa.return_address}  # the call itself sets it
                     reads, writes = sorted(taken), sorted(given)
             yield Value(
                 instruction * STEPS + step, flow, self._kept(reads), self._kept(_registers(flow.loads)),

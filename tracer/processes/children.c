@@ -56,6 +56,20 @@ bool ft_reader_lives(const struct ft_header *header)
     return atomic_load(&header->request.follow) && lives(pid);
 }
 
+/* Whether somebody will answer, whose child we need not be. */
+static bool is_read(const struct ft_header *header)
+{
+    const uint32_t pid = atomic_load(&header->reader_pid);
+    return pid != 0 && atomic_load(&header->request.follow) && (getppid() == (pid_t)pid || lives(pid));
+}
+
+int ft_children_open(uint32_t reader_pid, uint32_t fd)
+{
+    char path[48];
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", reader_pid, fd);
+    return open(path, O_RDWR); /* the engine takes it along */
+}
+
 /* Waits for its turn: several children of one process may ask at the same time, and one may die while it does. */
 static bool take_turn(struct ft_header *header, uint32_t pid)
 {
@@ -67,7 +81,7 @@ static bool take_turn(struct ft_header *header, uint32_t pid)
         other = nobody;
         if (!lives(other) && atomic_compare_exchange_strong(&header->request.pid, &other, pid))
             return true;
-        if (!ft_reader_lives(header))
+        if (!is_read(header))
             return false;
         nanosleep(&pause, NULL);
     }
@@ -108,14 +122,11 @@ static int ask(struct ft_header *header, enum ft_request_kind kind, const char *
     tell_command(request, program, arguments);
     atomic_store(&request->state, FT_REQUEST_ASKED);
     ft_futex_wake(&header->ready_head);
-    while (atomic_load(&request->state) == FT_REQUEST_ASKED && ft_reader_lives(header))
+    while (atomic_load(&request->state) == FT_REQUEST_ASKED && is_read(header))
         ft_futex_wait(&request->state, FT_REQUEST_ASKED, &timeout);
     int fd = -1;
-    if (atomic_load(&request->state) == FT_REQUEST_GRANTED) {
-        char path[48];
-        snprintf(path, sizeof path, "/proc/%u/fd/%u", atomic_load(&header->reader_pid), request->fd);
-        fd = open(path, O_RDWR);
-    }
+    if (atomic_load(&request->state) == FT_REQUEST_GRANTED)
+        fd = ft_children_open(atomic_load(&header->reader_pid), request->fd);
     atomic_store(&request->state, FT_REQUEST_NONE);
     atomic_store(&request->pid, 0);
     return fd;
@@ -124,6 +135,14 @@ static int ask(struct ft_header *header, enum ft_request_kind kind, const char *
 int ft_children_ask(struct ft_header *header)
 {
     return ask(header, FT_REQUEST_FORK, NULL, NULL);
+}
+
+int ft_children_ask_as(struct ft_header *of_parent, enum ft_request_kind kind, const char *program, char *const *words)
+{
+    struct arguments arguments = {(char **)words, NULL, 0, 0};
+    while (words[arguments.count])
+        arguments.count++;
+    return ask(of_parent, kind, program, &arguments);
 }
 
 /* ---- execve ----------------------------------------------------------------------------------------------------- */

@@ -17,6 +17,13 @@ bool ft_reader_lives(const struct ft_header *header);
  * if there is none to be had. */
 int ft_children_ask(struct ft_header *header);
 
+/* Asks as the program `program`, whose words end with NULL, through the stream of the process that started it, or was it before.
+ * Answers likewise. */
+int ft_children_ask_as(struct ft_header *of_parent, enum ft_request_kind kind, const char *program, char *const *words);
+
+/* Opens what the reader has open by that number; -1 if it may not. */
+int ft_children_open(uint32_t reader_pid, uint32_t fd);
+
 /* Remembers which program runs, once, before it does: ft_children_execve has to know. */
 void ft_children_remember(void);
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -16,7 +17,7 @@ import numpy as np
 from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.analysis.modules import ModuleMap
-from foretrace.tracer.data_flow.raw_flow import RawFlow
+from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
 from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
 from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
@@ -57,6 +58,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         raws.append(_moved(part.raw, regions, process, block_offset))
         block_offset += max((block.block_id for block in part.raw.blocks), default=0)
     offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
+    flows = _flows(parts, regions)
     raw = replace(
         parts[0].raw,
         blocks=tuple(block for moved in raws for block in moved.blocks),
@@ -68,19 +70,19 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         maps=(regions.maps(),),
         guest_base=0,
         paths=tuple(path for moved in raws for path in moved.paths),
-        tree=_tree(parts, parents),
-        flow=_flow(parts, offsets),
+        tree=tree_of(parts, parents),
+        flow=flow_of(flows, parts, offsets),
     )
     return Part(
         raw=raw,
-        statistics=_statistics([part.statistics for part in parts]),
-        simulated=[_simulated(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
-        reuse=_reuse([part.reuse for part in parts], offsets),
-        bursts=_bursts([part.bursts for part in parts]),
+        statistics=statistics_of([part.statistics for part in parts]),
+        simulated=[simulated_of(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
+        reuse=reuse_of([part.reuse for part in parts], offsets),
+        bursts=bursts_of([part.bursts for part in parts]),
     )
 
 
-def _tree(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
+def tree_of(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     """The trees of all processes, if each has one."""
     known = [part.raw.tree for part in parts if part.raw.tree is not None]
     if len(known) < len(parts):
@@ -89,14 +91,38 @@ def _tree(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     return combined(known, list(itertools.accumulate(largest, initial=0))[:-1], parents)
 
 
-def _flow(parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
+def _flows(parts: Sequence[Part], regions: _Regions) -> list[RawFlow | None]:
+    """The data flow of each process, with the sites of allocations at their modules' addresses."""
+    return [
+        None
+        if part.raw.flow is None
+        else with_sites(
+            part.raw.flow, partial(_address, ModuleMap(part.raw.maps, part.raw.guest_base), regions, process)
+        )
+        for process, part in enumerate(parts)
+    ]
+
+
+def flow_of(flows: Sequence[RawFlow | None], parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
     """The data flow of all processes, if it was followed in each."""
-    known = [(part.raw.flow, part.raw.tree) for part in parts]
-    flows = [flow for flow, tree in known if flow is not None and tree is not None]
-    if len(flows) < len(parts):
+    known = [
+        (flow, part.raw.tree)
+        for flow, part in zip(flows, parts, strict=True)
+        if flow is not None and part.raw.tree is not None
+    ]
+    if len(known) < len(parts):
         return None
-    num_nodes = [0 if tree is None else len(tree.nodes) for _, tree in known]
-    return combined_flows(flows, list(itertools.accumulate(num_nodes, initial=0))[:-1], operation_offsets)
+    num_nodes = [len(tree.nodes) for _, tree in known]
+    node_offsets = list(itertools.accumulate(num_nodes, initial=0))[:-1]
+    return combined_flows([flow for flow, _ in known], node_offsets, operation_offsets)
+
+
+def _address(maps: ModuleMap, regions: _Regions, process: int, address: int) -> int:
+    """Where an address of a process lies when each module has a region of its own."""
+    path, offset = maps.locate(address)
+    if path.startswith("/"):
+        return regions.of(path) + offset % _REGION_BYTES
+    return regions.of(path, process, address // _REGION_BYTES) + address % _REGION_BYTES
 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:
@@ -104,11 +130,7 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
     maps = ModuleMap(raw.maps, raw.guest_base)
 
     def move(block: RawBlock) -> RawBlock:
-        path, offset = maps.locate(block.address)
-        if path.startswith("/"):
-            address = regions.of(path) + offset % _REGION_BYTES
-        else:
-            address = regions.of(path, process, block.address // _REGION_BYTES) + block.address % _REGION_BYTES
+        address = _address(maps, regions, process, block.address)
         return msgspec.structs.replace(block, block_id=block.block_id + block_offset, address=address)
 
     return replace(
@@ -120,12 +142,14 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
     )
 
 
-def _statistics(parts: Sequence[OperationStatistics]) -> OperationStatistics:
+def statistics_of(parts: Sequence[OperationStatistics]) -> OperationStatistics:
+    """Rows of all processes, one's behind the other's."""
     names = [field.name for field in fields(OperationStatistics)]
     return OperationStatistics(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
-def _simulated(parts: Sequence[SimulatedHierarchy]) -> SimulatedHierarchy:
+def simulated_of(parts: Sequence[SimulatedHierarchy]) -> SimulatedHierarchy:
+    """Likewise."""
     events = [part.events for part in parts if part.events is not None]
     return SimulatedHierarchy(
         parts[0].hierarchy,
@@ -138,12 +162,13 @@ def _events(parts: Sequence[MemoryEvents]) -> MemoryEvents:
     return replace(parts[0], by_operation=np.concatenate([part.by_operation for part in parts]))
 
 
-def _bursts(parts: Sequence[BurstCounts | None]) -> BurstCounts | None:
+def bursts_of(parts: Sequence[BurstCounts | None]) -> BurstCounts | None:
+    """Likewise; None unless all have some."""
     known = [part for part in parts if part is not None]
     return concatenated(known) if len(known) == len(parts) else None
 
 
-def _reuse(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]) -> ReuseHistograms | None:
+def reuse_of(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]) -> ReuseHistograms | None:
     """Histograms of all processes; `sampling_rate` is the lowest of theirs."""
     known = [(part, offset) for part, offset in zip(parts, offsets, strict=True) if part is not None]
     if len(known) < len(parts):

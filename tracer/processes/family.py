@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import select
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import ForetraceError
-from foretrace.tracer.reader import _reader
 from foretrace.tracer.recorded import Part, part_of
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.session import Ending, Engine, Recording, Session
@@ -25,6 +25,14 @@ MAX_AT_ONCE = 64
 """Processes that are read at the same time; each takes a thread and its own simulated caches. More go on untraced."""
 MAX_IN_ALL = 1024
 """Processes that are read in one run: what is kept of each takes some 600 KB. More go on untraced."""
+
+EXCHANGE_BYTES = 4 << 20
+"""Of the memory in which Python processes tell each other what they wait for (tracer/python/exchange.h)."""
+SERVER_ENDS_S = 1.0
+"""For the fork server of `multiprocessing` to end once the program has: it does when it finds its pipe closed."""
+_FORK_SERVER = "from multiprocessing.forkserver import"
+_PAUSE_S = 0.01
+NOT_FOLLOWED = "not followed: another program"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,8 +45,10 @@ class Member:
 
     number: int
     parent: int
+    pid: int
     command: tuple[str, ...]
     part: Part
+    recording: Recording
     problem: str
     untraced_children: int
     untraced_threads: int
@@ -59,6 +69,11 @@ class Family:
         self._ends = threading.Event()
         self._asked = 0
         self._at_once = 0
+        self._servers = 0
+        self._is_python = engine.guest == "python"
+        self.exchange_fd = os.memfd_create("foretrace-exchange") if self._is_python else -1
+        if self._is_python:
+            os.ftruncate(self.exchange_fd, EXCHANGE_BYTES)
 
     def adopt(self, parent: int, pid: int, kind: int, command: bytes) -> int:
         """Begin to read the process `pid`. Returns a descriptor of the memory for its stream, or -1 to refuse it."""
@@ -83,7 +98,7 @@ class Family:
             with self._lock:
                 self._at_once -= 1
             return -1
-        arguments = (session, process, number, parent, words if kind == _reader.EXEC else ())
+        arguments = (session, process, number, parent, pid, words)
         thread = threading.Thread(target=self._read, args=arguments)
         self._threads.append(thread)
         thread.start()
@@ -91,22 +106,34 @@ class Family:
 
     def finish(self) -> list[Member]:
         """Once the first program has ended: all members. Those that still run go on untraced."""
+        until = time.monotonic() + SERVER_ENDS_S
+        while self._servers and time.monotonic() < until:
+            time.sleep(_PAUSE_S)
         self._ends.set()
         for thread in self._threads:
             thread.join()
+        if self.exchange_fd >= 0:
+            os.close(self.exchange_fd)
+            self.exchange_fd = -1
         return sorted(self._members, key=lambda member: member.number)
 
-    def _read(self, session: _MemberSession, process: int, number: int, parent: int, command: tuple[str, ...]) -> None:
+    def _read(
+        self, session: _MemberSession, process: int, number: int, parent: int, pid: int, command: tuple[str, ...]
+    ) -> None:
+        is_server = any(word.startswith(_FORK_SERVER) for word in command)
+        with self._lock:
+            self._servers += is_server
         try:
-            recording = session.read(process, self._ends)
+            recording = session.read(process, self._ends, stays_open=self._is_python)
             if recording is not None:
-                member = _member(recording, number, parent, command)
+                member = _member(recording, number, parent, pid, command)
                 with self._lock:
                     self._members.append(member)
         finally:
             os.close(process)
             with self._lock:
                 self._at_once -= 1
+                self._servers -= is_server
 
 
 class _MemberSession(Session):
@@ -117,19 +144,16 @@ class _MemberSession(Session):
         """Of the memory, until the process has it."""
         return self._fd
 
-    def close_descriptor(self) -> None:
-        """Once the process has it, or never will."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def read(self, process: int, ends: threading.Event, *, stays_open: bool) -> Recording | None:
+        """Read until the process is dead, or until `ends`. None if it never used its stream.
 
-    def read(self, process: int, ends: threading.Event) -> Recording | None:
-        """Read until the process is dead, or until `ends`. None if it never used its stream."""
+        With `stays_open` the memory can be found until then, by those that the process starts.
+        """
         poll = select.poll()
         poll.register(process, select.POLLIN)
         while True:
             idle = self.turn()
-            if self._reader.header()["attached"]:
+            if self._reader.header()["attached"] and not stays_open:
                 self.close_descriptor()
             if ends.is_set() or (idle and poll.poll(0)):
                 break
@@ -137,23 +161,36 @@ class _MemberSession(Session):
         self.close_descriptor()
         if not is_dead:
             self._fail("it was still running when the first program ended")
+        self._reader.detach()
         self._read(self._reader.salvage)
         with suppress(ForetraceError):
             return self._recording(Ending(None, None), 0.0)
         return None
 
 
-def _member(recording: Recording, number: int, parent: int, command: tuple[str, ...]) -> Member:
+def _member(recording: Recording, number: int, parent: int, pid: int, command: tuple[str, ...]) -> Member:
     return Member(
         number=number,
         parent=parent,
+        pid=pid,
         command=command,
+        recording=recording,
         part=part_of(replace(recording, raw=recording.raw.executed())),
         problem=recording.problem,
         untraced_children=recording.untraced_children,
         untraced_threads=recording.untraced_threads,
         threads=recording.threads,
     )
+
+
+def with_endings(members: Sequence[Member], ends: Ends) -> list[Member]:
+    """Members; those that a signal killed are whole, if somebody waited for them: all was recorded until then."""
+    return [
+        replace(member, problem="")
+        if member.recording.end_unknown and ends.status_of(member.pid) is not None
+        else member
+        for member in members
+    ]
 
 
 def with_members(recording: Recording, members: Sequence[Member]) -> Recording:
@@ -168,21 +205,66 @@ def with_members(recording: Recording, members: Sequence[Member]) -> Recording:
         untraced_children=recording.untraced_children + sum(member.untraced_children for member in members),
         untraced_threads=recording.untraced_threads + sum(member.untraced_threads for member in members),
         threads=recording.threads + sum(member.threads for member in members),
+        unseen_calls=recording.unseen_calls + sum(member.recording.unseen_calls for member in members),
+        processor_s=recording.processor_s + sum(member.recording.processor_s for member in members),
+        native_threads_s=recording.native_threads_s + sum(member.recording.native_threads_s for member in members),
     )
+
+
+class Ends:
+    """How processes ended, as those said that waited for them, and which children are not followed."""
+
+    def __init__(self, recording: Recording, members: Sequence[Member]) -> None:
+        """Of the first program and all that descend from it."""
+        told = [(0, recording), *((member.number, member.recording) for member in members)]
+        self._status = {
+            child.pid: child.status for _, one in told for child in one.children if child.status is not None
+        }
+        followed = {member.pid for member in members}  # one that became another program keeps its number
+        self.others = [
+            (number, child)
+            for number, one in told
+            for child in one.children
+            if child.status is None and child.command and (child.became or child.pid not in followed)
+        ]
+
+    def status_of(self, pid: int) -> int | None:
+        """As waitpid() tells it; None where nobody waited."""
+        return self._status.get(pid)
+
+    def codes_of(self, pid: int) -> tuple[int | None, int | None]:
+        """Exit code and signal."""
+        status = self._status.get(pid)
+        if status is None:
+            return None, None
+        code = os.waitstatus_to_exitcode(status)
+        return (code, None) if code >= 0 else (None, -code)
 
 
 def records(
-    command: tuple[str, ...], recording: Recording, part: Part, members: Sequence[Member]
+    command: tuple[str, ...], recording: Recording, part: Part, members: Sequence[Member], ends: Ends
 ) -> tuple[ProcessRecord, ...]:
-    """A line for each process."""
-    first = ProcessRecord(0, 0, command, *_work(part), recording.threads, recording.problem)
-    return (
-        first,
-        *(ProcessRecord(m.number, m.parent, m.command, *_work(m.part), m.threads, m.problem) for m in members),
-    )
+    """A line for each process, and for each child of a Python program that is not followed."""
+    own = ProcessRecord(
+        0, 0, command, *_work(part), recording.threads, recording.problem,
+        recording.pid, recording.ending.exit_code, recording.ending.signal_number,
+    )  # fmt: skip
+    found = [own]
+    for m in members:
+        code, signal = ends.codes_of(m.pid)
+        work = _work(m.part)
+        found.append(ProcessRecord(m.number, m.parent, m.command, *work, m.threads, m.problem, m.pid, code, signal))
+    last = max((m.number for m in members), default=0)
+    for number, (parent, child) in enumerate(ends.others, last + 1):
+        code, signal = ends.codes_of(child.pid)
+        found.append(
+            ProcessRecord(number, parent, child.command, 0, 0, 0, NOT_FOLLOWED, child.pid, code, signal, False)
+        )
+    return tuple(found)
 
 
 def _work(part: Part) -> tuple[int, int]:
     """Instructions and accesses."""
     instructions = sum(block.executions * len(block.lengths) for block in part.raw.blocks)
+    instructions += sum(block.executions * block.instructions for block in part.raw.python_blocks)
     return instructions, int(part.statistics.executions.sum())

@@ -12,6 +12,7 @@
 #include "tracer/python/blocks/lines.h"
 #include "tracer/python/blocks/markers.h"
 #include "tracer/python/native_threads.h"
+#include "tracer/python/processes.h"
 #include "tracer/python/arrays/numpy.h"
 #include "tracer/python/blocks/timing.h"
 
@@ -34,20 +35,21 @@ static void look_at_loaded_modules(void)
     PyErr_Clear();
 }
 
-/* attach(fd, core): finds the stream behind fd, and prepares tracing by the core of that name. */
+/* attach(stream, core, bootstrap, agent, words): finds the stream, and prepares tracing by the core of that name; see
+ * processes_attach. */
 static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    int fd;
-    const char *name;
-    if (!PyArg_ParseTuple(args, "is", &fd, &name))
+    const char *stream, *name;
+    PyObject *bootstrap = Py_None, *path = Py_None, *words = Py_None;
+    if (!PyArg_ParseTuple(args, "ss|OOO", &stream, &name, &bootstrap, &path, &words))
         return NULL;
     if (ft_writer_header()) {
         PyErr_SetString(PyExc_RuntimeError, "this interpreter is being traced already");
         return NULL;
     }
     const struct agent_core *core = strcmp(name, "settrace") == 0 ? &agent_settrace_core : &agent_markers_core;
-    if (!ft_writer_attach(fd)) {
-        PyErr_Format(PyExc_OSError, "file descriptor %d is no address stream of this version", fd);
+    if (!processes_attach(stream, bootstrap, path, name, words)) {
+        PyErr_Format(PyExc_OSError, "%s is no address stream of this version", stream);
         return NULL;
     }
     timing_init();
@@ -190,6 +192,7 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     AGENT_CURRENT_FRAME(PyThreadState_Get()) = NULL;
     agent_trace_thread();
+    processes_begin();
     enum ending ending = kind == MODULE ? run_module(name, set_argv0) : kind == CODE ? run_code(name) : run_file(name);
     timing_stop();
     if (ending == INTERRUPTED)
@@ -225,7 +228,7 @@ static PyObject *time_lines(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ign
 }
 
 static PyMethodDef methods[] = {
-    {"attach", attach, METH_VARARGS, "attach(fd, core): write to the stream behind fd"},
+    {"attach", attach, METH_VARARGS, "attach(stream, core, bootstrap, agent, words): write to a stream"},
     {"importable", importable, METH_O, "importable(path) -> whether it is a directory or an archive"},
     {"run", run, METH_VARARGS, "run(name, kind, set_argv0): run the program and exit as it does"},
     {"adopt", adopt, METH_O, "adopt(function) -> whether it has markers now; for functions made before attach()"},

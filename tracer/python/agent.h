@@ -2,7 +2,9 @@
  *
  *   _agent.c            the extension module: attaches the stream, runs the program as Python itself would
  *   native_threads.c    processor time of threads that compiled code starts (without Python.h)
- *   processes.c         child processes that the program starts
+ *   processes.c         child processes that the program starts, and the agent in them
+ *   far.c               what processes wait for one another at
+ *   exchange.c          memory that they tell each other in (without Python.h)
  *
  * blocks/: which block of bytecode runs, and for how long
  *
@@ -65,6 +67,7 @@ struct agent_thread {
     struct ft_cursor *cursor; /* NULL until the thread's first word */
     uint64_t created;         /* the event that created it; 0: none, or not known */
     uint64_t ends_at;         /* what waits for its end waits there; 0: not known */
+    uint64_t behalf;          /* of a thread with no cursor, a library's: the place that it hands things on for (far.h); 0: none */
     struct agent_times *times; /* the timing that runs, see timing.h; NULL: none does */
     uint64_t timed_points;    /* of array operations that were recorded since the last timing ended */
     uint32_t charged;         /* the block that array operations are charged to; 0: not known */

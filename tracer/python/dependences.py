@@ -77,7 +77,10 @@ def find_dependences(
     notes = list(finder.notes())
     if raw.share < 1:
         notes.append(f"dependences through memory: {raw.share:.1%} of the memory pages were followed")
-    examined = tuple(ExaminedLoop(node, iterations) for node, (iterations, _) in sorted(finder.iterations.items()))
+    examined = tuple(
+        ExaminedLoop(node, iterations, finder.written.get(node, 0), finder.overwritten.get(node, 0))
+        for node, (iterations, _) in sorted(finder.iterations.items())
+    )
     return Found(tuple(dependences), examined, tuple(notes))
 
 
@@ -98,6 +101,8 @@ class _Finder:
         self._tables: dict[tuple[int, RawKind], dict[tuple[int, int], _Totals]] = defaultdict(
             lambda: defaultdict(_Totals)
         )
+        self.written: dict[int, int] = defaultdict(int)
+        self.overwritten: dict[int, int] = defaultdict(int)
         self._updates: dict[tuple[int, int], int] = defaultdict(int)
         self._stores: dict[int, int] = defaultdict(int)
 
@@ -124,13 +129,26 @@ class _Finder:
 
     def take_rows(self, raw: RawDependences, nodes: Sequence[int]) -> None:
         """Enter what was recorded."""
-        for kind, source, sink, loop, count, least, most in raw.rows.astype(np.int64).tolist():
+        for kind, source, sink, loop, count, least, most, size_bytes in raw.rows.astype(np.int64).tolist():
             if kind == RawKind.STORES:
                 self._stores[sink] += count
+            elif kind == RawKind.WRITTEN:
+                self._take_written(nodes[source], sink, nodes[loop], size_bytes)
             elif kind == RawKind.UPDATE:
                 self._updates[source, sink] += count
             elif nodes[loop] >= 0 and kind != RawKind.FLOW_WITHIN:
                 self._tables[nodes[loop], RawKind(kind)][source, sink].add(count, least, most)
+                if kind == RawKind.OUTPUT and self._name(sink).endswith(_STORES):
+                    self.overwritten[nodes[loop]] += size_bytes
+
+    def _take_written(self, innermost: int, store: int, outermost: int, size_bytes: int) -> None:
+        """Enter what loops store anew in an iteration. The results of array operations are left out: their memory is
+        soon free again."""
+        node = innermost if outermost >= 0 and self._name(store).endswith(_STORES) else -1
+        while node >= 0:
+            if node in self.iterations:
+                self.written[node] += size_bytes
+            node = int(self._tree.parent[node]) if node != outermost else -1
 
     def _source(self, file: str) -> SourceLoops | None:
         if file not in self._sources:

@@ -139,7 +139,7 @@ class ForkedEngine:
             relay.replace_stream()
         self._shared = self._shared or own_copies(self.resident)
         try:
-            self._agent.attach(stream_fd, str(self._core))
+            self._agent.attach(str(stream_fd), str(self._core))
             if self._core is PythonCore.MARKERS:
                 self._adopt()
         except Exception as error:

@@ -4,6 +4,8 @@
     python main.py --fd N --agent PATH --core NAME -m MODULE ARGS...
     python main.py --fd N --agent PATH --core NAME -c CODE ARGS...
 
+In a child of a traced program, in place of N, stands where to ask for a stream; without one it runs alone.
+
 It leaves `sys` as the program alone would find it, and runs the program with no frame of ours above its first.
 """
 
@@ -44,6 +46,23 @@ def _absolute(path: str) -> str:
     return path if path.startswith("/") else f"{posix.getcwd()}/{path}"
 
 
+def _exists(path: str) -> bool:
+    import posix
+
+    try:
+        posix.stat(path)
+    except (OSError, ValueError):
+        return False
+    return True
+
+
+def _run_alone() -> None:
+    """Become the program as it was to be run."""
+    import posix
+
+    posix.execv(sys.executable or "/proc/self/exe", sys.orig_argv)
+
+
 def _set_first_path(agent: "ModuleType", name: str, kind: int) -> bool:
     """Set sys.path[0] as the interpreter does; returns whether `name` is a directory or an archive with a program."""
     import posix
@@ -63,16 +82,23 @@ def _set_first_path(agent: "ModuleType", name: str, kind: int) -> bool:
 
 
 def _main() -> None:
-    fd, agent_path, core = int(sys.argv[2]), sys.argv[4], sys.argv[6]
+    bootstrap, stream, agent_path, core = sys.argv[0], sys.argv[2], sys.argv[4], sys.argv[6]
     modules = set(sys.modules)
     agent = _load_agent(agent_path)
     kind = {"-m": _MODULE, "-c": _CODE}.get(sys.argv[_ARGUMENTS], _SCRIPT)
     _forget_ourselves()
     name = _absolute(sys.argv[0]) if kind == _SCRIPT else sys.argv.pop(1)
+    if ":" in stream and kind == _SCRIPT and not _exists(name):
+        _run_alone()
     is_package = _set_first_path(agent, name, kind)
     for module in set(sys.modules) - modules:
         del sys.modules[module]
-    agent.attach(fd, core)
+    try:
+        agent.attach(stream, core, bootstrap, agent_path, sys.orig_argv)
+    except OSError:
+        if ":" not in stream:
+            raise
+        _run_alone()
     agent.run("__main__" if is_package else name, _MODULE if is_package else kind, not is_package)
 
 

@@ -74,6 +74,26 @@ bool native_threads_init(void)
     return true;
 }
 
+void native_threads_forked(void)
+{
+    struct python_thread *next;
+    for (struct python_thread *thread = python; thread; thread = next) {
+        next = thread->next;
+        if (thread != own)
+            free(thread);
+    }
+    python = own;
+    if (own) {
+        own->next = NULL;
+        own->begun_ns = pthread_getcpuclockid(pthread_self(), &own->clock) == 0 ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
+    }
+    n_noted = 0;
+    links = 0;
+    ended_ns = 0;
+    native_threads_note(false);
+    begun_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void native_threads_begin_python(void)
 {
     struct python_thread *thread = own ? NULL : malloc(sizeof *thread);

@@ -24,6 +24,9 @@ void native_threads_end_python(void);
  * a system call where their number has not changed. */
 void native_threads_note(bool of_linear_algebra);
 
+/* In a forked child, which has one thread: its time counts from now on. */
+void native_threads_forked(void);
+
 /* Since native_threads_init. */
 uint64_t native_threads_ns(void);
 

@@ -133,8 +133,8 @@ class PythonEngine:
 
     @property
     def follows(self) -> tuple[int, int] | None:
-        """See `session.Engine`."""
-        return None
+        """See `session.Engine`. The agent itself sees to children (processes.c)."""
+        return 0, 0
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`. Nothing here is a machine instruction."""

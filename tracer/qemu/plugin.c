@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "tracer/processes/children.h"
+#include "allocations.h"
 #include "bursts.h"
 #include "plain_access.h"
 #include "qemu_api.h"
@@ -409,8 +410,11 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     (void)id;
     pthread_mutex_lock(&lock);
     if (read_translation(&translation, tb)) {
-        if (atomic_exchange(&maps_changed, false))
+        if (atomic_exchange(&maps_changed, false)) {
             record_maps();
+            ft_allocations_forget_mappings();
+        }
+        ft_allocations_translate(tb, translation.address, (const void *)(uintptr_t)(translation.address + ft_writer_header()->guest_base));
         if (!ft_bursts_record()) { /* what is new is recorded nevertheless, so that no operation goes unseen */
             translation.is_counted = was_recorded(&translation);
             if (!translation.is_counted)
@@ -456,7 +460,9 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
 {
     (void)id, (void)a7, (void)a8;
     struct ft_header *header = ft_writer_header();
-    ft_threads_call(vcpu, cursors[vcpu], number, (const uint64_t[]){a1, a2, a3, a4, a5, a6});
+    const uint64_t arguments[] = {a1, a2, a3, a4, a5, a6};
+    ft_threads_call(vcpu, cursors[vcpu], number, arguments);
+    ft_allocations_call(vcpu, number, arguments);
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
     if (asks_for_time(number))
@@ -469,6 +475,7 @@ static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t 
 {
     (void)id;
     ft_threads_returned(cursors[vcpu], number, result);
+    ft_allocations_returned(vcpu, number, result);
 }
 
 static void program_ends(qemu_plugin_id_t id, void *context)
@@ -543,6 +550,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     ft_children_remember();
     accesses_of = ft_accesses_on(info->target_name);
     ft_threads_begin(info->target_name);
+    ft_allocations_begin(info->target_name, cursors);
     redirect_messages();
     forbid_core_files();
     plugin_id = id;

@@ -314,7 +314,7 @@ static PyObject *flow_places(const struct ft_reader *reader)
     ft_tree_contexts(reader->tree, nodes);
     for (uint32_t i = 0; i < places->num_places; i++) {
         uint32_t *row = (uint32_t *)PyBytes_AS_STRING(bytes) + 2 * (size_t)i;
-        row[0] = nodes[places->places[i].context];
+        row[0] = i == FT_FLOW_SYSTEM ? 0 : nodes[places->places[i].context];
         row[1] = places->places[i].operation;
     }
     free(nodes);
@@ -331,9 +331,11 @@ static PyObject *stream_reader_data_flow(StreamReader *self, PyObject *Py_UNUSED
     if (!ft_reader_tidy_flow(reader))
         return PyErr_NoMemory();
     ft_flow_finish(flow);
-    return Py_BuildValue("{sNsNsNsNsIsOsO}", "places", flow_places(reader), "sets", flow_sets(flow), "versions",
-                         flow_rows(flow, ft_flow_versions, FT_FLOW_PARTS + 2), "touched",
-                         flow_rows(flow, ft_flow_touched, 4), "log_weight", ft_flow_log_weight(flow), "ended",
+    return Py_BuildValue("{sNsNsNsNsNsNsIsOsO}", "places", flow_places(reader), "sets", flow_sets(flow), "versions",
+                         flow_rows(flow, ft_flow_versions, FT_FLOW_PARTS + 3), "touched",
+                         flow_rows(flow, ft_flow_touched, 5), "left", flow_rows(flow, ft_flow_left, 3), "objects",
+                         PyBytes_FromStringAndSize((const char *)(reader->objects + 1),
+                                                   (Py_ssize_t)(reader->n_objects * sizeof *reader->objects)), "log_weight", ft_flow_log_weight(flow), "ended",
                          reader->flow_ended ? Py_True : Py_False, "overflowed",
                          reader->flow_overflowed ? Py_True : Py_False);
 }
@@ -440,9 +442,12 @@ static PyObject *stream_reader_follow(StreamReader *self, PyObject *args)
 {
     struct ft_request *request = &self->reader->header->request;
     unsigned long long execve_call;
-    unsigned int elf_machine;
-    if (!PyArg_ParseTuple(args, "KI", &execve_call, &elf_machine))
+    unsigned int elf_machine, process, own_fd, exchange_fd;
+    if (!PyArg_ParseTuple(args, "KIIII", &execve_call, &elf_machine, &process, &own_fd, &exchange_fd))
         return NULL;
+    request->process = process;
+    request->own_fd = own_fd;
+    request->exchange_fd = exchange_fd;
     request->execve_call = execve_call;
     request->elf_machine = elf_machine;
     atomic_store(&request->follow, 1);
@@ -483,11 +488,11 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
 /* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_entry", sizeof(struct ft_side_entry), "side_block",
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_object", sizeof(struct ft_side_object), "side_entry", sizeof(struct ft_side_entry), "side_block",
                          sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
                          "side_operation", sizeof(struct ft_side_operation), "side_unseen",
                          sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
-                         sizeof(struct ft_side_compiled), "operand", sizeof(struct ft_operand),
+                         sizeof(struct ft_side_compiled), "side_child", sizeof(struct ft_side_child), "operand", sizeof(struct ft_operand),
                          "ready_bytes", sizeof(struct ft_ready), "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS, "ready_head", offsetof(struct ft_header, ready_head),
                          "ready", offsetof(struct ft_header, ready), "side_used_bytes",
                          offsetof(struct ft_header, side_used_bytes), "chunks_offset",
@@ -521,7 +526,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"sample", (PyCFunction)stream_reader_sample, METH_VARARGS,
      "sample(seed, first_chunks, period_chunks, warm_chunks, measured_chunks): in bursts of what is in the stream"},
     {"mark", (PyCFunction)stream_reader_mark, METH_NOARGS, "mark() -> the last one read"},
-    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine)"},
+    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine, process, own_fd, exchange_fd)"},
     {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},
     {"answer", (PyCFunction)stream_reader_answer, METH_O, "answer(fd)"},
     {"detach", (PyCFunction)stream_reader_detach, METH_NOARGS, "stop reading"},

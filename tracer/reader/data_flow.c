@@ -18,7 +18,8 @@
 struct ft_path_flow {
     uint64_t loops_known;
     uint32_t epoch, num_steps;
-    bool is_early; /* some operation is a place of its own */
+    uint32_t most_bytes; /* of one access */
+    bool is_early;       /* some operation is a place of its own */
     struct ft_flow_slot *slots;
     uint32_t contexts[]; /* of the steps, that the slots' places are in; FT_TREE_MIXED: none yet */
 };
@@ -26,8 +27,14 @@ struct ft_path_flow {
 bool ft_reader_follow_data(struct ft_reader *reader)
 {
     ft_flow_free(reader->flow);
+    free(reader->objects);
+    struct ft_flow_places *places = &reader->places;
     reader->flow = reader->tree ? ft_flow_new(MAX_BLOCKS, MAX_SETS) : NULL;
-    return reader->flow;
+    reader->objects = calloc(FT_MAX_OBJECTS + 1, sizeof *reader->objects);
+    places->num_places = FT_FLOW_SYSTEM + 1;
+    reader->header->follows_memory = 1;
+    return reader->flow && reader->objects &&
+           ft_flow_reserve((void **)&places->places, &places->capacity, FT_FLOW_SYSTEM, sizeof *places->places);
 }
 
 bool ft_reader_follows(const struct ft_reader *reader)
@@ -82,6 +89,8 @@ static uint32_t place_of(struct ft_reader *reader, uint32_t context, uint32_t lo
 /* An early place is one for good: in its loop. FT_FLOW_NONE when memory ran out. */
 static uint32_t settled(struct ft_reader *reader, uint32_t number)
 {
+    if (number == FT_FLOW_SYSTEM)
+        return number;
     const struct ft_flow_place place = reader->places.places[number];
     struct ft_operation *operation = &reader->operations[place.operation];
     const uint8_t uses = operation->uses;
@@ -133,6 +142,47 @@ bool ft_reader_flow_array(struct ft_reader *reader, const struct ft_array_run *r
     return place != FT_FLOW_NONE && ft_flow_array(reader->flow, place, run);
 }
 
+/* ---- objects, and the system --------------------------------------------------------------------------------------- */
+
+static bool allocate(struct ft_reader *reader, uint64_t first, uint64_t length_bytes, uint32_t object)
+{
+    struct ft_object_counts *counts = &reader->objects[object];
+    const uint64_t end = first + length_bytes;
+    counts->first = counts->allocations && counts->first < first ? counts->first : first;
+    counts->end = counts->end > end ? counts->end : end;
+    counts->allocations++;
+    counts->bytes += length_bytes;
+    return ft_flow_allocate(reader->flow, first, length_bytes, object);
+}
+
+enum ft_read_status ft_reader_read_memory(struct ft_reader *reader, const uint64_t *words, uint32_t left)
+{
+    const uint32_t kind = words[0] >> FT_SIZE_SHIFT & 7;
+    const uint64_t first = words[0] & FT_ADDRESS_MASK;
+    if (left < 2 || kind > FT_MEMORY_WRITTEN)
+        return ft_reader_corrupt(reader, "a record of memory is cut off, or of no kind");
+    const uint64_t object = words[1] >> FT_SIZE_SHIFT, length = words[1] & FT_ADDRESS_MASK;
+    if (kind == FT_MEMORY_ALLOCATED && object > reader->n_objects) {
+        const enum ft_read_status status = ft_reader_read_side_table(reader);
+        if (status != FT_READ_IDLE)
+            return status;
+    }
+    if (kind == FT_MEMORY_ALLOCATED ? !object || object > reader->n_objects : object != 0)
+        return ft_reader_corrupt(reader, "memory belongs to an object that was never described");
+    if (kind >= FT_MEMORY_READ && length > FT_MAX_SYSTEM_BYTES)
+        return ft_reader_corrupt(reader, "a system call reads or writes more than it can");
+    if (!ft_reader_follows(reader))
+        return FT_READ_IDLE;
+    bool done;
+    if (kind == FT_MEMORY_ALLOCATED)
+        done = allocate(reader, first, length, (uint32_t)object);
+    else if (kind == FT_MEMORY_RELEASED)
+        done = ft_flow_release(reader->flow, first, length ? length : ft_flow_allocated_bytes(reader->flow, first));
+    else
+        done = ft_flow_bytes(reader->flow, FT_FLOW_SYSTEM, first, length, kind == FT_MEMORY_WRITTEN);
+    return done ? FT_READ_IDLE : FT_READ_MEMORY;
+}
+
 /* ---- paths -------------------------------------------------------------------------------------------------------- */
 
 static struct ft_path_flow *path_flow_new(const struct ft_path *path)
@@ -147,6 +197,8 @@ static struct ft_path_flow *path_flow_new(const struct ft_path *path)
     for (uint32_t i = 0; i < path->num_accesses; i++)
         flow->slots[i] = (struct ft_flow_slot){.size_bytes = path->accesses[i].size_bytes, .word = path->accesses[i].word,
                                                .is_store = path->accesses[i].flags & FT_ACCESS_STORE};
+    for (uint32_t i = 0; i < path->num_accesses; i++)
+        flow->most_bytes = flow->most_bytes > path->accesses[i].size_bytes ? flow->most_bytes : path->accesses[i].size_bytes;
     return flow;
 }
 
@@ -207,11 +259,14 @@ bool ft_reader_follow_path(struct ft_reader *reader, struct ft_path *path, const
         const uint64_t done = ft_tree_follow(reader->tree, &path->tree, step->number, times);
         if (!done)
             return false;
-        if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, done))
-            return false;
-        if (!ft_flow_run(reader->flow, path->flow->slots, iteration->num_accesses, words, iteration->num_words,
-                         iteration->address_mask, done))
-            return false;
+        if (!ft_flow_skips(reader->flow, words, done * iteration->num_words, iteration->address_mask, path->flow->most_bytes,
+                           done * iteration->num_accesses)) {
+            if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, done))
+                return false;
+            if (!ft_flow_run(reader->flow, path->flow->slots, iteration->num_accesses, words, iteration->num_words,
+                             iteration->address_mask, done))
+                return false;
+        }
         words += done * iteration->num_words;
         times -= done;
     }

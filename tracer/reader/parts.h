@@ -110,6 +110,9 @@ bool ft_reader_follows(const struct ft_reader *reader);
 /* One access, or a part of one, of the block that the thread is in. */
 bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size_bytes, bool is_store);
 
+/* A record of what becomes of memory, of two words out of `left`. */
+enum ft_read_status ft_reader_read_memory(struct ft_reader *reader, const uint64_t *words, uint32_t left);
+
 /* An array operation. */
 bool ft_reader_flow_array(struct ft_reader *reader, const struct ft_array_run *run);
 

@@ -16,7 +16,7 @@ from .side_table import BlockEntry, PythonBlockEntry
 _ID_SHIFT, _TAG_SHIFT = np.uint64(48), np.uint64(51)
 _SHORT_ID, _LONG_ID = np.uint64(0x7FFF), np.uint64(0xFFFFFFFF)
 _ADDRESS = np.uint64((1 << 48) - 1)
-_TAG_MAX, _TAG_SYNCHRONISATION = 0xFFC, 0xFFD
+_TAG_MAX, _TAG_MEMORY, _TAG_SYNCHRONISATION = 0xFFB, 0xFFC, 0xFFD
 
 
 def read_paths(
@@ -43,7 +43,9 @@ def read_paths(
 
 
 def _path(words: npt.NDArray[np.uint64], first_tag: npt.NDArray[np.int64]) -> RawPath:
-    words = words[words >> _TAG_SHIFT != _TAG_SYNCHRONISATION]
+    tag_bits = words >> _TAG_SHIFT
+    is_memory = tag_bits == _TAG_MEMORY  # of two words
+    words = words[(tag_bits != _TAG_SYNCHRONISATION) & ~is_memory & ~np.concatenate(([False], is_memory[:-1]))]
     is_entry = words >> np.uint64(63) == 1
     short = words >> _ID_SHIFT & _SHORT_ID
     ids = np.where(short > 0, short, words & _LONG_ID).astype(np.int64)

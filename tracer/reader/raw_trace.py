@@ -114,6 +114,14 @@ class RawLinear(msgspec.Struct, frozen=True):
     calls: int
 
 
+class RawObject(msgspec.Struct, frozen=True):
+    """Memory that was declared or allocated at one place of the program: see struct ft_side_object."""
+
+    kind: int
+    site: int
+    name: str
+
+
 class RawCompiled(msgspec.Struct, frozen=True):
     """Time that a block of bytecode spent in a compiled function whose accesses were not seen.
 
@@ -136,6 +144,18 @@ class RawPath(msgspec.Struct, frozen=True, eq=False):
     execution: npt.NDArray[np.int64]
     slot: npt.NDArray[np.int64]
     address: npt.NDArray[np.uint64]
+
+
+class RawChild(msgspec.Struct, frozen=True):
+    """A child process that was begun and is not followed, or whose end the program waited for (`status`, as waitpid).
+
+    Or, `became`, the program that a process became, which is not followed. `pid` is 0 where it is not known.
+    """
+
+    pid: int
+    status: int | None
+    command: tuple[str, ...]
+    became: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

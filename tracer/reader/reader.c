@@ -60,6 +60,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->blocks);
     free(reader->operations);
     free(reader->arrays);
+    free(reader->objects);
     free(reader->edges);
     ft_dependences_free(reader->dependences);
     ft_tree_free(reader->tree);
@@ -414,7 +415,7 @@ static enum ft_read_status read_executions(struct ft_reader *reader, struct ft_r
 static enum ft_read_status read_synchronisation(struct ft_reader *reader, uint64_t word)
 {
     const uint64_t kind = word >> FT_SIZE_SHIFT & 7, event = word & FT_ADDRESS_MASK;
-    if (kind > FT_SYNC_LOCKED)
+    if (kind > FT_SYNC_FAR)
         return ft_reader_corrupt(reader, "a thread waits in an impossible way");
     return !reader->tree || ft_tree_wait(reader->tree, (uint32_t)kind, event) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
@@ -426,6 +427,8 @@ static enum ft_read_status read_record(struct ft_reader *reader, const uint64_t 
     if (tag == FT_TAG_SYNCHRONISATION)
         return read_synchronisation(reader, *words);
     *length = 2;
+    if (tag == FT_TAG_MEMORY)
+        return ft_reader_read_memory(reader, words, left);
     return tag == FT_TAG_BULK ? ft_reader_read_bulk(reader, words, left, length) : ft_reader_read_element(reader, words, left);
 }
 

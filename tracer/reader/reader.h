@@ -66,6 +66,12 @@ struct ft_array {
     bool was_fed; /* some of its accesses were handed over */
 };
 
+/* What was allocated of an object. */
+struct ft_object_counts {
+    uint64_t allocations, bytes; /* in all */
+    uint64_t first, end;         /* around all of it */
+};
+
 #define FT_MAX_RARE_EDGES (1u << 17)
 
 struct ft_edge {
@@ -91,6 +97,8 @@ struct ft_reader {
     uint32_t n_operations, operations_capacity;
     struct ft_array *arrays; /* by id, from 1 */
     uint32_t n_arrays, arrays_capacity;
+    uint32_t n_objects;
+    struct ft_object_counts *objects; /* by id; NULL: the data flow is not followed */
     struct ft_edge *edges; /* those beyond a block's two successors: open addressing */
     uint64_t n_edges, edges_capacity;
     bool edges_full; /* there were more than FT_MAX_RARE_EDGES: the others are not counted */

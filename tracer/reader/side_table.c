@@ -79,9 +79,20 @@ static enum ft_read_status add_array(struct ft_reader *reader, const struct ft_s
     return FT_READ_IDLE;
 }
 
+/* Whether blocks are of the program's kind. A tree follows either machine code or bytecode, by what it knows of their blocks. */
+static bool fits_tree(const struct ft_reader *reader, uint32_t kind)
+{
+    if (!reader->tree || (kind != FT_SIDE_BLOCK && kind != FT_SIDE_PYBLOCK))
+        return true;
+    return ft_tree_is_python(reader->tree) == (kind == FT_SIDE_PYBLOCK);
+}
+
 static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsigned char *entry, uint32_t bytes)
 {
     uint32_t kind = ((const struct ft_side_entry *)entry)->kind;
+    if (!fits_tree(reader, kind))
+        return ft_reader_corrupt(reader, kind == FT_SIDE_BLOCK ? "a Python program has a block of machine code"
+                                                               : "a program of machine code has a block of Python");
     if (kind == FT_SIDE_BLOCK && bytes >= sizeof(struct ft_side_block)) {
         const struct ft_side_block *block = (const struct ft_side_block *)entry;
         enum ft_read_status status = add_block(reader, block->block_id, UINT64_C(2) * block->n_instructions);
@@ -105,8 +116,15 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
     if (kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen))
         return FT_READ_IDLE;
     if ((kind == FT_SIDE_LINEAR && bytes >= sizeof(struct ft_side_linear)) ||
-        (kind == FT_SIDE_COMPILED && bytes >= sizeof(struct ft_side_compiled)))
+        (kind == FT_SIDE_COMPILED && bytes >= sizeof(struct ft_side_compiled)) ||
+        (kind == FT_SIDE_CHILD && bytes >= sizeof(struct ft_side_child)))
         return FT_READ_IDLE;
+    if (kind == FT_SIDE_OBJECT && bytes >= sizeof(struct ft_side_object)) {
+        if (((const struct ft_side_object *)entry)->object_id != reader->n_objects + 1 || reader->n_objects == FT_MAX_OBJECTS)
+            return ft_reader_corrupt(reader, "an object is numbered out of order");
+        reader->n_objects++;
+        return FT_READ_IDLE;
+    }
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : ft_reader_corrupt(reader, "the side table has an unknown entry");
 }
 

@@ -5,6 +5,7 @@ Its bytes come from the memory of a program that may have gone wrong: what does 
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from functools import lru_cache
@@ -13,12 +14,15 @@ import msgspec
 
 from foretrace.errors import ForetraceError
 
-from .raw_trace import RawCompiled, RawLinear, RawUnseen
+from .raw_trace import RawChild, RawCompiled, RawLinear, RawObject, RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
+SIDE_CHILD = 8
+CHILD_ENDED, CHILD_BECAME = 1, 2
+SIDE_OBJECT = 9
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -31,6 +35,8 @@ OPERAND = struct.Struct("<HBBB3x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
 LINEAR = struct.Struct("<IIIIIIIIQQQQQQQQ")
 COMPILED = struct.Struct("<IIIIQ")
+CHILD = struct.Struct("<IIIIiI")
+OBJECT = struct.Struct("<IIIIQII")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -142,9 +148,21 @@ def _linear(entry: bytes) -> RawLinear:
     )
 
 
+def _object(entry: bytes) -> RawObject:
+    _, _, _, kind, site, name_bytes, _ = OBJECT.unpack_from(entry)
+    return RawObject(kind, site, _text(entry[OBJECT.size : OBJECT.size + name_bytes]))
+
+
 def _compiled(entry: bytes) -> RawCompiled:
     _, _, block_id, name_bytes, rounds = COMPILED.unpack_from(entry)
     return RawCompiled(block_id, _text(entry[COMPILED.size : COMPILED.size + name_bytes]), rounds)
+
+
+def _child(entry: bytes) -> RawChild:
+    _, _, pid, event, status, command_bytes = CHILD.unpack_from(entry)
+    words = entry[CHILD.size : CHILD.size + command_bytes].split(b"\0")[:-1]
+    command = tuple(os.fsdecode(word) for word in words)
+    return RawChild(pid, status if event == CHILD_ENDED else None, command, event == CHILD_BECAME)
 
 
 class SideTable:
@@ -155,6 +173,8 @@ class SideTable:
         self.blocks: list[BlockEntry | PythonBlockEntry] = []
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
+        self.children: list[RawChild] = []
+        self.objects: list[RawObject] = []
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
         self._compiled: list[slice] = []
@@ -185,6 +205,8 @@ class SideTable:
             self._python_blocks[len(self.blocks)] = self._position
         elif kind == SIDE_OPERATION:
             self.operations.append(_operation(entry))
+        elif kind == SIDE_OBJECT:
+            self.objects.append(_object(entry))
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_UNSEEN:
@@ -193,6 +215,8 @@ class SideTable:
         elif kind == SIDE_LINEAR:
             _linear(entry)
             self._linear.append(slice(self._position, self._position + len(entry)))
+        elif kind == SIDE_CHILD:
+            self.children.append(_child(entry))
         elif kind == SIDE_COMPILED:
             _compiled(entry)
             self._compiled.append(slice(self._position, self._position + len(entry)))

@@ -11,7 +11,7 @@ pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 OUTSIDE = -1
-"""The writer of what no traced store wrote: static data, what the system read from a file, untouched pages."""
+"""The writer of what no node wrote: static data, what the system read from a file, untouched pages."""
 
 
 class ObjectKind(IntEnum):
@@ -38,12 +39,31 @@ class ObjectKind(IntEnum):
 @dataclass(frozen=True, slots=True)
 class MemoryObject:
     """A piece of memory that a program allocated or declared: [first, last_exclusive) in bytes. `name` is the
-    variable's, "" where unknown."""
+    variable's, "" where unknown. `allocation` is the number of its `Allocation`, -1 where unknown. What belongs to
+    another allocation by now has no bytes."""
 
     kind: ObjectKind
     name: str
     first: int
     last_exclusive: int
+    allocation: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """All memory that one place of a program allocated, or one variable that it declares.
+
+    `name` is that of the variable, of a Python array, or of the file that was mapped; `function`, `file` and `line` are
+    where it was allocated; "" and 0 where unknown. There were `count` allocations, of `total_bytes` in all.
+    """
+
+    kind: ObjectKind
+    name: str
+    function: str
+    file: str
+    line: int
+    count: int
+    total_bytes: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +77,11 @@ class DataFlow:
 
     Footprints, one row for each object and set of the nodes that touch the same bytes of it: `touched_object` int64
     [rows]; `touched_by` int64 [rows], a set; `touched_bytes` float64 [rows]. Bytes touched, not spans.
+
+    Of which allocation each version is: `flow_allocation` int64 [rows], -1 where unknown. What the system reads and
+    writes for the program (`write`, `read`): `set_has_system` bool [sets] says whether it is among the readers, who are
+    nodes otherwise, `flow_by_system` bool [rows] that it wrote what has the writer `OUTSIDE`. It does so on the host.
+    Columns that are left out say that nothing is known.
 
     `sampled_share` of memory was followed at the end; `relative_error` is the standard error of all flow between
     different nodes in the sum that comes of it, 0 where all was followed. `merged_bytes` of versions had more different
@@ -75,6 +100,21 @@ class DataFlow:
     sampled_share: float = 1.0
     relative_error: float = 0.0
     merged_bytes: float = 0.0
+    allocations: tuple[Allocation, ...] = ()
+    flow_allocation: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    flow_by_system: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    set_has_system: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+
+    def __post_init__(self) -> None:
+        """Fill in columns that were left out."""
+        rows, sets = len(self.flow_bytes), len(self.set_starts) - 1
+        for name, column in (
+            ("flow_allocation", np.full(rows, -1, np.int64)),
+            ("flow_by_system", np.zeros(rows, np.bool_)),
+            ("set_has_system", np.zeros(sets, np.bool_)),
+        ):
+            if not len(getattr(self, name)):
+                object.__setattr__(self, name, column)
 
     def sets_with(self, nodes: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether any node of each set is among `nodes`, bool [nodes]: bool [sets]."""
@@ -86,8 +126,13 @@ class DataFlow:
         [nodes], and keeps what it has."""
         is_written_there = np.append(device, False)[self.flow_writer]  # OUTSIDE is the last
         to_device = ~is_written_there & self.sets_with(device)[self.flow_readers]
-        from_device = is_written_there & self.sets_with(~device)[self.flow_readers]
+        from_device = is_written_there & (self.sets_with(~device) | self.set_has_system)[self.flow_readers]
         return float(self.flow_bytes[to_device].sum()), float(self.flow_bytes[from_device].sum())
+
+    def written_bytes(self, nodes: npt.NDArray[np.bool_]) -> float:
+        """Bytes of the versions that `nodes`, bool [nodes], stored. What a node stores over and over again counts once
+        until something reads it: far less than the stores' bytes means that most results were overwritten unread."""
+        return float(self.flow_bytes[np.append(nodes, False)[self.flow_writer]].sum())
 
     def footprint_bytes(self, nodes: npt.NDArray[np.bool_]) -> float:
         """Different bytes that any of `nodes`, bool [nodes], touch."""
@@ -128,10 +173,22 @@ class Dependence:
 @dataclass(frozen=True, slots=True)
 class ExaminedLoop:
     """A loop whose dependences were looked for, in `iterations` of its iterations. Where no `Dependence` names the
-    node, none was seen. This is evidence of one run with one input."""
+    node, none was seen. This is evidence of one run with one input.
+
+    `written_bytes` are those its iterations stored, each byte once an iteration; `overwritten_bytes` those of them that
+    an earlier iteration of the same entry had stored too. Variables in stack frames and what allocators keep are left
+    out.
+    """
 
     node: int
     iterations: int
+    written_bytes: int = 0
+    overwritten_bytes: int = 0
+
+    @property
+    def overwritten(self) -> float:
+        """The share of what is stored that an earlier iteration had stored too; 0 where nothing is."""
+        return self.overwritten_bytes / self.written_bytes if self.written_bytes else 0.0
 
 
 def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
@@ -157,6 +214,16 @@ def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
             raise ValueError("the data flow names a node, an object or a set that does not exist")
         if not np.all(np.isfinite(values)) or np.any(values < 0):
             raise ValueError("bytes of the data flow are negative or no number")
+    if not len(flow.flow_allocation) == len(flow.flow_by_system) == len(flow.flow_bytes):
+        raise ValueError("the columns of the data flow differ in length")
+    by_nodes_too = np.any(flow.flow_writer[flow.flow_by_system] >= 0)
+    if len(flow.set_has_system) != num_sets or flow.set_has_system[0] or by_nodes_too:
+        raise ValueError("the system's part of the data flow does not fit the rest")
+    of_allocations = (flow.flow_allocation, np.array([one.allocation for one in flow.objects], np.int64))
+    if any(np.any(column < -1) or np.any(column >= len(flow.allocations)) for column in of_allocations):
+        raise ValueError("the data flow names an allocation that does not exist")
+    if any(one.count < 0 or one.total_bytes < 0 or one.line < 0 for one in flow.allocations):
+        raise ValueError("an allocation of the data flow has impossible figures")
     if not 0 < flow.sampled_share <= 1 or not 0 <= flow.relative_error < np.inf or not 0 <= flow.merged_bytes < np.inf:
         raise ValueError("the data flow's sampling is impossible")
     if any(one.first > one.last_exclusive or one.first < 0 for one in flow.objects):
@@ -173,6 +240,8 @@ def check_dependences(
     """
     if any(not 0 <= one.node < num_nodes or one.iterations < 0 for one in examined):
         raise ValueError("a loop whose dependences were examined does not exist")
+    if any(not 0 <= one.overwritten_bytes <= one.written_bytes for one in examined):
+        raise ValueError("a loop overwrites more bytes than it writes")
     for one in dependences:
         operations_exist = all(-1 <= number < num_operations for number in (one.source, one.sink))
         if not 0 <= one.node < num_nodes or not operations_exist:

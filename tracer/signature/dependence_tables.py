@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sqlite3
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -11,7 +12,10 @@ import msgspec
 from .data_flow_records import Dependence, DependenceKind, ExaminedLoop, check_dependences
 
 SCHEMA = {
-    "examined_loops": "CREATE TABLE examined_loops (node_id INTEGER PRIMARY KEY, iterations INTEGER NOT NULL)",
+    "examined_loops": (
+        "CREATE TABLE examined_loops (node_id INTEGER PRIMARY KEY, iterations INTEGER NOT NULL, "
+        "written_bytes INTEGER NOT NULL, overwritten_bytes INTEGER NOT NULL)"
+    ),
     "dependences": (
         "CREATE TABLE dependences (node_id INTEGER NOT NULL, kind TEXT NOT NULL, source INTEGER, sink INTEGER, "
         "count INTEGER NOT NULL, least_distance INTEGER NOT NULL, most_distance INTEGER NOT NULL, "
@@ -29,7 +33,7 @@ def insert_dependences(
     insert: Callable[[str, Iterable[tuple[Any, ...]]], None],
 ) -> None:
     """Write the tables: `insert` takes a table and its rows."""
-    insert("examined_loops", ((loop.node, loop.iterations) for loop in examined))
+    insert("examined_loops", map(dataclasses.astuple, examined))
     insert("dependences", map(_row, dependences))
 
 
@@ -49,7 +53,8 @@ def read_dependences(
         msgspec.ValidationError: a value is of the wrong type.
     """
     loops = database.execute("SELECT * FROM examined_loops ORDER BY node_id").fetchall()
-    examined = tuple(ExaminedLoop(*row) for row in msgspec.convert(loops, type=list[tuple[int, int]], strict=True))
+    rows_of_loops = msgspec.convert(loops, type=list[tuple[int, int, int, int]], strict=True)
+    examined = tuple(ExaminedLoop(*row) for row in rows_of_loops)
     rows = database.execute("SELECT * FROM dependences").fetchall()
     found = tuple(_dependence((*row[:-1], as_text(row[-1]))) for row in rows)
     check_dependences(found, examined, num_nodes, num_operations)

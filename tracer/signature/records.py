@@ -337,7 +337,9 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     """One of several processes that a signature sums up, or what a process was until it replaced itself.
 
     `number` counts from 0, the first program. `command` is empty for a forked child, which goes on with its `parent`'s
-    program. `problem` says why it was not recorded to its end, and is empty if it was.
+    program. `problem` says why it was not recorded to its end, and is empty if it was. `exit_code` or `signal` says how
+    it ended, where a process that is followed waited for it; else both are None. One that is not `followed` ran beside
+    the trace, and nothing of it is in the signature.
     """
 
     number: int
@@ -347,6 +349,10 @@ class ProcessRecord(msgspec.Struct, frozen=True):
     accesses: int
     threads: int
     problem: str = ""
+    pid: int = 0
+    exit_code: int | None = None
+    signal: int | None = None
+    followed: bool = True
 
 
 class EstimatedMisses(msgspec.Struct, frozen=True):

@@ -122,7 +122,9 @@ class _Index:
             if file is not None:
                 seen[file].append(self._loop(file, one.line) is not None)
         return tuple(
-            file for file, hits in sorted(seen.items()) if hits.count(False) > _MOST_MISSED * len(hits) and len(hits) > 1
+            file
+            for file, hits in sorted(seen.items())
+            if hits.count(False) > _MOST_MISSED * len(hits) and len(hits) > 1
         )
 
     def _loop(self, file: str, line: int) -> LoopReport | None:

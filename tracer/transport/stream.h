@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 5u
+#define FT_STREAM_VERSION 6u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -54,7 +54,7 @@ struct ft_cursor {
 };
 
 /* A process that wants a stream of its own: see children.h. One at a time asks; `pid` says who, 0 for nobody. */
-enum ft_request_kind { FT_REQUEST_FORK = 1, FT_REQUEST_EXEC = 2 };
+enum ft_request_kind { FT_REQUEST_FORK = 1, FT_REQUEST_EXEC = 2, FT_REQUEST_START = 3 };
 enum ft_request_state { FT_REQUEST_NONE, FT_REQUEST_ASKED, FT_REQUEST_GRANTED, FT_REQUEST_REFUSED };
 
 struct ft_request {
@@ -63,6 +63,9 @@ struct ft_request {
     _Atomic uint32_t state;  /* a futex */
     uint32_t kind;
     uint32_t fd;             /* the answer: a descriptor of the reader's */
+    uint32_t process;        /* set by the reader: number of the process that has this stream, from 0, */
+    uint32_t own_fd;         /* the reader's descriptor of this memory (Python): a program that is started asks through it, */
+    uint32_t exchange_fd;    /* and that of what all processes share (exchange.h); UINT32_MAX: there is none */
     uint32_t elf_machine;    /* of programs that the engine can run */
     uint64_t execve_call;    /* number of the system call */
     uint32_t command_bytes;
@@ -100,7 +103,7 @@ struct ft_header {
     uint64_t side_offset;
     uint64_t side_capacity_bytes;
     _Atomic uint32_t reader_pid; /* set by the reader before the program starts; 0 once it stops reading */
-    uint32_t padding0;
+    uint32_t follows_memory; /* set by the reader: it wants records of memory (FT_TAG_MEMORY) */
     uint64_t mmap_call;     /* numbers of the two system calls that can map code, in the traced program's system */
     uint64_t mprotect_call;
 
@@ -159,6 +162,9 @@ struct ft_header {
  *                         operation id from the side table (FT_SIDE_OPERATION). It never crosses a chunk's end.
  *   tag FT_TAG_ELEMENT    one access by an operation of one operand: bits 31..0 its id, the next word the address. It
  *                         never crosses a chunk's end.
+ *   tag FT_TAG_MEMORY     what becomes of memory, or what the system does with it: bits 50..48 enum ft_memory, bits 47..0 an
+ *                         address; the next word has an object (FT_SIDE_OBJECT) in bits 62..48, and a length in bytes below. It
+ *                         never crosses a chunk's end.
  *   tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for it: bits 50..48 enum ft_synchronisation, bits
  *                         47..0 an event
  */
@@ -168,7 +174,8 @@ struct ft_header {
 #define FT_TAG_BULK 0xfffu
 #define FT_TAG_ELEMENT 0xffeu
 #define FT_TAG_SYNCHRONISATION 0xffdu
-#define FT_TAG_MAX 0xffcu
+#define FT_TAG_MEMORY 0xffcu
+#define FT_TAG_MAX 0xffbu
 #define FT_INSTRUCTIONS_PER_BLOCK 2u
 #define FT_MAX_BULK_WORDS 4096u
 
@@ -183,9 +190,28 @@ enum ft_synchronisation {
     FT_SYNC_CREATED, /* the thread begins, created by the event */
     FT_SYNC_JOINED,  /* the thread waited for the event, another one's end */
     FT_SYNC_WOKEN,   /* the thread waited until the event woke it */
-    FT_SYNC_LOCKED   /* the thread waited for a lock, which the event gave back */
+    FT_SYNC_LOCKED,  /* the thread waited for a lock, which the event gave back */
+    FT_SYNC_FAR      /* one of CREATED to LOCKED, by another process: in place of an event, the place where that was */
 };
 #define FT_EVENT_SHIFT 27
+
+/* A place in another process: kind of synchronisation, number of the process, of its thread, and the block that was in hand
+ * (0: not known). What has no room is not known either. */
+#define FT_FAR_KIND_SHIFT 45
+#define FT_FAR_PROCESS_SHIFT 34
+#define FT_FAR_THREAD_SHIFT 20
+#define FT_FAR_MAX_PROCESS 0x7ffu
+#define FT_FAR_MAX_THREAD 0x3fffu
+#define FT_FAR_MAX_BLOCK 0xfffffu
+
+enum ft_memory {
+    FT_MEMORY_ALLOCATED,  /* it belongs to the object */
+    FT_MEMORY_RELEASED,   /* it is used no more; a length of 0 stands for all that was allocated there */
+    FT_MEMORY_READ,       /* the system reads it: the program writes to a file */
+    FT_MEMORY_WRITTEN     /* the system writes it: the program reads a file */
+};
+#define FT_MAX_OBJECTS 4096u
+#define FT_MAX_SYSTEM_BYTES UINT64_C(0x7ffff000) /* that one system call reads or writes (Linux: MAX_RW_COUNT) */
 
 /* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand
  * is accessed once, in order. The words after the first:
@@ -218,7 +244,9 @@ enum ft_side_kind {
     FT_SIDE_OPERATION = 4, /* struct ft_side_operation, then its name (UTF-8, not terminated) */
     FT_SIDE_UNSEEN = 5,    /* struct ft_side_unseen, then its name (UTF-8, not terminated) */
     FT_SIDE_LINEAR = 6,    /* struct ft_side_linear, then its name (UTF-8, not terminated) */
-    FT_SIDE_COMPILED = 7   /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
+    FT_SIDE_COMPILED = 7,  /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
+    FT_SIDE_CHILD = 8,     /* struct ft_side_child, then the words of its command, each with a NUL after it */
+    FT_SIDE_OBJECT = 9     /* struct ft_side_object, then its name (UTF-8, not terminated) */
 };
 
 struct ft_side_entry {
@@ -305,6 +333,16 @@ struct ft_side_linear {
     _Atomic uint64_t calls;
 };
 
+/* Memory that the program declared or allocated: all that is allocated at one place of its code is one object. */
+struct ft_side_object {
+    struct ft_side_entry entry;
+    uint32_t object_id; /* ids count from 1 */
+    uint32_t kind;      /* ObjectKind of tracer/signature/data_flow_records.py */
+    uint64_t site;      /* address behind the call that allocates it; of Python's arrays the id of a block; 0: not known */
+    uint32_t name_bytes;
+    uint32_t padding;
+};
+
 /* Time that a block of bytecode spent in one compiled function whose accesses are not in the stream. It is part of the
  * block's own time; kept up to date in place. */
 struct ft_side_compiled {
@@ -312,6 +350,18 @@ struct ft_side_compiled {
     uint32_t block_id;
     uint32_t name_bytes;
     _Atomic uint64_t rounds; /* in millionths of a round, as in struct ft_side_pyblock */
+};
+
+/* A child process: one that was begun and is not followed, or one whose end the program has waited for; or the program that a process
+ * became, which is not followed. */
+enum ft_child_event { FT_CHILD_BEGUN, FT_CHILD_ENDED, FT_CHILD_BECAME };
+
+struct ft_side_child {
+    struct ft_side_entry entry;
+    uint32_t pid;
+    uint32_t event;
+    int32_t status; /* as waitpid() tells it, of one that has ended */
+    uint32_t command_bytes;
 };
 
 #endif

@@ -31,6 +31,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool alone;
 static void (*chunk_written)(void);
 static _Thread_local uint32_t own_forks;
+static _Thread_local bool forks_alone;
 
 static struct ft_header header_at_fork;
 static struct ft_cursor cursors_at_fork[FT_MAX_CURSORS];
@@ -62,6 +63,11 @@ void ft_writer_child_begins(void)
 uint32_t ft_writer_forks(void)
 {
     return own_forks;
+}
+
+void ft_writer_fork_alone(bool is_alone)
+{
+    forks_alone = is_alone;
 }
 
 static void fork_parent(void)
@@ -106,6 +112,33 @@ static struct ft_header *map_stream(int fd)
 
 static void use_chunk(struct ft_cursor *cursor, uint32_t chunk);
 
+/* What the entries of a side table count so far is the parent's. */
+static void forget_counts(unsigned char *table, uint64_t bytes)
+{
+    for (uint64_t at = 0; at + sizeof(struct ft_side_entry) <= bytes;) {
+        const struct ft_side_entry *entry = (const void *)(table + at);
+        const uint64_t length = entry->bytes;
+        if (length < sizeof *entry || length > bytes - at)
+            return;
+        if (entry->kind == FT_SIDE_PYBLOCK) {
+            struct ft_side_pyblock *block = (void *)(table + at);
+            memset((unsigned char *)block + offsetof(struct ft_side_pyblock, timed), 0,
+                   sizeof *block - offsetof(struct ft_side_pyblock, timed));
+        } else if (entry->kind == FT_SIDE_UNSEEN) {
+            struct ft_side_unseen *unseen = (void *)(table + at);
+            memset((unsigned char *)unseen + offsetof(struct ft_side_unseen, calls), 0,
+                   sizeof *unseen - offsetof(struct ft_side_unseen, calls));
+        } else if (entry->kind == FT_SIDE_LINEAR) {
+            atomic_store(&((struct ft_side_linear *)(void *)(table + at))->calls, 0);
+        } else if (entry->kind == FT_SIDE_COMPILED) {
+            atomic_store(&((struct ft_side_compiled *)(void *)(table + at))->rounds, 0);
+        } else if (entry->kind == FT_SIDE_CHILD) {
+            ((struct ft_side_child *)(void *)(table + at))->pid = 0;
+        }
+        at += length;
+    }
+}
+
 /* Goes on in a stream of its own. Of the threads only the one that forked is left, but which that is nobody says: all
  * cursors get the chunks that are reserved for them, and the others' stay empty. */
 static bool go_on_followed(int fd)
@@ -119,6 +152,7 @@ static bool go_on_followed(int fd)
         return false;
     }
     memcpy((unsigned char *)own + own->side_offset, (unsigned char *)header + old->side_offset, side_bytes_at_fork);
+    forget_counts((unsigned char *)own + own->side_offset, side_bytes_at_fork);
     atomic_store(&own->side_used_bytes, side_bytes_at_fork);
     own->guest_base = old->guest_base;
     atomic_store(&own->threads, 1);
@@ -145,7 +179,7 @@ static bool go_on_followed(int fd)
 
 static void fork_child(void)
 {
-    int fd = atomic_load(&alone) ? -1 : ft_children_ask(header);
+    int fd = atomic_load(&alone) || forks_alone ? -1 : ft_children_ask(header);
     if (fd < 0 || !go_on_followed(fd))
         go_on_alone();
     if (fd >= 0)
@@ -167,6 +201,22 @@ bool ft_writer_attach(int fd)
     ft_waiting_begin();
     atomic_store(&header->attached, 1);
     return true;
+}
+
+bool ft_writer_attach_through(const struct ft_door *door, const char *program, char *const *words)
+{
+    const int fd = ft_children_open(door->reader_pid, door->fd);
+    struct ft_header *of_parent = fd < 0 ? NULL : map_stream(fd);
+    if (fd >= 0)
+        close(fd);
+    if (!of_parent)
+        return false;
+    const int own = ft_children_ask_as(of_parent, door->kind, program, words);
+    munmap(of_parent, of_parent->total_bytes);
+    const bool attached = own >= 0 && ft_writer_attach(own);
+    if (own >= 0 && !attached)
+        close(own);
+    return attached;
 }
 
 struct ft_header *ft_writer_header(void)

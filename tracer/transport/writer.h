@@ -15,7 +15,19 @@
 /* Maps the shared memory behind `fd`, checks it, closes `fd`. False, with nothing mapped, if it is not a stream. */
 bool ft_writer_attach(int fd);
 
+/* Where a program that another process started asks for a stream: in that of this process, which the reader has open. */
+struct ft_door {
+    uint32_t reader_pid, fd;
+    enum ft_request_kind kind;
+};
+
+/* The same of a program that a followed process started, with these words (NULL at their end). False if it gets no stream. */
+bool ft_writer_attach_through(const struct ft_door *door, const char *program, char *const *words);
+
 struct ft_header *ft_writer_header(void);
+
+/* Whether the children that this thread forks go on untraced, also where children are followed. */
+void ft_writer_fork_alone(bool is_alone);
 
 /* Counts a child process that goes on untraced. Those of fork() are counted already. */
 void ft_writer_child_begins(void);

@@ -17,6 +17,7 @@ from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.records import Block, IdiomKind, MemoryOperation, OperationKind, Signature
 
 from .device import Rates
+from .divergence import issued
 from .work import NodeKind, Work
 
 _SPECIAL = {OperationKind.FP_DIV, OperationKind.FP_SQRT, OperationKind.INT_DIV}
@@ -44,7 +45,8 @@ class Demand:
 
     `fp64_flops`, `fp32_flops`: at two an instruction, fused or not. `special`: divisions and square roots.
     `instructions` of single threads; `diverged`, the same with what a warp issues for branches that only some of its
-    threads take. `accesses`, of which `chased` wait for one another (dependent loads). `atomics`: indirect updates.
+    threads take. `accesses`, of which `chased` wait for one another (dependent loads). `atomics`: indirect updates of
+    `atomic_bytes`, as if they went evenly to `atomic_places` different ones.
     `is_bytecode` bool [nodes]: work of a Python interpreter, which no device runs.
     """
 
@@ -59,6 +61,7 @@ class Demand:
     chased: Floats
     atomics: Floats
     atomic_places: Floats
+    atomic_bytes: Floats
     is_bytecode: np.typing.NDArray[np.bool_]
 
     @classmethod
@@ -75,16 +78,17 @@ class Demand:
         executions = np.array([one.executions for one in signature.operations], np.float64)
         size = np.array([one.total_bytes for one in signature.operations], np.float64)
         chased = np.array([one.self_dependent for one in signature.operations], np.bool_)
-        atomics, places = _atomics(work, signature)
+        atomics, places, updated_bytes = _atomics(work, signature)
         is_bytecode = np.array([_is_bytecode(block) for block in blocks])
         return cls(
             **of_nodes,
-            diverged=_diverged(work, of_nodes["instructions"]),
+            diverged=of_nodes["instructions"] * issued(work, _rounds(work)),
             accesses=work.of_operations(executions),
             access_bytes=work.of_operations(size),
             chased=work.of_operations(np.where(chased, executions, 0.0)),
             atomics=atomics,
             atomic_places=places,
+            atomic_bytes=updated_bytes,
             is_bytecode=np.bincount(work.row_node, is_bytecode[work.row_block], minlength=len(work)) > 0,
         )
 
@@ -97,6 +101,10 @@ def _of_block(block: Block) -> dict[str, float]:
     fused: dict[tuple[int, OperationKind], float] = defaultdict(float)
     counts = dict.fromkeys(_COUNTS, 0.0)
     decoded = 0.0
+    roots: dict[int, float] = defaultdict(float)
+    for one in block.operations:
+        if one.kind is OperationKind.FP_SQRT:
+            roots[one.element_bits] += one.lanes * one.count
     for one in block.operations:
         threads = float(one.lanes * one.count)
         decoded += one.count
@@ -104,6 +112,8 @@ def _of_block(block: Block) -> dict[str, float]:
             fused[one.element_bits, one.kind] += threads
         elif one.kind in _SPECIAL:
             name, steps = _STEPS[one.kind is OperationKind.INT_DIV, one.element_bits > 32]
+            if one.kind is OperationKind.FP_DIV:  # by a root of the same block: one reciprocal root
+                threads = max(threads - roots[one.element_bits], 0.0)
             counts["special"] += threads
             counts[name] += steps * threads
             counts["instructions"] += steps / 2 * threads
@@ -150,28 +160,18 @@ def _add_arrays(signature: Signature, sums: dict[str, Floats]) -> None:
             sums["fp32_flops" if is_single else "fp64_flops"][header] += flops / _LINEAR_EFFICIENCY
 
 
-def _diverged(work: Work, instructions: Floats) -> Floats:
-    """Instructions that a warp issues, over its threads, if each takes a branch whatever its neighbours do.
-
-    A block that runs in a share f of a loop's iterations is issued in 1 - (1 - f)^32 of them.
-    """
-    lengths = np.array([max(block.instructions, 1) for block in work.run.workload.signature.blocks], np.float64)
-    executions = np.array([block.executions for block in work.run.workload.signature.blocks], np.float64)
-    of_row = executions[work.row_block] * work.row_share
-    rounds = np.where([kind is NodeKind.LOOP for kind in work.kinds], work.iterations, work.entries)
-    most = np.zeros(len(work))
-    np.maximum.at(most, work.row_node, of_row)
-    rounds = np.maximum(np.maximum(rounds, most), 1.0)[work.row_node]
-    share = np.clip(of_row / rounds, 0.0, 1.0)
-    issued = np.bincount(work.row_node, rounds * (1 - (1 - share) ** 32) * lengths[work.row_block], minlength=len(work))
-    alone = np.bincount(work.row_node, of_row * lengths[work.row_block], minlength=len(work))
-    return np.asarray(instructions * np.divide(issued, alone, out=np.ones_like(alone), where=alone > 0))
+def _rounds(work: Work) -> Floats:
+    """[nodes]: how often a node's own work may begin: of loops, each iteration."""
+    is_loop = [kind is NodeKind.LOOP for kind in work.kinds]
+    return np.where(is_loop, work.iterations, work.entries).astype(np.float64)
 
 
-def _atomics(work: Work, signature: Signature) -> tuple[Floats, Floats]:
-    """Indirect updates (y[index[i]] += ...), and the places that they go to, of each node.
+def _atomics(work: Work, signature: Signature) -> tuple[Floats, Floats, Floats]:
+    """Indirect updates (y[index[i]] += ...) of each node, the places that they go to, and the bytes of all of these.
 
-    A scatter into a range that the same loop gathers from is taken to update it.
+    A scatter into a range that the same loop gathers from is taken to update it. Where some places are updated more
+    often than others, an update hits that of the one before more often: with probability sum p^2, as of 1 / sum p^2
+    places that are hit evenly.
     """
     gathered: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for idiom in signature.idioms:
@@ -180,7 +180,7 @@ def _atomics(work: Work, signature: Signature) -> tuple[Floats, Floats]:
                 (signature.operations[one].first, signature.operations[one].last_exclusive) for one in idiom.operations
             ]
     updates = np.zeros(len(signature.operations))
-    places = np.zeros(len(work))
+    places, updated_bytes = np.zeros(len(work)), np.zeros(len(work))
     for idiom in signature.idioms:
         if idiom.kind is not IdiomKind.SCATTER:
             continue
@@ -189,8 +189,10 @@ def _atomics(work: Work, signature: Signature) -> tuple[Floats, Floats]:
             if any(first < one.last_exclusive and one.first < last for first, last in gathered[idiom.loop_id]):
                 updates[number] = one.executions
                 nodes = np.unique(work.row_node[work.row_block == one.block_id])
-                places[nodes] = np.maximum(places[nodes], min(one.range_bytes / max(one.size_bytes, 1), one.executions))
-    return work.of_operations(updates), places
+                evenly = one.executions / max(one.repeated, 1)
+                places[nodes] = np.maximum(places[nodes], min(one.range_bytes / max(one.size_bytes, 1), evenly))
+                updated_bytes[nodes] += one.range_bytes
+    return work.of_operations(updates), places, updated_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -3,9 +3,10 @@
 On a general accelerator a kernel takes the greatest of: its operations by kind at the device's rates; its instructions
 at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many
 there are at a time (Little's law). Iterations of parallel loops are threads, of nested ones all together. How well a
-port does that is not known, so the slow end has the threads of the widest loop alone; and of a reduction inside a
-parallel loop a warp is taken to share an iteration, all threads at the fast end. Below a serial loop only those of
-one block of threads are left.
+port does that is not known, so the slow end has the threads of the widest loop alone, or a warp on each multiprocessor
+if nested loops give as many; and of a reduction inside a parallel loop that is none itself a warp is taken to share an
+iteration, all threads at the fast end. Below a serial loop only those of one block of threads are left, and a warp
+takes as long as the longest of its threads (`divergence`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from . import gather_scatter
 from .demand import Demand, Traffic
 from .device import Device, Rates
+from .divergence import TripCounts
 from .evidence import Evidence, Parallel, trip_counts
 from .gather_scatter import GatherScatter
 from .work import NodeKind, Work
 
+_IN_WARPS = ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged")
+"""Counts that a warp issues for all of its threads, as long as the longest of them runs."""
+MOST_CANDIDATES = 1000
+"""Of a program that are costed."""
 LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 """Loads that one thread has under way: compilers place several before the first use. Assumed."""
 
@@ -31,7 +37,8 @@ LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 class Terms:
     """The limits of a kernel, seconds [fast, typical, slow] each; the greatest is its time.
 
-    `threads` are the most that its loops give at a time, `least_threads` those if only its widest loop is divided,
+    `threads` are the most that its loops give at a time, `least_threads` those if its widest loop is divided and what
+    else it takes for a warp on each multiprocessor,
     `counts` what the terms are made of, for people.
     """
 
@@ -148,6 +155,7 @@ class _General:
         self.work, self.device, self.rates, self.evidence = work, device, rates, evidence
         self.demand, self.traffic = demand, traffic
         self.trips = trip_counts(work)
+        self.trip_counts = TripCounts(work)
         stores = [one.executions if one.is_store else 0 for one in work.run.workload.signature.operations]
         self.stores = work.inclusive(work.of_operations(np.array(stores, np.float64)))
         self.host_s = work.inclusive(work.own_host_s)
@@ -166,7 +174,10 @@ class _General:
         self.thread_s = diverged / rate + waits_s * (chased + (1 - chased) / flight)
 
     def candidates(self) -> dict[int, Candidate]:
-        return {node: self.candidate(node) for node in np.flatnonzero(self.evidence.is_candidate).tolist()}
+        """By node; of programs with many, those of most time on the host."""
+        nodes = np.flatnonzero(self.evidence.is_candidate)
+        hottest = nodes[np.argsort(-self.host_s[nodes], kind="stable")[:MOST_CANDIDATES]]
+        return {node: self.candidate(node) for node in np.sort(hottest).tolist()}
 
     def candidate(self, node: int) -> Candidate:
         work, way = self.work, self.device.way
@@ -199,17 +210,19 @@ class _General:
 
     def terms(self, node: int, nodes: list[int]) -> Terms:
         rates = self.rates
-        threads, share = self.threads_of(node, nodes)
+        threads, share, longer = self.threads_of(node, nodes)
         sums = {name: float((values[nodes] / share).sum()) for name, values in self.counts.items()}
+        lanes = {name: (self.counts[name][nodes] / share) @ longer for name in _IN_WARPS}  # [3] each
+        sums |= {name: float(values[TYPICAL]) for name, values in lanes.items()}
         places = max((float(self.demand.atomic_places[one]) for one in nodes), default=0.0)
         at_a_time = np.minimum(threads, rates.threads[None, :])  # [nodes, 3]
-        one_after_the_other = (self.thread_s[:, nodes].T / at_a_time).sum(axis=0)
-        issued = np.array([sums["instructions"], sums["diverged"], sums["diverged"]])
+        one_after_the_other = (self.thread_s[:, nodes].T * longer / at_a_time).sum(axis=0)
+        issued = np.array([lanes["instructions"][FAST], lanes["diverged"][TYPICAL], lanes["diverged"][SLOW]])
         limits = {
-            "64-bit arithmetic": sums["fp64_flops"] / rates.fp64_flops_per_s,
-            "32-bit arithmetic": sums["fp32_flops"] / rates.fp32_flops_per_s,
-            "integer arithmetic": sums["integer"] / rates.integer_ops_per_s,
-            "divisions and square roots": sums["special"] / rates.special_ops_per_s,
+            "64-bit arithmetic": lanes["fp64_flops"] / rates.fp64_flops_per_s,
+            "32-bit arithmetic": lanes["fp32_flops"] / rates.fp32_flops_per_s,
+            "integer arithmetic": lanes["integer"] / rates.integer_ops_per_s,
+            "divisions and square roots": lanes["special"] / rates.special_ops_per_s,
             "instruction issue": issued / (rates.fp32_flops_per_s / 2),
             "first cache": sums["access_bytes"] / rates.l1_bytes_per_s,
             "second cache": sums["l2_bytes"] / rates.l2_bytes_per_s,
@@ -219,44 +232,85 @@ class _General:
         if rates.last_bytes_per_s is not None:
             limits["last cache"] = sums["last_bytes"] / rates.last_bytes_per_s
         if sums["atomics"]:
-            limits["atomics"] = np.maximum(
-                sums["atomics"] / rates.atomics_per_s,
-                sums["atomics"] / max(places, 1.0) / rates.same_address_atomics_per_s,
-            )
+            updated_bytes = max((float(self.demand.atomic_bytes[one]) for one in nodes), default=0.0)
+            limits["atomics"] = _atomics_s(rates, sums["atomics"], max(places, 1.0), updated_bytes)
         return Terms(
             {name: (float(s[0]), float(s[1]), float(s[2])) for name, s in limits.items()},
             float(threads[:, TYPICAL].max()),
             float(threads[:, SLOW].max()),
-            sums | {"places": places},
+            sums | {"places": places, "longest": float(longer[:, TYPICAL].max())},
         )
 
-    def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats]:
-        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, [nodes, 3],
-        and what share of the device they can use, [nodes]. A block of threads is on one multiprocessor."""
+    def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats, Floats]:
+        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, [nodes, 3];
+        what share of the device they can use, [nodes]; and how much longer the longest thread of a warp takes than
+        their mean, [nodes, 3]. A block of threads is on one multiprocessor."""
         evidence, work = self.evidence, self.work
         wide: dict[int, tuple[Floats, float, bool]] = {}
+        longer: dict[int, Floats] = {}
         for node in nodes:
             outer, block, is_serial = wide[int(work.parent[node])] if node != root else (np.ones(3), 1.0, False)
+            longer[node] = longer[int(work.parent[node])] if node != root else np.ones(3)
             if work.kinds[node] is NodeKind.ARRAY:
                 points = self.demand.accesses[node] / max(int(work.entries[node]), 1) / 3
                 outer = outer * max(float(points), 1.0)
             elif work.kinds[node] is NodeKind.LOOP:
                 trips = float(self.trips[node])
-                if evidence.parallel[node] is Parallel.NO:
+                if evidence.parallel[node].is_serial:
                     is_serial = True
+                    longer[node] = longer[node] * self._longest(root, node, float(outer[TYPICAL] * block))
                 elif is_serial:
                     block = min(block * trips, self.rates.block_threads)
                 else:
-                    outer = self._nested(outer, trips, is_shared=outer[FAST] > 1 and self.returns_value(node))
+                    is_shared = outer[FAST] > 1 and self.returns_value(node) and not self._is_in_reduction(root, node)
+                    outer = self._nested(outer, trips, is_shared=is_shared)
             wide[node] = outer, block, is_serial
         threads = np.array([wide[node][0] * wide[node][1] for node in nodes])
         most = float(self.rates.multiprocessors[TYPICAL])
         blocks = [float(wide[node][0][TYPICAL]) if wide[node][2] else most for node in nodes]
         share = np.minimum(np.array(blocks) / most, 1.0)
-        return threads, share
+        return threads, share, np.array([longer[node] for node in nodes])
+
+    def _is_in_reduction(self, root: int, node: int) -> bool:
+        """Whether a loop below `root` is part of a reduction of the loop around it: both are divided, as one is."""
+        around = int(self.work.parent[node])
+        while around > root and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        return self.evidence.parallel[around] is Parallel.REDUCTION
+
+    def _longest(self, root: int, node: int, threads: float) -> Floats:
+        """The longest entry of a loop in a warp over their mean, each thread with entries of its own: [3].
+
+        Where launches differ in size, their inner loops may differ with them, and be alike within each: only the slow
+        end has threads that differ.
+        """
+        lanes = min(threads, float(self.rates.warp_threads[TYPICAL]))
+        factor = self.trip_counts.imbalance(node, lanes)
+        return np.array([1.0, 1.0 if self.trip_counts.varies(root) else factor, factor])
 
     def _nested(self, outer: Floats, trips: float, *, is_shared: bool) -> Floats:
         """Threads of a parallel loop inside others, [fast, typical, slow]; `is_shared`: they have one result."""
         typical = min(trips, float(self.rates.warp_threads[TYPICAL])) if is_shared else trips
-        slow = float(outer[SLOW]) if is_shared else max(float(outer[SLOW]), trips)
+        enough = float(self.rates.multiprocessors[TYPICAL] * self.rates.warp_threads[TYPICAL])
+        both = max(float(outer[SLOW]), trips, min(float(outer[SLOW]) * trips, enough))
+        slow = float(outer[SLOW]) if is_shared else both
         return np.array([outer[FAST] * trips, outer[TYPICAL] * typical, slow])
+
+
+def _atomics_s(rates: Rates, updates: float, places: float, updated_bytes: float) -> Floats:
+    """Seconds of updates by atomics in the second cache, [fast, typical, slow].
+
+    Where all places fit in a first cache (shared memory), each multiprocessor may update a copy of its own: as many
+    more updates as it moves bytes, and at as many copies of a place. All copies are added up in the end. At the slow
+    end nobody has written that.
+    """
+    direct_s = np.maximum(updates / rates.atomics_per_s, updates / places / rates.same_address_atomics_per_s)
+    if updated_bytes > rates.l1_bytes:
+        return np.asarray(direct_s)
+    copies = rates.multiprocessors
+    private_s = np.maximum(
+        updates / rates.atomics_per_s * rates.l2_bytes_per_s / np.maximum(rates.l1_bytes_per_s, rates.l2_bytes_per_s),
+        updates / places / (rates.same_address_atomics_per_s * copies),
+    )
+    private_s += places * copies / rates.atomics_per_s
+    return np.array([*np.minimum(private_s, direct_s)[:SLOW], direct_s[SLOW]])

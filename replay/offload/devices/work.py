@@ -189,6 +189,13 @@ class Work:
         )
 
 
+def shown(place: Place) -> str:
+    """A place in a sentence: file and line, else the function."""
+    if place.line:
+        return f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
+    return place.function or place.module.rpartition("/")[2]
+
+
 _NO_TREE = (
     "the signature holds no execution tree: loops are nested by function alone, and data is the span between lowest "
     "and highest address; trace the program again"

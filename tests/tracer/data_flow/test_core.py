@@ -31,6 +31,15 @@ arrays = st.tuples(
 )
 
 
+stretches = st.tuples(st.integers(0, 700), st.integers(0, 300))
+events = st.one_of(
+    accesses.map(lambda one: ("access", *one)),
+    st.tuples(st.just("bytes"), st.integers(0, PLACES - 1), st.integers(0, 700), st.integers(0, 300), st.booleans()),
+    st.builds(lambda where, number: ("allocate", *where, number), stretches, st.integers(1, 4)),
+    stretches.map(lambda where: ("release", *where)),
+)
+
+
 @pytest.fixture(scope="module")
 def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return build_core(tmp_path_factory.mktemp("core"))
@@ -54,6 +63,62 @@ def test_any_accesses(core: Any, steps: list[Any], tidy_at: int) -> None:
     flow.close()
     assert flows == reference.flows()
     assert footprints == reference.footprints()
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(events, max_size=60), st.integers(0, 60))
+def test_any_objects(core: Any, steps: list[Any], tidy_at: int) -> None:
+    """Memory that is allocated, used and released, byte by byte."""
+    reference, flow = Reference(), Core(core)
+    for number, (kind, *arguments) in enumerate(steps):
+        if number == tidy_at:
+            flow.tidy(range(PLACES))
+        getattr(flow, kind)(*arguments)
+        getattr(reference, "access" if kind == "bytes" else kind)(*arguments)
+    flows, footprints = flow.finish_objects()
+    flow.close()
+    assert flows == reference.object_flows()
+    assert footprints == reference.object_footprints()
+
+
+def test_the_life_of_objects(core: Any) -> None:
+    """Two buffers at one address, one after the other: nothing flows from the first to who reads the second."""
+    flow = Core(core)
+    flow.allocate(1024, 64, 1)
+    flow.access(0, 1024, 8, True)
+    flow.access(1, 1024, 8, False)
+    assert flow.allocated_bytes(1024) == 64
+    assert flow.allocated_bytes(1032) == 0
+    flow.release(1024, 64)
+    flow.allocate(1024, 32, 2)
+    flow.access(2, 1024, 8, False)
+    assert flow.allocated_bytes(1024) == 32
+    flows, footprints = flow.finish_objects()
+    flow.close()
+    assert flows == {(1, 0, frozenset({1})): 8, (2, OUTSIDE, frozenset({2})): 8}
+    assert footprints == {(1, frozenset({0, 1})): 8, (2, frozenset({2})): 8}
+
+
+def test_many_objects(core: Any) -> None:
+    """More ranges than a piece of the index holds, in an order of no kind; every second one is given away again."""
+    flow, generator = Core(core), np.random.default_rng(5)
+    order = generator.permutation(3000)
+    for number in order.tolist():
+        flow.allocate(1 << 20 | 64 * number, 48, 1)
+    for number in order[:1500].tolist():
+        flow.allocate(1 << 20 | 64 * number, 48, 2)
+    flow.allocate(1 << 20 | 64 * 1000, 64 * 100, 3)
+    of_three = range(1000, 1100)
+    for number in range(3000):
+        expected = 0 if number in of_three and number > 1000 else 64 * 100 if number == 1000 else 48
+        assert flow.allocated_bytes(1 << 20 | 64 * number) == expected
+        flow.access(0, 1 << 20 | 64 * number, 8, True)
+    flows, _ = flow.finish_objects()
+    flow.close()
+    second = len(set(order[:1500].tolist()) - set(of_three))
+    assert flows == {
+        (1, 0, frozenset()): 8 * (2900 - second), (2, 0, frozenset()): 8 * second, (3, 0, frozenset()): 800
+    }  # fmt: skip
 
 
 def test_by_hand(core: Any) -> None:

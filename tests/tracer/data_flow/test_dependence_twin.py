@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from dependence_reference import AccessProgram, Row
@@ -42,9 +44,28 @@ def rows_of(
     loops = dict(enumerate((paths[rank], header) for rank, _, header, *_ in found.loops.tolist()))
     return {
         (RawKind(kind), operations[source], operations[sink], loops.get(loop)): (count, least, most)
-        for kind, source, sink, loop, count, least, most in found.rows.tolist()
-        if kind != RawKind.STORES
+        for kind, source, sink, loop, count, least, most, _ in found.rows.tolist()
+        if kind not in (RawKind.STORES, RawKind.WRITTEN)
     }
+
+
+def check_bytes(
+    found: RawDependences, tree: RawTree, operations: list[tuple[int, bool]], program: AccessProgram
+) -> None:
+    """What loops wrote, and overwrote, is what the twin says."""
+    paths = paths_by_rank(tree)
+    loops = [(paths[rank], header) for rank, _, header, *_ in found.loops.tolist()]
+    written, overwritten = Counter[object](), Counter[object]()
+    for kind, source, sink, loop, _, _, _, size_bytes in found.rows.tolist():
+        if kind == RawKind.OUTPUT:
+            overwritten[operations[sink], loops[loop]] += size_bytes
+        if kind == RawKind.WRITTEN:
+            nest = program.nests[loops[source]]
+            for one in nest[nest.index(loops[loop]) :]:
+                written[operations[sink], one] += size_bytes
+    assert overwritten == program.overwritten
+    for key in written.keys() | program.written.keys():
+        assert key[1] in program.known_late or written[key] == program.written[key]
 
 
 @settings(max_examples=40, derandomize=True)
@@ -67,6 +88,7 @@ def test_dependences_of_random_loop_nests(seed: int, only_words: bool, has_branc
     paths = paths_by_rank(tree)
     iterations = {(paths[rank], header): number for rank, _, header, _, number, _ in found.loops.tolist()}
     assert iterations == program.iterations
+    check_bytes(found, tree, operations, program)
 
 
 def test_the_random_programs_have_dependences_of_all_kinds() -> None:
@@ -75,7 +97,7 @@ def test_the_random_programs_have_dependences_of_all_kinds() -> None:
         program = AccessProgram(seed, only_words=False)
         program.run()
         kinds |= {kind for kind, *_ in program.rows}
-    assert kinds == set(RawKind) - {RawKind.STORES}
+    assert kinds == set(RawKind) - {RawKind.STORES, RawKind.WRITTEN}
 
 
 @pytest.mark.parametrize(("distance", "least"), [(1, 1), (700, 700), (1023, 1023), (3000, 3000)])

@@ -278,6 +278,12 @@ def test_impossible_data_flow(tmp_path: Path, compile_c: Callable[..., Path]) ->
         {"set_nodes": flow.set_nodes + (1 << 20)},
         {"sampled_share": 0.0},
         {"relative_error": -1.0},
+        {"flow_allocation": flow.flow_allocation + len(flow.allocations) + 1},
+        {"flow_allocation": flow.flow_allocation[:-1]},
+        {"flow_by_system": np.ones(len(flow.flow_bytes), np.bool_)},
+        {"set_has_system": np.ones(len(flow.set_starts) - 1, np.bool_)},
+        {"set_has_system": flow.set_has_system[:-1]},
+        {"allocations": ()},
     ):
         bad = replace(signature, data_flow=replace(flow, **change))
         write_signature(bad, tmp_path / "bad.sig", force=True)

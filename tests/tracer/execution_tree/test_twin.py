@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_programs import Path, Program
+from word_streams import ENTRY, Stream, machine_code_block, python_block
 
 from foretrace.tracer.execution_tree.raw_tree import NONE, RawTree, raw_tree
 
@@ -64,3 +66,43 @@ def test_any_order_of_blocks_is_counted(order: list[int], seed: int) -> None:
         executions[block] = executions.get(block, 0) + times
     assert executions == {block: program.ran.count(block) for block in program.ran}
     assert all(parent == NONE or parent < node for node, (parent, *_) in enumerate(tree.nodes.tolist()))
+
+
+PYTHON_BLOCKS = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans())
+"""Function, offset, instructions, whether a generator goes on."""
+
+
+@settings(max_examples=60)
+@given(st.lists(PYTHON_BLOCKS, min_size=1, max_size=12), st.lists(st.integers(0, 1 << 20), min_size=1, max_size=200))
+def test_any_order_of_python_blocks_is_counted(blocks: list[tuple[int, int, int, bool]], order: list[int]) -> None:
+    """Blocks that no agent sends, in any order: every execution of one with instructions is in one node."""
+    stream = Stream()
+    stream.reader.make_tree("python", 1 << 10)
+    stream.describe([python_block(number, *block) for number, block in enumerate(blocks, 1)])
+    ran = [1 + number % len(blocks) for number in order]
+    stream.publish([ENTRY | number for number in ran])
+    stream.read()
+    tree = raw_tree(stream.reader.tree())
+    assert tree is not None
+    executions: dict[int, int] = {}
+    for _, block, times in tree.counts.tolist():
+        executions[block] = executions.get(block, 0) + times
+    for number, (_, _, instructions, _) in enumerate(blocks, 1):
+        if instructions:
+            assert executions.get(number, 0) == ran.count(number)
+
+
+@pytest.mark.parametrize(
+    ("guest", "entry", "what"),
+    [
+        ("python", machine_code_block(1, 4), "a Python program has a block of machine code"),
+        ("x86_64", python_block(1, 1, 0, 3), "a program of machine code has a block of Python"),
+    ],
+)
+def test_blocks_of_the_other_kind_are_refused(guest: str, entry: bytes, what: str) -> None:
+    stream = Stream()
+    stream.reader.make_tree(guest, 1 << 10)
+    stream.describe([entry])
+    stream.publish([ENTRY | 1] * 3)
+    with pytest.raises(ValueError, match=what):
+        stream.read()

@@ -491,3 +491,31 @@ def test_calling_convention(name: str, changed: set[str], kept: set[str]) -> Non
     assert changed <= found.call_clobbered
     assert not kept & found.call_clobbered
     assert found.stack_pointer == "sp"
+
+
+def test_what_is_multiplied_and_what_is_atomic() -> None:
+    """Encodings as the assemblers make them."""
+    arm, risc = ISAS["aarch64"], ISAS["riscv64"]
+    words = {
+        "fmadd d0, d1, d2, d3": 0x1F420C20,
+        "fmul d0, d1, d2": 0x1E620820,
+        "ldadd w1, w2, [x0]": 0xB8210002,
+        "fmadd.d fa0, fa1, fa2, fa3": 0x6AC5F543,
+        "amoadd.w a2, a1, (a0)": 0x00B5262F,
+        "fadd.d fa0, fa1, fa2": 0x02C5F553,
+    }
+    code = {text: word.to_bytes(4, "little") for text, word in words.items()}
+    assert arm.multiplied(code["fmadd d0, d1, d2, d3"]) == {"v1", "v2"}
+    assert arm.multiplied(code["fmul d0, d1, d2"]) == frozenset()
+    assert arm.is_atomic(code["ldadd w1, w2, [x0]"])
+    assert not arm.is_atomic(code["fmul d0, d1, d2"])
+    assert risc.multiplied(code["fmadd.d fa0, fa1, fa2, fa3"]) == {"fa1", "fa2"}
+    assert risc.multiplied(code["fadd.d fa0, fa1, fa2"]) == frozenset()
+    assert risc.is_atomic(code["amoadd.w a2, a1, (a0)"])
+    assert not risc.is_atomic(code["fadd.d fa0, fa1, fa2"])
+    x86 = isa.load("x86_64")
+    assert x86.multiplied(bytes.fromhex("c4e2f1b8c2")) == {"xmm1", "xmm2"}  # vfmadd231sd xmm0, xmm1, xmm2
+    assert x86.multiplied(bytes.fromhex("c4e2f1a8c2")) == {"xmm0", "xmm1"}  # vfmadd213sd xmm0, xmm1, xmm2
+    assert x86.multiplied(bytes.fromhex("f20f58c1")) == frozenset()  # addsd xmm0, xmm1
+    assert x86.is_atomic(bytes.fromhex("f0830001"))  # lock add dword ptr [rax], 1
+    assert not x86.is_atomic(bytes.fromhex("830001"))

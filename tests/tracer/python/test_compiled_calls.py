@@ -113,9 +113,10 @@ def test_the_time_belongs_to_the_line_that_called_and_has_the_functions_name(tra
 
 
 def test_both_sides_of_a_call_back_are_the_compiled_functions(traced: Traced) -> None:
-    around, once = (traced.region(line, LoopKind.COMPILED).time_s for line in (13, 12))
-    assert around > 0.5 * once
-    assert sum(r.time_s for r in traced.prediction.loops if r.place.function == "least") < 0.1 * around
+    """Neither the line that calls nor the function that is called back has what runs before or behind it."""
+    there = [r for r in traced.prediction.loops if r.place.line == 13 or r.place.function == "least"]
+    compiled_s = sum(r.time_s for r in there if r.kind is LoopKind.COMPILED)
+    assert compiled_s > 0.6 * sum(r.time_s for r in there)
 
 
 def test_generated_code_has_no_rows_of_its_own(traced: Traced) -> None:

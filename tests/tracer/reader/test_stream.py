@@ -26,6 +26,8 @@ def test_python_agrees_with_the_header() -> None:
     assert layout["side_unseen"] == stream.UNSEEN.size
     assert layout["side_linear"] == stream.LINEAR.size
     assert layout["side_compiled"] == stream.COMPILED.size
+    assert layout["side_child"] == stream.CHILD.size
+    assert layout["side_object"] == stream.OBJECT.size
     assert layout["operand"] == stream.OPERAND.size
 
 

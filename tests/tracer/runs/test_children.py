@@ -194,12 +194,6 @@ def test_children_outlive_a_killed_reader(compile_c: Compile, tmp_path: Path) ->
     assert process.wait() == -signal.SIGKILL
 
 
-def test_python_programs_are_refused(foretrace: Callable[..., subprocess.CompletedProcess[str]]) -> None:
-    result = foretrace("trace", "--follow-children", "-o", "x.sig", "-m", "json.tool")
-    assert result.returncode == 2
-    assert "compiled programs only" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("script", "words"),
     [

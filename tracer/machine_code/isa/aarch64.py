@@ -434,7 +434,12 @@ def _atomic(mnemonic: str, operands: list[str], address: AddressSum, loads: bool
 
 
 _COMBINES = (
-    ("add", re.compile(r"f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp")),
+    (
+        "add",
+        re.compile(
+            r"(ld|st)add(al?|l)?[bh]?|f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp"
+        ),
+    ),
     ("multiply", re.compile(r"f?mul|fnmul|[su]mull")),
     ("min", re.compile(r"[su]min[vp]?|fmin(nm)?[vp]?")),
     ("max", re.compile(r"[su]max[vp]?|fmax(nm)?[vp]?")),
@@ -444,10 +449,14 @@ _COMBINES = (
 )
 
 
+_MULTIPLIES_AND_ADDS = re.compile(r"fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]")
+
+
 class AArch64:
     """A64, as Linux programs use it (Procedure Call Standard for the Arm 64-bit Architecture, AAPCS64)."""
 
     stack_pointer = "sp"
+    return_address = "x30"
     # AAPCS64, sections 6.1.1 and 6.1.2: r19 to r29, SP and the low halves of v8 to v15 are preserved; r18 belongs to
     # the platform, and on Linux to nobody.
     call_clobbered = frozenset(
@@ -486,6 +495,19 @@ class AArch64:
         """What an instruction combines its inputs by, if that is associative."""
         text = self._text(code, 0)
         return associative(_COMBINES, text[0]) if text else ""
+
+    def multiplied(self, code: bytes) -> frozenset[str]:
+        """Registers that an instruction multiplies before it adds to their product."""
+        text = self._text(code, 0)
+        if text is None or not _MULTIPLIES_AND_ADDS.fullmatch(text[0]):
+            return frozenset()
+        registers = [_register(operand.split("[")[0]) for operand in split_operands(text[1])]
+        return frozenset(filter(None, registers[1:3]))
+
+    def is_atomic(self, code: bytes) -> bool:
+        """Whether an instruction reads and writes one place at once."""
+        text = self._text(code, 0)
+        return text is not None and bool(_ATOMIC.fullmatch(text[0]) or _COMPARE_AND_SWAP.fullmatch(text[0]))
 
     def stack_use(self, _code: bytes) -> StackUse | None:
         """AArch64 has no stack of registers."""

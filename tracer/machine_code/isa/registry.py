@@ -98,6 +98,8 @@ class Isa(Protocol):
     """An instruction set. Instructions are handed over as bytes, together with the address they run at."""
 
     stack_pointer: str
+    return_address: str
+    """The register that a call leaves the address to return to in; "" where that is on the stack."""
     call_clobbered: frozenset[str]
     """Registers whose values a called function may change."""
 
@@ -124,6 +126,15 @@ class Isa(Protocol):
     def combines(self, code: bytes) -> str:
         """What an instruction combines its inputs by, if that is associative (rounding aside): "add" (or subtract),
         "multiply", "min", "max", "and", "or" or "xor"; "" for all others."""
+        ...
+
+    def multiplied(self, code: bytes) -> frozenset[str]:
+        """Registers that an instruction multiplies before it adds to their product; none for all others."""
+        ...
+
+    def is_atomic(self, code: bytes) -> bool:
+        """Whether an instruction reads and writes one place without another thread between. The engine reports such
+        an access as a store."""
         ...
 
     def stack_use(self, code: bytes) -> StackUse | None:

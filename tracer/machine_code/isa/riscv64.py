@@ -277,7 +277,7 @@ def _flow(mnemonic: str, text: str, address: int, loads: bool, stores: bool) -> 
 
 
 _COMBINES = (
-    ("add", re.compile(r"(c\.)?(add|sub)(i|w|iw|i16sp|i4spn)?|fn?m?(add|sub)\.[sd]")),
+    ("add", re.compile(r"amoadd\.[wd](\.(aq|rl|aqrl))?|(c\.)?(add|sub)(i|w|iw|i16sp|i4spn)?|fn?m?(add|sub)\.[sd]")),
     ("multiply", re.compile(r"(c\.)?mulw?|fmul\.[sd]")),
     ("min", re.compile(r"fmin\.[sd]|minu?")),
     ("max", re.compile(r"fmax\.[sd]|maxu?")),
@@ -287,10 +287,14 @@ _COMBINES = (
 )
 
 
+_MULTIPLIES_AND_ADDS = re.compile(r"fn?m(add|sub)\.[sd]")
+
+
 class RiscV64:
     """RV64, as Linux programs use it (RISC-V ELF psABI)."""
 
     stack_pointer = "sp"
+    return_address = "ra"
     # RISC-V ELF psABI, "Procedure Calling Convention": s0 to s11, fs0 to fs11, sp, gp and tp are preserved.
     call_clobbered = frozenset(
         ["ra"]
@@ -337,6 +341,18 @@ class RiscV64:
         """What an instruction combines its inputs by, if that is associative."""
         text = self._text(code)
         return associative(_COMBINES, text[0]) if text else ""
+
+    def multiplied(self, code: bytes) -> frozenset[str]:
+        """Registers that an instruction multiplies before it adds to their product."""
+        text = self._text(code)
+        if text is None or not _MULTIPLIES_AND_ADDS.fullmatch(text[0]):
+            return frozenset()
+        return frozenset(_registers(split_operands(text[1])[1:3]))
+
+    def is_atomic(self, code: bytes) -> bool:
+        """Whether an instruction reads and writes one place at once."""
+        text = self._text(code)
+        return text is not None and text[0].startswith("amo")
 
     def stack_use(self, _code: bytes) -> StackUse | None:
         """RISC-V has no stack of registers."""

@@ -260,6 +260,8 @@ _COMBINES = (
     ("or", re.compile(r"or|v?p?or(ps|pd|d|q)?")),
     ("xor", re.compile(r"xor|v?p?xor(ps|pd|d|q)?")),
 )  # fmt: skip
+_MULTIPLIES_AND_ADDS = re.compile(r"vfn?m(add|sub)(132|213|231)[sp][sd]")
+"""FMA3 (Intel SDM, volume 2): the first two digits number the operands that are multiplied."""
 _NO_ACCESS = re.compile(r"nop|prefetch\w*|lea|clflush(opt)?|clwb|cldemote")
 
 
@@ -267,6 +269,7 @@ class X8664:
     """x86-64, as Linux programs use it (System V AMD64 ABI)."""
 
     stack_pointer = "rsp"
+    return_address = ""
     # System V AMD64 ABI, section 3.2.1: all but rbx, rbp, rsp and r12 to r15.
     call_clobbered = frozenset(set(PARENT.values()) - {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15", "fs", "gs"})
 
@@ -361,6 +364,21 @@ class X8664:
         """What an instruction combines its inputs by, if that is associative."""
         text = self._text(code)
         return associative(_COMBINES, _strip(text[0])) if text else ""
+
+    def multiplied(self, code: bytes) -> frozenset[str]:
+        """Registers that an instruction multiplies before it adds to their product."""
+        text = self._text(code)
+        match = _MULTIPLIES_AND_ADDS.fullmatch(_strip(text[0])) if text else None
+        if text is None or match is None:
+            return frozenset()
+        operands = text[1].split(",")
+        chosen = [operands[int(number) - 1].strip() for number in match[2][:2] if int(number) <= len(operands)]
+        return frozenset(PARENT[name] for name in chosen if name in PARENT)
+
+    def is_atomic(self, code: bytes) -> bool:
+        """Whether an instruction reads and writes one place at once."""
+        text = self._text(code)
+        return text is not None and (text[0].startswith("lock") or (text[0] == "xchg" and "[" in text[1]))
 
     def stack_use(self, code: bytes) -> StackUse | None:
         """What an instruction does with x87's stack; None if it is none of x87."""

@@ -8,6 +8,8 @@
 
 #include "tracer/python/blocks/blocks.h"
 #include "buffers.h"
+#include "tracer/python/exchange.h"
+#include "tracer/python/far.h"
 #include "hooks.h"
 #include "numpy.h"
 #include "tracer/python/blocks/timing.h"
@@ -260,16 +262,21 @@ static PyObject *hooked_exec_builtin(PyObject *self, PyObject *module)
 typedef struct {
     PyObject_HEAD
     PyObject *function;
-    uint64_t event, ends_at; /* see struct agent_thread */
+    uint64_t event, ends_at, behalf; /* see struct agent_thread */
 } ThreadStart;
 
 static PyObject *thread_start_call(ThreadStart *self, PyObject *args, PyObject *kwargs)
 {
     agent_thread.created = self->event;
     agent_thread.ends_at = self->ends_at;
+    agent_thread.behalf = self->behalf;
     agent_trace_thread();
+    if (agent_thread.behalf) /* it may never come to code that is traced; it runs Python all the same */
+        native_threads_begin_python();
     PyObject *result = PyObject_Call(self->function, args, kwargs);
     waits_thread_ends();
+    if (agent_thread.behalf && !agent_thread.cursor)
+        native_threads_end_python();
     return result;
 }
 
@@ -317,6 +324,7 @@ static PyObject *wrap_function(PyObject *args, PyObject *handle)
     start->function = Py_NewRef(PyTuple_GET_ITEM(args, 0));
     start->event = waits_create();
     start->ends_at = (uintptr_t)handle;
+    start->behalf = exchange_is_there() ? far_behalf() : 0;
     PyTuple_SET_ITEM(copy, 0, (PyObject *)start);
     for (Py_ssize_t i = 1; i < PyTuple_GET_SIZE(args); i++)
         PyTuple_SET_ITEM(copy, i, Py_NewRef(PyTuple_GET_ITEM(args, i)));

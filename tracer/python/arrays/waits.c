@@ -10,6 +10,8 @@
 #include "hooks.h"
 #include "waits.h"
 
+#include "tracer/python/exchange.h"
+#include "tracer/python/far.h"
 #include "tracer/transport/waits.h"
 
 #include <string.h>
@@ -26,6 +28,7 @@ typedef PyObject *(*class_function)(PyObject *, PyTypeObject *, PyObject *const 
 static struct place {
     uint32_t waiting; /* threads */
     uint32_t holder;  /* the thread that took the lock last; 0: not known */
+    uint64_t poster;  /* where, or on whose behalf, somebody was let go on last (far.h); 0: not known */
     bool ended;       /* a thread's end has come since somebody waited for it */
 } places[SLOTS];
 
@@ -66,7 +69,11 @@ void waits_thread_ends(void)
 static void post(PyObject *object)
 {
     struct ft_cursor *cursor = agent_thread.cursor;
-    if (cursor && __builtin_expect(place_of(object)->waiting != 0, 0))
+    if (__builtin_expect(place_of(object)->waiting == 0, 1))
+        return;
+    if (exchange_is_there())
+        place_of(object)->poster = far_behalf();
+    if (cursor)
         ft_write_synchronisation(cursor, FT_SYNC_EVENT, ft_waits_post(cursor, (uintptr_t)object, false));
 }
 
@@ -74,6 +81,12 @@ static void post(PyObject *object)
 static void woken(PyObject *object, bool is_lock)
 {
     bool ends;
+    const uint64_t poster = place_of(object)->poster;
+    if (exchange_is_there()) {
+        place_of(object)->poster = 0;
+        if (far_woken(poster) || !agent_thread.cursor)
+            return;
+    }
     const uint64_t event = ft_waits_last((uintptr_t)object, &ends);
     ft_write_synchronisation(agent_thread.cursor, ends ? FT_SYNC_JOINED : is_lock ? FT_SYNC_LOCKED : FT_SYNC_WOKEN, event);
 }
@@ -94,16 +107,16 @@ static bool may_wait(PyObject *args, PyObject *kwargs)
 static PyObject *acquire(var_kw_function original, PyObject *self, PyObject *args, PyObject *kwargs)
 {
     struct ft_cursor *cursor = agent_thread.cursor;
-    if (!cursor || !no_waiting || !may_wait(args, kwargs))
+    if ((!cursor && !exchange_is_there()) || !no_waiting || !may_wait(args, kwargs))
         return original(self, args, kwargs);
     struct place *place = place_of(self);
     PyObject *result = original(self, no_waiting, NULL);
-    if (result == Py_True && __builtin_expect(place->ended, 0)) {
+    if (cursor && result == Py_True && __builtin_expect(place->ended, 0)) {
         ft_waits_woken(cursor, (uintptr_t)self, false);
         place->ended = false;
     }
     if (result == Py_False) {
-        const bool is_lock = place->holder != cursor->thread;
+        const bool is_lock = !cursor || place->holder != cursor->thread;
         Py_DECREF(result);
         place->waiting++;
         result = original(self, args, kwargs);
@@ -112,7 +125,7 @@ static PyObject *acquire(var_kw_function original, PyObject *self, PyObject *arg
             woken(self, is_lock);
     }
     if (result == Py_True)
-        place->holder = cursor->thread;
+        place->holder = cursor ? cursor->thread : 0;
     return result;
 }
 
@@ -173,7 +186,7 @@ static PyObject *hooked_put(PyObject *self, PyObject *const *args, Py_ssize_t n,
 static PyObject *hooked_get(PyObject *self, PyTypeObject *type, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     struct ft_cursor *cursor = agent_thread.cursor;
-    PyObject *empty = cursor ? PyObject_CallMethod(self, "empty", NULL) : NULL;
+    PyObject *empty = cursor || exchange_is_there() ? PyObject_CallMethod(self, "empty", NULL) : NULL;
     const bool waits = empty == Py_True;
     PyErr_Clear();
     Py_XDECREF(empty);

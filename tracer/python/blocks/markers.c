@@ -103,6 +103,11 @@ static uint32_t find_frame(const _PyInterpreterFrame *frame)
     return before;
 }
 
+void markers_forked(void)
+{
+    marked_thread.n_frames = 0;
+}
+
 static PyCodeObject *names_of(const struct marked_frame *entry)
 {
     return (PyCodeObject *)entry->code;

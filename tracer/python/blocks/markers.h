@@ -46,6 +46,9 @@ bool exec_init(void);
  * standard library or an installed package, or cannot have markers. */
 bool exec_adopt(PyObject *function);
 
+/* In a forked child: the frames that run are its parent's, and of this process once they go on. */
+void markers_forked(void);
+
 /* Whether the markers core is in use. */
 extern bool markers_in_use;
 

@@ -43,7 +43,7 @@ struct thread_times {
 };
 
 static _Thread_local struct thread_times *own __attribute__((tls_model("initial-exec"))); /* NULL: nothing yet */
-static atomic_uint n_threads; /* that keep something */
+static const struct thread_times *running; /* whose thread began a timing last */
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -76,20 +76,26 @@ static uint64_t waited_ns(void)
 /* Whether the thread has memory to time itself. */
 static bool is_thread_known(void)
 {
-    if (!own && (own = calloc(1, sizeof *own))) {
-        atomic_fetch_add_explicit(&n_threads, 1, memory_order_relaxed);
+    if (!own && (own = calloc(1, sizeof *own)))
         waited_ns();
-    }
     return own != NULL;
 }
 
 void timing_end_thread(void)
 {
-    if (own)
-        atomic_fetch_sub_explicit(&n_threads, 1, memory_order_relaxed);
     free(own);
     own = NULL;
     agent_thread.times = NULL;
+}
+
+void timing_forked(void)
+{
+    agent_thread.times = NULL;
+    running = own;
+    if (own) {
+        own->last_known = false;
+        waited_ns();
+    }
 }
 
 /* A timing that has just ended, less all waiting that may have been in it. */
@@ -167,7 +173,15 @@ static uint64_t mean_ns(const struct ft_side_pyblock *block)
     return timed && rounds > 0 ? (uint64_t)((double)rounds * 1e-6 * round_ns / (double)timed) : 0;
 }
 
-/* Asking costs as much as some short operations: only where each execution is long. */
+/* Whether another thread ran since this one began a timing last. Then it has waited for the interpreter. */
+static bool has_come_back(void)
+{
+    const bool is_back = running != own;
+    running = own;
+    return is_back;
+}
+
+/* Asking costs as much as some short operations, and slows down those right behind it: only where each execution is long. */
 static bool asks_kernel(const struct ft_side_pyblock *block, uint64_t mean)
 {
     return mean + block->array_ns >= LONG_NS;
@@ -290,9 +304,11 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     }
     if (round_ns <= 0)
         return true;
-    /* A short execution takes long where it lets go of the interpreter, and has to wait for it then. */
-    const bool may_be_long = pace->n_first < N_FIRST || asks_kernel(block, mean) ||
-                             atomic_load_explicit(&n_threads, memory_order_relaxed) > 1;
+    /* A short execution that lets go of the interpreter waits for it then. That is told from what the clocks said when the
+     * thread had last come back. */
+    const bool is_back = has_come_back(), may_be_long = is_back || pace->n_first < N_FIRST || asks_kernel(block, mean);
+    if (is_back)
+        waited_ns();
     struct agent_times *t = agent_thread.times = &own->times;
     *t = (struct agent_times){
         .block = block, .stands_for = pace->stands_for, .goes_on = goes_on,

@@ -51,6 +51,9 @@ void timing_return(struct ft_side_pyblock *to, bool in_hook);
 /* Frees what is kept for the thread that ends. Without the GIL. */
 void timing_end_thread(void);
 
+/* In a forked child, which has one thread: the timing that runs is the parent's. */
+void timing_forked(void);
+
 /* Ends the timing that runs in this thread, or has it end at a time that is past. */
 void timing_end(void);
 void timing_end_at(uint64_t now_ns);

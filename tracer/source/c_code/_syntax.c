@@ -227,6 +227,29 @@ static PyObject *unit_declarations(Unit *self, PyObject *args)
     return list;
 }
 
+static int field_visitor(CXCursor cursor, void *list)
+{
+    PyObject *name = string_object(clang.getCursorSpelling(cursor));
+    const int added = name ? PyList_Append(list, name) : -1;
+    Py_XDECREF(name);
+    return added < 0 ? VISIT_BREAK : 1;
+}
+
+static PyObject *unit_fields(Unit *self, PyObject *args)
+{
+    int declaration;
+    size_t number;
+    if (!PyArg_ParseTuple(args, "i", &declaration))
+        return NULL;
+    ft_syntax_declarations(self->syntax, &number);
+    PyObject *list = PyList_New(0);
+    if (list && declaration >= 0 && (size_t)declaration < number)
+        ft_syntax_fields(self->syntax, declaration, field_visitor, list);
+    if (PyErr_Occurred())
+        Py_CLEAR(list);
+    return list;
+}
+
 static PyObject *unit_files(Unit *self, PyObject *Py_UNUSED(unused))
 {
     PyObject *list = PyList_New(0);
@@ -258,6 +281,7 @@ static PyMethodDef unit_methods[] = {
     {"walk", (PyCFunction)unit_walk, METH_VARARGS, "The nodes of a declaration, as columns."},
     {"types", (PyCFunction)unit_types, METH_VARARGS, "The types from a number on."},
     {"declarations", (PyCFunction)unit_declarations, METH_VARARGS, "The declarations from a number on."},
+    {"fields", (PyCFunction)unit_fields, METH_VARARGS, "Names of the members of a structure, by its declaration."},
     {"files", (PyCFunction)unit_files, METH_NOARGS, "Names of the files met so far; the main file is first."},
     {"save", (PyCFunction)unit_save, METH_VARARGS, "Writes a precompiled header; False: it has errors."},
     {NULL, NULL, 0, NULL},

@@ -12,8 +12,9 @@ from pathlib import Path
 from foretrace.tracer.source.form.records import Language
 
 C_ENDINGS = frozenset({".c"})
-CXX_ENDINGS = frozenset({".cc", ".cpp", ".cxx", ".c++", ".C", ".cu", ".hip", ".hpp", ".hh", ".hxx", ".h++", ".inl", ".ipp",
-                         ".tcc", ".tpp", ".cuh"})  # fmt: skip
+CXX_ENDINGS = frozenset(
+    ".cc .cpp .cxx .c++ .C .cu .hip .hpp .hh .hxx .h++ .inl .ipp .tcc .tpp .cuh".split()  # noqa: SIM905
+)
 EITHER_ENDINGS = frozenset({".h", ".inc"})
 
 STUBS = Path(__file__).parent / "stubs"

@@ -1,4 +1,4 @@
-"""What is assumed of names that only a missing header declares: else each use of one is an error that hides its statement.
+"""What is assumed of names that only a missing header declares: else each use of one hides its statement.
 
 Generated headers are missing in every source tree that was not configured: NPB's `npbparams.hpp`, a library's
 `config.h`. A name that is used as a value is assumed to be a constant without a known value, one that is called a
@@ -16,7 +16,9 @@ MOST_ASSUMED = 400
 FIRST_VALUE = 100_003
 """Values of assumed constants: array extents made of them are no extents of the program."""
 
-_UNDECLARED = re.compile(r"(?:use of undeclared identifier|unknown type name|call to undeclared function) '([A-Za-z_]\w*)'")
+_UNDECLARED = re.compile(
+    r"(?:use of undeclared identifier|unknown type name|call to undeclared function) '([A-Za-z_]\w*)'"
+)
 _NUMBER = re.compile(r"real|float|double|scalar|numeric|(?:^|_)fp(?:_|\d|$)", re.IGNORECASE)
 _INTEGER = re.compile(r"int|size|index|idx|ordinal|long|count|_t$|^MPI_|bool", re.IGNORECASE)
 
@@ -53,6 +55,7 @@ class Assumed:
         return len(self) > before
 
     def __len__(self) -> int:
+        """How many names there are."""
         return len(self.types) + len(self.values) + len(self.functions)
 
     def header(self, language: Language) -> str:

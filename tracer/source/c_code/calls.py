@@ -11,34 +11,26 @@ from foretrace.tracer.source.form.records import (
     Call,
     Constant,
     Convert,
-    Evaluate,
     Expression,
     Kind,
     Member,
     Name,
     Operation,
-    ScalarType,
     Subscript,
-    Unknown,
 )  # fmt: skip
-from foretrace.tracer.source.form.walk import names, within
 
 from . import standard
 from .expressions import (
     Expressions,
-    added,
     combined,
     lowers,
     negated,
-    number,
     pointee,
     subscripted,
 )
 from .form_types import VIEWS
-from .scope import INDEX, MOST_INLINED_DEPTH, ONE, ZERO, is_system
+from .scope import MOST_INLINED_DEPTH, ONE, ZERO, is_system
 from .syntax import (
-    ASSIGN,
-    COMMA,
     FUNCTION_KINDS,
     STATIC_METHOD,
     VIRTUAL,
@@ -51,7 +43,8 @@ from .syntax import (
 PURE = {
     name: intrinsic
     for intrinsic, names_of in {
-        "abs": "abs fabs labs llabs fabsf fabsl cabs cabsf", "sqrt": "sqrt sqrtf sqrtl csqrt", "exp": "exp expf expl cexp",
+        "abs": "abs fabs labs llabs fabsf fabsl cabs cabsf", "sqrt": "sqrt sqrtf sqrtl csqrt",
+        "exp": "exp expf expl cexp",
         "log": "log logf logl clog", "log2": "log2 log2f log2l", "log10": "log10 log10f log10l",
         "sin": "sin sinf sinl", "cos": "cos cosf cosl", "tan": "tan tanf tanl", "asin": "asin asinf asinl",
         "acos": "acos acosf acosl", "atan": "atan atanf atanl", "atan2": "atan2 atan2f atan2l",
@@ -64,15 +57,15 @@ PURE = {
     for name in names_of.split()
 }  # fmt: skip
 """Functions of C's and C++'s library that have an intrinsic's meaning."""
-PURE_AS_THEY_ARE = frozenset(
-    "round roundf cbrt cbrtf hypot hypotf exp2 exp2f expm1 log1p erf erff erfc tgamma lgamma ldexp isnan isinf "
-    "isfinite signbit norm arg polar lround lrint strlen strcmp strncmp memcmp toupper tolower isdigit isalpha isspace "
-    "isalnum isupper islower __builtin_expect __builtin_popcount __builtin_clz __builtin_ctz __builtin_popcountl "
-    "__builtin_clzl __builtin_ctzl __builtin_clzll __builtin_ctzll __builtin_popcountll omp_get_thread_num "
-    "omp_get_num_threads omp_get_max_threads".split()
-)
-LEAVING = frozenset("exit abort _exit quick_exit longjmp __assert_fail terminate _Exit".split())
-ALLOCATING = frozenset({"malloc", "calloc", "realloc", "aligned_alloc", "_mm_malloc", "alloca", "__builtin_alloca"})
+PURE_AS_THEY_ARE = frozenset({
+    "round", "roundf", "cbrt", "cbrtf", "hypot", "hypotf", "exp2", "exp2f", "expm1", "log1p", "erf", "erff", "erfc",
+    "tgamma", "lgamma", "ldexp", "isnan", "isinf", "isfinite", "signbit", "norm", "arg", "polar", "lround", "lrint",
+    "strlen", "strcmp", "strncmp", "memcmp", "toupper", "tolower", "isdigit", "isalpha", "isspace", "isalnum",
+    "isupper", "islower", "__builtin_expect", "__builtin_popcount", "__builtin_popcountl", "__builtin_popcountll",
+    "__builtin_clz", "__builtin_clzl", "__builtin_clzll", "__builtin_ctz", "__builtin_ctzl", "__builtin_ctzll",
+    "omp_get_thread_num", "omp_get_num_threads", "omp_get_max_threads",
+})  # fmt: skip
+LEAVING = frozenset({"exit", "abort", "_exit", "quick_exit", "longjmp", "__assert_fail", "terminate", "_Exit"})
 _BINARY = {
     f"operator{operator}": operator
     for operator in ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "<", "<=", "==", "!=", ">", ">=")
@@ -84,6 +77,13 @@ _NUMERIC = frozenset({"complex", "valarray", "_Expr", "atomic", "__atomic_base"}
 
 class Calls(Expressions):
     """Lowers calls."""
+
+    allocation_type: int = -1
+    """The type of the pointer that an allocation's result is assigned to; -1: not known."""
+
+    def lambda_function(self, node: int) -> str:
+        """The name of a lambda that becomes a function of its own."""
+        raise NotImplementedError
 
     def _call(self, node: int) -> Expression:
         tree = self.tree
@@ -279,7 +279,9 @@ class Calls(Expressions):
 
     def arguments(self, operands: Sequence[int]) -> tuple[Expression, ...]:
         """Arguments of a call that may read and write what it reaches: arrays by name, references as addresses."""
-        return tuple(self.argument(operand) for operand in operands)
+        mark = len(self.pending)
+        made = [self.argument(operand) for operand in operands]
+        return tuple(self.entered(operands[0], made, mark)) if made else ()
 
     def argument(self, operand: int) -> Expression:
         """One argument."""
@@ -303,9 +305,7 @@ class Calls(Expressions):
 
     # Inlining
 
-    def inline_operator(
-        self, node: int, callee: int, declared: Declaration, operands: list[int]
-    ) -> Expression | None:
+    def inline_operator(self, node: int, callee: int, declared: Declaration, operands: list[int]) -> Expression | None:
         """An overloaded operator, if it is a small function of the user's, or a lambda."""
         if is_system(declared):
             return None
@@ -319,7 +319,9 @@ class Calls(Expressions):
     def inline_lambda(self, node: int, known: int, operands: list[int]) -> Expression | None:
         """A call of a lambda that a variable holds."""
         tree, place = self.lambdas[known]
-        return self.applied(node, tree, place, [self.place_or_value(operand) for operand in operands])
+        mark = len(self.pending)
+        arguments = [self.place_or_value(operand) for operand in operands]
+        return self.applied(node, tree, place, self.entered(node, arguments, mark))
 
     def place_or_value(self, operand: int) -> Expression:
         """An argument of a function that is inlined."""
@@ -339,8 +341,10 @@ class Calls(Expressions):
         tree = self.source.tree(definition)
         if tree is None or not _is_simple(tree, 0):
             return None
-        place = self._this_place(node)
+        place = self.place(node)
+        mark = len(self.pending)
         arguments = [self.place_or_value(operand) for operand in operands]
+        arguments = self.entered(node, arguments, mark)
         outer_this, outer_line = self.this, self.line_of_inlining
         self.inlined.append(definition)
         self.line_of_inlining = place
@@ -351,9 +355,6 @@ class Calls(Expressions):
         finally:
             self.this, self.line_of_inlining = outer_this, outer_line
             self.inlined.pop()
-
-    def _this_place(self, node: int):  # type: ignore[no-untyped-def]
-        return self.place(node)
 
     def applied(self, node: int, tree: Tree, function: int, arguments: list[Expression]) -> Expression | None:
         """A function's or lambda's body with its parameters bound to arguments; None: it is not simple enough."""
@@ -382,7 +383,7 @@ class Calls(Expressions):
                     self.assign(body, copy, argument)
                     argument = copy
                 self.bound[parameter] = argument
-            statements = [child for child in tree.children(body) if not _is_check(self, tree, child)]
+            statements = [child for child in tree.children(body) if not _is_check(tree, child)]
             if not statements:
                 return ZERO
             last = statements[-1]
@@ -398,10 +399,6 @@ class Calls(Expressions):
                     self.bound.pop(parameter, None)
                 else:
                     self.bound[parameter] = before
-
-    def evaluated(self, node: int, call: Call) -> Evaluate:  # type: ignore[override]
-        """The statement of a call for its effects."""
-        return Evaluate(self.place(node), call)
 
     # Memory from the system
 
@@ -474,7 +471,7 @@ def _is_simple(tree: Tree, function: int) -> bool:
     return not any(kind in (Node.LAMBDA, Node.THROW) for kind in tree.kind[body : tree.end[body]])
 
 
-def _is_check(lowering: Calls, tree: Tree, statement: int) -> bool:
+def _is_check(tree: Tree, statement: int) -> bool:
     """`assert` as it is expanded, and other statements without effect."""
     return tree.kind[statement] in (Node.CONDITIONAL, Node.EMPTY, Node.C_CAST, Node.STATIC_CAST)
 
@@ -494,18 +491,6 @@ def _path(called: Expression) -> list[str]:
     return []
 
 
-def reads_any(expression: Expression, written: set[str]) -> bool:
-    """Whether an expression reads one of some variables."""
-    return bool(names(expression) & written)
-
-
-def is_opaque(expression: Expression) -> bool:
-    """Whether a part of an expression was not lowered."""
-    return any(isinstance(part, Unknown) for part in within(expression))
-
-
-lowers(Node.CALL, Calls._call)  # type: ignore[arg-type]
-lowers(Node.NEW, Calls._new)  # type: ignore[arg-type]
-lowers(Node.DELETE, Calls._delete)  # type: ignore[arg-type]
-
-__all__ = ["ALLOCATING", "ASSIGN", "COMMA", "INDEX", "LEAVING", "Calls", "ScalarType", "added", "number"]
+lowers(Node.CALL, Calls._call)
+lowers(Node.NEW, Calls._new)
+lowers(Node.DELETE, Calls._delete)

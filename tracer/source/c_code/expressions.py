@@ -13,12 +13,12 @@ from foretrace.tracer.source.form.records import (
     Call,
     Constant,
     Convert,
+    Evaluate,
     Expression,
     Kind,
     Member,
     Name,
     Operation,
-    Place,
     PointerType,
     ScalarType,
     Subscript,
@@ -38,7 +38,6 @@ from .syntax import (
     FUNCTION_KINDS,
     OR,
     Node,
-    Tree,
     TypeKind,
     Unary,
 )
@@ -77,9 +76,9 @@ class Expressions(Scope):
             self.out.append(self.evaluated(node, made))
         self.flush()
 
-    def evaluated(self, node: int, call: Call) -> Assign:
+    def evaluated(self, node: int, call: Call) -> Evaluate:
         """The statement of a call for its effects."""
-        raise NotImplementedError
+        return Evaluate(self.place(node), call)
 
     def truth(self, node: int) -> Expression:
         """A node's value as a condition."""
@@ -114,8 +113,12 @@ class Expressions(Scope):
                 return self.address_of(subscripted(made, ZERO, True))
             if made == ZERO:
                 return NULL
-        if isinstance(made, Constant) and types.is_floating(to):
-            return number(made)
+        if isinstance(made, Constant):
+            if types.is_floating(to):
+                return number(made)
+            form = types.form(to)
+            if isinstance(form, ScalarType) and form.unsigned and isinstance(made.value, int) and made.value < 0:
+                return Constant(made.value % (1 << 8 * (form.bytes or 8)))
         return made
 
     def unknown(self, node: int) -> Expression:
@@ -475,7 +478,9 @@ def truth_of(made: Expression, kind: int, pointer: bool) -> Expression:
         return Constant(bool(made.value), Kind.BOOLEAN)
     if pointer:
         return Operation("!=", (made, NULL))
-    return Operation("!=", (made, Constant(0.0, Kind.FLOAT) if TypeKind.FLOAT <= kind <= TypeKind.LONG_DOUBLE else ZERO))
+    return Operation(
+        "!=", (made, Constant(0.0, Kind.FLOAT) if TypeKind.FLOAT <= kind <= TypeKind.LONG_DOUBLE else ZERO)
+    )
 
 
 def number(made: Constant) -> Constant:
@@ -546,8 +551,3 @@ def fits(value: int, kind: Type) -> bool:
     if kind.unsigned:
         return 0 <= value < 1 << 8 * kind.bytes
     return -(1 << (8 * kind.bytes - 1)) <= value < 1 << (8 * kind.bytes - 1)
-
-
-def read_place(tree: Tree, node: int) -> Place:
-    """A node's place in the first file."""
-    return Place(tree.line[node], max(1, tree.column[node]))

@@ -42,6 +42,7 @@ class Types:
     """Types of a file, made once each."""
 
     def __init__(self, syntax: Syntax) -> None:
+        """The types of a file's syntax."""
         self._syntax = syntax
         self._made: dict[int, Type] = {}
         self._standard: dict[int, str] = {}
@@ -49,6 +50,7 @@ class Types:
         """Whether some constants have assumed values: extents made of them are not known."""
 
     def __getitem__(self, number: int) -> CType:
+        """The type with a number, as C has it."""
         return self._syntax.types[number]
 
     def form(self, number: int) -> Type:
@@ -157,9 +159,9 @@ class Types:
             return ArrayType(self._form(made.argument, depth + 1), shape, alias=name in VIEWS)
         if name in POINTERS:
             element = made.argument
-            if name.startswith("__") and element >= 0:
-                element = self._syntax.types[element].inner
-            elif element >= 0 and self._syntax.types[element].kind in ARRAYS:
+            if (name.startswith("__") and element >= 0) or (
+                element >= 0 and self._syntax.types[element].kind in ARRAYS
+            ):
                 element = self._syntax.types[element].inner
             return PointerType(self._form(element, depth + 1))
         spelling = re.sub(r"^(?:const |volatile )+", "", made.spelling)

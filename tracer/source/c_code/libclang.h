@@ -34,6 +34,7 @@ typedef struct {
     unsigned first, last;
 } CXSourceRange;
 
+typedef int (*CXFieldVisitor)(CXCursor cursor, void *data);
 typedef int (*CXVisitor)(CXCursor cursor, CXCursor parent, void *data);
 enum { VISIT_BREAK, VISIT_CONTINUE, VISIT_RECURSE };
 
@@ -106,6 +107,7 @@ enum { VISIT_BREAK, VISIT_CONTINUE, VISIT_RECURSE };
     X(unsigned, isRestrictQualifiedType, (CXType)) \
     X(CXCursor, getTypeDeclaration, (CXType)) \
     X(CXType, getEnumDeclIntegerType, (CXCursor)) \
+    X(unsigned, Type_visitFields, (CXType, CXFieldVisitor, void *)) \
     X(int, Type_getNumTemplateArguments, (CXType)) \
     X(CXType, Type_getTemplateArgumentAsType, (CXType, unsigned))
 

@@ -2,8 +2,8 @@
 
 What bounds a file's cost: files beyond `MOST_BYTES` and functions beyond `MOST_NODES` are skipped, nesting beyond
 `MOST_DEPTH` is opaque, and the parser's own limits on brackets, templates and constant expressions are set. Macros
-and includes may still make a small file large, and the parser is C++ code that reads hostile text: a caller that reads files of
-others runs `lower_file` in a worker process with limits on its memory (RLIMIT_AS) and time.
+and includes may still make a small file large, and the parser is C++ code that reads hostile text: a caller that
+reads files of others runs `lower_file` in a worker process with limits on its memory (RLIMIT_AS) and time.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from foretrace.errors import SourceError, shortened
 from foretrace.tracer.source.form.records import Function, Language, Place, Skipped, Unit
 
 from . import _syntax
-from .assumptions import Assumed
 from .arguments import Options, always, assumed, commands_for, language_of, standard_of
+from .assumptions import Assumed
 from .form_types import Types
 from .headers import folders_for, missing_headers
 from .library import bind_libclang

@@ -13,13 +13,12 @@ from . import _syntax
 
 HEADERS = (
     "algorithm", "array", "atomic", "bitset", "cassert", "cctype", "cfloat", "chrono", "climits", "cmath", "complex",
-    "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "ctime", "deque", "exception", "execution", "fstream", "functional",
+    "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "ctime", "deque", "exception", "fstream", "functional",
     "initializer_list", "iomanip", "iostream", "iterator", "limits", "list", "map", "memory", "mutex", "new", "numeric",
     "ostream", "queue", "random", "set", "span", "sstream", "stack", "stdexcept", "string", "string_view", "thread",
     "tuple", "type_traits", "typeinfo", "unordered_map", "unordered_set", "utility", "valarray", "vector",
 )  # fmt: skip
-"""`execution` is left out where it needs a library of its own (TBB)."""
-_SKIPPED = frozenset({"execution"})
+"""Not `execution`: it needs a library of its own (TBB)."""
 SKIP_FUNCTION_BODIES = 0x40
 
 _folder: list[Path] = []
@@ -46,9 +45,7 @@ def _make(arguments: tuple[str, ...], cache: Path | None) -> Path | None:
     source = folder / f"prelude-{stem}.hpp"
     if not source.is_file():
         written = folder / f"{source.name}.{os.getpid()}"
-        text = "".join(
-            f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n" for name in HEADERS if name not in _SKIPPED
-        )
+        text = "".join(f"#if __has_include(<{name}>)\n#include <{name}>\n#endif\n" for name in HEADERS)
         written.write_text(text)
         written.replace(source)
     header = tuple("c++-header" if word == "c++" else word for word in arguments)

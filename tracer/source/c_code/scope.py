@@ -101,6 +101,7 @@ class Scope:
     """One function on its way to the form. `out` takes the statements of the block that is being lowered."""
 
     def __init__(self, source: Source, tree: Tree) -> None:
+        """A function of a file, by its tree."""
         self.source = source
         self.types = source.types
         self.tree = tree
@@ -268,6 +269,19 @@ class Scope:
         self.flush()
         return value
 
+    def entered(self, node: int, values: list[Expression], mark: int) -> list[Expression]:
+        """Arguments where a call begins: the side effects they left pending, from `mark` on, take place before it."""
+        effects = self.pending[mark:]
+        if not effects:
+            return values
+        written = {root(statement.target) for statement in effects if isinstance(statement, Assign)}
+        values = [
+            self.kept(node, value, ScalarType(Kind.UNKNOWN)) if written & names(value) else value for value in values
+        ]
+        del self.pending[mark:]
+        self.out += effects
+        return values
+
     def flush(self) -> None:
         """Pending side effects take place."""
         self.out += self.pending
@@ -301,7 +315,8 @@ def root(target: Expression) -> str:
 
 
 _ASSIGNING_OPERATORS = frozenset(
-    f"operator{operator}" for operator in ("=", "+=", "-=", "*=", "/=", "%=", "++", "--", "<<=", ">>=", "&=", "|=", "^=")
+    f"operator{operator}"
+    for operator in ("=", "+=", "-=", "*=", "/=", "%=", "++", "--", "<<=", ">>=", "&=", "|=", "^=")
 )
 
 

@@ -22,7 +22,7 @@ from foretrace.tracer.source.form.records import (
     Subscript,
 )  # fmt: skip
 
-from .expressions import added, combined, pointee, subscripted, truth_of
+from .expressions import added, combined, subscripted, truth_of
 from .scope import INDEX, ONE, ZERO
 from .syntax import Declaration, Node, TypeKind
 
@@ -45,13 +45,13 @@ def method(lowering: Calls, node: int, name: str, kind: int, base: int, operands
     object_ = lowering.object(base)
     length = Call("size", (object_,))
     match name, len(operands):
-        case ("size" | "length"), 0:
+        case (("size" | "length"), 0):
             return length
         case "empty", 0:
             return Operation("==", (length, ZERO))
-        case ("data" | "begin" | "cbegin" | "c_str"), 0:
+        case (("data" | "begin" | "cbegin" | "c_str"), 0):
             return AddressOf(Subscript(object_, (ZERO,)))
-        case ("end" | "cend"), 0:
+        case (("end" | "cend"), 0):
             return AddressOf(Subscript(object_, (length,)))
         case "at", 1:
             return subscripted(object_, lowering.value(operands[0]), types.is_array(kind))
@@ -59,12 +59,12 @@ def method(lowering: Calls, node: int, name: str, kind: int, base: int, operands
             return Subscript(object_, (ZERO,))
         case "back", 0:
             return Subscript(object_, (Operation("-", (length, ONE)),))
-        case ("push_back" | "emplace_back" | "resize" | "assign" | "insert" | "erase" | "swap"), _:
+        case (("push_back" | "emplace_back" | "resize" | "assign" | "insert" | "erase" | "swap"), _):
             arguments = tuple(lowering.value(operand) for operand in operands)
             return Call(name, (object_, *arguments), pure=False)
         case "fill", 1:
             return _filled(lowering, node, object_, length, lowering.value(operands[0]))
-        case ("sum" | "min" | "max"), 0:
+        case (("sum" | "min" | "max"), 0):
             return Call({"sum": "sum", "min": "minval", "max": "maxval"}[name], (object_,))
     return None
 
@@ -215,11 +215,12 @@ def _memory(lowering: Calls, node: int, name: str, operands: list[int]) -> Expre
 
 def _length(first: Expression, last: Expression) -> Expression:
     """The number of elements from one iterator to another."""
-    if isinstance(first, AddressOf) and isinstance(last, AddressOf):
-        start, end = first.operand, last.operand
-        if isinstance(start, Subscript) and isinstance(end, Subscript) and start.base == end.base:
-            if start.indices[:-1] == end.indices[:-1]:
-                return _difference(end.indices[-1], start.indices[-1])
+    match first, last:
+        case (
+            AddressOf(operand=Subscript(base=start, indices=starts)),
+            AddressOf(operand=Subscript(base=end, indices=ends)),
+        ) if start == end and starts[:-1] == ends[:-1]:
+            return _difference(ends[-1], starts[-1])
     if isinstance(last, Operation) and last.operator == "+":
         if last.operands[0] == first:
             return last.operands[1]
@@ -521,5 +522,3 @@ _ALGORITHMS: dict[str, Callable[[_Algorithm, list[int]], Expression | None]] = {
     "min_element": _extreme("<"), "max_element": _extreme(">"), "count": _count, "count_if": _count_if,
     "sort": _sort, "stable_sort": _sort,
 }  # fmt: skip
-
-__all__ = ["counted", "function", "method", "pointee"]

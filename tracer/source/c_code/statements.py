@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import msgspec
 
 from foretrace.tracer.source.form.records import (
     MOST_TEXT,
-    AddressOf,
     ArrayType,
     Assign,
     Branch,
@@ -43,7 +43,7 @@ from foretrace.tracer.source.form.walk import names
 
 from .calls import LEAVING, Calls
 from .expressions import lowers, number
-from .form_types import ARRAYS, REFERENCES, UNKNOWN
+from .form_types import ARRAYS, REFERENCES
 from .jumps import negation, without_continue
 from .scope import INDEX, MOST_DEPTH, ZERO, Source
 from .standard import counted
@@ -65,9 +65,9 @@ class Lowering(Calls):
     """Lowers one function."""
 
     def __init__(self, source: Source, tree: Tree) -> None:
+        """A function of a file, by its tree."""
         super().__init__(source, tree)
         self.breakables: list[_Breakable] = []
-        self.allocation_type = -1
         self.unordered_left = 0
         self._labels = 0
         self._deep = tree.depth() > MOST_DEPTH
@@ -92,19 +92,15 @@ class Lowering(Calls):
             if self.types.kind(returned) != TypeKind.VOID and declared.kind not in (Node.CONSTRUCTOR, Node.DESTRUCTOR):
                 result = self.types.form(returned)
         pattern = self.declared(declared.template).full_name if declared.template >= 0 else ""
-        return Function(declared.full_name or "%unnamed", self.place(0), tuple(parameters), self.used(made), tuple(made),
-                        result, pattern)  # fmt: skip
+        name = declared.full_name or "%unnamed"
+        return Function(name, self.place(0), tuple(parameters), self.variables, tuple(made), result, pattern)
 
     def lambda_value(self, name: str, node: int) -> Function:
         """A lambda as a function of its own; what it captures it shares with the function around it."""
         parameters, body = self._header(node)
         with self.block() as made:
             self.inside(body)
-        return Function(name, self.place(node), tuple(parameters), self.used(made), tuple(made))
-
-    def used(self, body: list[Statement]) -> dict[str, Variable]:
-        """The variables of the function."""
-        return self.variables
+        return Function(name, self.place(node), tuple(parameters), self.variables, tuple(made))
 
     def _header(self, node: int) -> tuple[list[str], int]:
         parameters, body = [], -1
@@ -130,7 +126,7 @@ class Lowering(Calls):
     def _members_set(self, node: int) -> None:
         """A constructor's list of members with their values."""
         children = self.tree.children(node)
-        for child, value in zip(children, children[1:], strict=False):
+        for child, value in pairwise(children):
             if self.tree.kind[child] == Node.MEMBER_REFERENCE and Node.UNEXPOSED <= self.tree.kind[value] < Node.LABEL:
                 word = self.tree.declaration[child]
                 member = self.declared(word).name if word >= 0 else str(self.tree.value[child] or "%unknown")
@@ -210,9 +206,9 @@ class Lowering(Calls):
                 msgspec.structs.replace(made, atomic=True) if isinstance(made, Assign) else made
                 for made in self.out[before:]
             ]
-        if tree.kind[node] == Node.CALL and tree.declaration[node] >= 0:
-            if self.declared(tree.declaration[node]).name in LEAVING:
-                self.out.append(Jump(self.place(node), JumpKind.EXIT))
+        callee = tree.declaration[node] if tree.kind[node] == Node.CALL else -1
+        if callee >= 0 and self.declared(callee).name in LEAVING:
+            self.out.append(Jump(self.place(node), JumpKind.EXIT))
 
     def _recovered(self, node: int) -> None:
         """An expression that is an error to the parser, but whose parts are known: a call of something unknown."""
@@ -242,7 +238,9 @@ class Lowering(Calls):
             reads.append(place)
             if declaration in assigned or self.tree.kind[node] == Node.ASSEMBLY:
                 writes.append(place)
-        self.out.append(Opaque(self.place(node), self.words(node)[:MOST_TEXT], reason, tuple(reads), tuple(writes), True))
+        self.out.append(
+            Opaque(self.place(node), self.words(node)[:MOST_TEXT], reason, tuple(reads), tuple(writes), True)
+        )
 
     def _assembly(self, node: int) -> None:
         self.opaque(node, "it is assembly")
@@ -282,8 +280,8 @@ class Lowering(Calls):
             return
         if value < 0:
             return
-        if declared.storage == STORAGE_STATIC or isinstance(variable.storage, Storage) and variable.storage in (
-            Storage.STATIC, Storage.GLOBAL):  # fmt: skip
+        if declared.storage == STORAGE_STATIC or (isinstance(variable.storage, Storage) and variable.storage in (
+            Storage.STATIC, Storage.GLOBAL)):  # fmt: skip
             with self.block() as unused:
                 made = self.value(value)
             if not unused and not isinstance(made, Unknown):
@@ -315,6 +313,13 @@ class Lowering(Calls):
     def _initial(self, node: int, target: Expression, value: int, kind: int) -> None:
         """A variable's first value."""
         types = self.types
+        if self.tree.kind[value] == Node.INITIALISERS and types.is_class(kind) and not types.is_container(kind):
+            children = self.tree.children(value)
+            fields = self.source.syntax.fields(types.bare(kind))
+            if len(children) <= len(fields) and all(fields):
+                for field, child in zip(fields, children, strict=False):
+                    self._initial(child, Member(target, field), child, self.tree.type[child])
+                return
         self.allocation_type = kind
         made = self.whole(value)
         self.allocation_type = -1
@@ -842,5 +847,3 @@ _STATEMENTS: dict[int, Callable[[Lowering, int], None]] = {
 lowers(Node.STATEMENTS_VALUE, Lowering._statements_value)
 lowers(Node.LAMBDA, Lowering._lambda)
 lowers(Node.THROW, Lowering._thrown)
-
-__all__ = ["UNKNOWN", "AddressOf", "Lowering"]

@@ -613,6 +613,11 @@ enum ft_wrong ft_syntax_walk(struct ft_syntax *syntax, int declaration, size_t m
 
 /* Access */
 
+void ft_syntax_fields(const struct ft_syntax *syntax, int declaration, CXFieldVisitor visitor, void *data)
+{
+    clang.Type_visitFields(clang.getCursorType(((CXCursor *)syntax->cursors.elements)[declaration]), visitor, data);
+}
+
 struct ft_syntax *ft_syntax_new(CXTranslationUnit unit)
 {
     struct ft_syntax *syntax = calloc(1, sizeof *syntax);

@@ -80,6 +80,9 @@ enum ft_wrong ft_syntax_roots(struct ft_syntax *syntax, const int **roots, size_
 /* Makes the nodes of a declaration: a function with its parameters and body, or a variable with its value. */
 enum ft_wrong ft_syntax_walk(struct ft_syntax *syntax, int declaration, size_t most_nodes);
 
+/* Visits the members of a structure, in order; the visitor goes on as long as it returns VISIT_CONTINUE. */
+void ft_syntax_fields(const struct ft_syntax *syntax, int declaration, CXFieldVisitor visitor, void *data);
+
 const struct ft_node *ft_syntax_nodes(const struct ft_syntax *syntax, size_t *number);
 const struct ft_type *ft_syntax_types(const struct ft_syntax *syntax, size_t *number);
 const struct ft_declaration *ft_syntax_declarations(const struct ft_syntax *syntax, size_t *number);

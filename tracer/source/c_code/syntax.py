@@ -195,6 +195,7 @@ class Tree:
                  "value")  # fmt: skip
 
     def __init__(self, columns: _syntax.Columns) -> None:
+        """Nodes as columns of their properties."""
         (self.kind, self.operation, self.end, self.type, self.conversion, self.declaration, self.line, self.column,
          self.last_line, self.file, self.value) = columns  # fmt: skip
 
@@ -223,6 +224,7 @@ class Syntax:
     """A parsed file: its functions as trees, and the types and declarations that they refer to by number."""
 
     def __init__(self, unit: _syntax.Unit) -> None:
+        """The syntax of a unit."""
         self._unit = unit
         self.types: list[CType] = []
         self.declarations: list[Declaration] = []
@@ -242,6 +244,11 @@ class Syntax:
         columns = self._unit.walk(declaration, most_nodes)
         self._read()
         return Tree(columns)
+
+    def fields(self, type_: int) -> list[str]:
+        """Names of a structure's members, in order; [] for other types."""
+        declaration = self.types[type_].declaration if type_ >= 0 else -1
+        return self._unit.fields(declaration) if declaration >= 0 else []
 
     def files(self) -> list[str]:
         """Names of the files that nodes and declarations come from."""

@@ -467,6 +467,11 @@ class _Arrays:
     def counters(self, target: form.Expression, value: form.Expression) -> list[_Counter]:
         """Loops over a target's elements: over its own indices, or from 0 where strides differ."""
         ranges = self.ranges(target)
+        variable = self.variables.get(target.name) if isinstance(target, form.Name) else None
+        if variable is not None and isinstance(variable.type, form.ArrayType) and None in variable.type.shape:
+            made = self.ranges(value)
+            if len(made) == len(ranges) and variable.storage is form.Storage.LOCAL:
+                ranges = [_Range(ZERO, algebra.subtract(each.extent, ONE)) for each in made]
         steps = {each.step for each in ranges}
         for part in within(value):
             if isinstance(part, form.Section):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind
+from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind, Storage
 from foretrace.tracer.source.form.types import type_of
 from foretrace.tracer.source.form.walk import expressions, names, rebuilt, statements, within
 
@@ -244,10 +244,12 @@ class _Normalizer:
             own = next(each for each in inductions if each.name == name)
             others = [each for each in inductions if each is not own]
             stride = integer(step) if step is not None else 1
-            at_end = own.updates == (len(body) - 1,)
+            once = len(own.updates) == 1
             fits = not others or (stride is not None and all(_divisible(each.step, stride) for each in others))
-            if at_end and not prefix and fits and not (exits and name in after):
-                first, start = self._initial(name, last, before, assigned, loop)
+            first, start = self._initial(name, last, before, assigned, loop)
+            known = self.variables.get(name)
+            named = not start or (known is not None and known.storage is Storage.LOCAL)
+            if named and once and not prefix and fits and not (exits and name in after):
                 made += start
                 last = rebuilt(last, lambda part: first if part == form.Name(name) else part)
                 counted = form.Loop(
@@ -256,7 +258,13 @@ class _Normalizer:
                 )  # fmt: skip
                 position = algebra.plus(algebra.polynomial(form.Name(name)), algebra.polynomial(first), -1)
                 limit = _quotient(algebra.subtract(last, first), stride) if stride is not None else ZERO
-                inner = body[:-1]
+                at = own.updates[0]
+                moved = {name: algebra.expression(algebra.plus({(form.Name(name),): 1}, own.step))}
+                inner = [*body[:at], *(with_names(statement, moved) for statement in body[at + 1 :])]
+                others = [
+                    replace(each, updates=tuple(position - (position > at) for position in each.updates))
+                    for each in others
+                ]
                 made += self.replaced(counted, inner, others, position, limit, after, [], stride or 1)
                 if name in after:
                     made.append(form.Assign(head(loop), form.Name(name), _final(first, last, step, stride)))

@@ -103,9 +103,13 @@ def loaded(expression: form.Expression) -> Iterator[form.Expression]:
     pending = [expression]
     while pending:
         part = pending.pop()
+        address = isinstance(part, form.AddressOf)
+        if isinstance(part, form.AddressOf):
+            part = part.operand
         if isinstance(part, (form.Subscript, form.Member)):
-            yield part
-            inner = part
+            if not address:
+                yield part
+            inner: form.Expression = part
             while isinstance(inner, form.Member):
                 inner = inner.base
             if isinstance(inner, form.Subscript):

@@ -225,10 +225,11 @@ INTRINSICS = frozenset({
     "complex", "size", "shape", "lower_bound", "upper_bound",
     "sum", "product", "minval", "maxval", "minloc", "maxloc", "any", "all", "count", "dot", "matmul", "transpose",
     "where", "spread", "reshape", "cumsum", "sort", "argsort", "bincount", "take", "zeros", "ones", "empty", "arange",
-    "copy", "pack", "allocate",
+    "copy", "pack", "allocate", "array",
 })  # fmt: skip
 """Functions that every front end maps to one name: those on scalars apply to whole arrays element by element; those
-from "sum" on work on arrays. `sum(a, 0)` reduces dimension 0 (counted from 0 in the order of subscripts)."""
+from "sum" on work on arrays. `sum(a, 0)` reduces dimension 0 (counted from 0 in the order of subscripts). `array` is an
+array of its arguments, rows if they are arrays themselves; `allocate(n)` the address of n new elements."""
 
 
 # Statements
@@ -365,8 +366,10 @@ class Function(Record, frozen=True, tag="function"):
 
 
 class Skipped(Record, frozen=True, tag="skipped"):
-    """A part of a file that was not lowered, or only by an assumption, and why: "file", "function", "statement", "include"
-    or "declaration"."""
+    """A part of a file that was not lowered, or only by an assumption ("declaration"), and why.
+
+    `what` is "file", "function", "statement", "include" or "declaration".
+    """
 
     place: Place
     what: str

@@ -120,7 +120,7 @@ class Match:
 def prepared(facts: LoopFacts) -> list[Step]:
     """The effects of a loop itself, not those of loops inside it, ready to be matched.
 
-    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for that value.
+    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it.
     """
     kept = {name.name for name in (*facts.carried, *facts.live_out)}
     values: dict[str, form.Expression] = {}

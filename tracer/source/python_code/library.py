@@ -44,6 +44,7 @@ _SAME = [
     "all",
     "dot",
     "matmul",
+    "where",
     "transpose",
     "cumsum",
     "sort",

@@ -128,8 +128,8 @@ class Shape:
         self.scalars: dict[str, form.Type] = {}
         self._reads: dict[str, int] = {}
         self._loop_reads: dict[str, int] = {}
-        self._links: list[tuple[str, str, int]] = []
-        """(element, array, indices): the first name is bound to the second one subscripted so many times."""
+        self._links: list[tuple[str, str, ast.expr | None]] = []
+        """The first name is bound to the second one as the expression has it; None: to one of its elements."""
         for part in own_nodes(body):
             self._visit(part)
         for part in own_nodes(body):
@@ -145,7 +145,7 @@ class Shape:
         for _ in range(3):
             for element, array, indices in self._links:
                 if element in self.arrays:
-                    self._array(array, indices + self.arrays[element])
+                    self._array(array, self._scalar_indices(indices) + self.arrays[element])
         for name in self.mappings:
             self.arrays.pop(name, None)
 
@@ -214,7 +214,7 @@ class Shape:
             case ast.Assign(targets=[ast.Subscript(slice=ast.Slice())], value=value):
                 self._fancy(value)
             case ast.For(target=ast.Name(id=element), iter=ast.Name(id=array)):
-                self._links.append((element, array, 1))
+                self._links.append((element, array, None))
                 self._array(array, 1)
             case ast.ExceptHandler(name=str(name)):
                 self.assigned.add(name)
@@ -223,6 +223,18 @@ class Shape:
                 for inner in ast.walk(part):
                     if isinstance(inner, ast.Nonlocal):
                         self.captured.update(inner.names)
+
+    def _scalar_indices(self, node: ast.expr | None) -> int:
+        """How many dimensions the subscripts of an expression take away."""
+        if node is None:
+            return 1
+        taken = 0
+        while isinstance(node, ast.Subscript):
+            for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+                array = isinstance(part, ast.Name) and part.id in self.arrays
+                taken += not (array or isinstance(part, (ast.Slice, ast.Compare, ast.BoolOp, ast.List)))
+            node = node.value
+        return taken
 
     def _integers(self, node: ast.expr) -> None:
         """Names that a range counts to are integers."""
@@ -251,12 +263,11 @@ class Shape:
             case ast.Call(func=ast.Name(id="dict" | "set" | "defaultdict" | "Counter" | "OrderedDict")):
                 self.mappings.add(name)
             case ast.Name(id=array):
-                self._links.append((name, array, 0))
+                self._links.append((name, array, value))
             case ast.Subscript():
-                array, indices, _ = _chain(value)
-                slices = sum(isinstance(part, ast.Slice) for part in ast.walk(value))
+                array, _, _ = _chain(value)
                 if array:
-                    self._links.append((name, array, indices - slices))
+                    self._links.append((name, array, value))
 
     def _arguments(self, call: ast.Call, function: str) -> None:
         if function in ("min", "max") and len(call.args) > 1:

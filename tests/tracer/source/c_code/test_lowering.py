@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,8 @@ def test_arrays_pointers_and_addresses(tmp_path: Path) -> None:
                 "int n, double m[][3], double **q, double *a, double *b") == [
         "m[n, 2] = q[n][1]", "a[n] = a[n - 1]", "b = &a[n + 1]", "b = a + n",
     ]  # fmt: skip
-    assert in_f(tmp_path, "double m[3][4]; double (*r)[4] = m; r[n][1] = m[1][n]; g(n); double *s = m[2]; s[1] = 0;") == [
+    rows = "double m[3][4]; double (*r)[4] = m; r[n][1] = m[1][n]; g(n); double *s = m[2]; s[1] = 0;"
+    assert in_f(tmp_path, rows) == [
         "r = &m[0]", "r[n, 1] = m[1, n]", "g(n)", "s = &m[2, 0]", "s[1] = 0.0",
     ]  # fmt: skip
 
@@ -130,8 +132,8 @@ def test_types_of_variables(tmp_path: Path) -> None:
     variables = unit.functions[0].variables
     kinds = {name: type_text(variable.type) for name, variable in variables.items()}
     assert kinds == {
-        "n": "integer32", "a": "float64*", "m": "float64[3]*", "c": "unsigned8", "v": "float64[%1, 4]", "%1": "integer64",
-        "calls": "integer64", "table": "integer32[3]", "grid": "float32[4, 5]",
+        "n": "integer32", "a": "float64*", "m": "float64[3]*", "c": "unsigned8", "v": "float64[%1, 4]",
+        "%1": "integer64", "calls": "integer64", "table": "integer32[3]", "grid": "float32[4, 5]",
     }  # fmt: skip
     restrict = variables["a"].type
     assert isinstance(restrict, PointerType)
@@ -150,14 +152,17 @@ def test_structures_and_unions(tmp_path: Path) -> None:
 
 
 def test_conversions_that_change_something(tmp_path: Path) -> None:
-    assert in_f(tmp_path, "n = a[0]; n += a[0]; a[0] = n / 2; a[0] = (double)n / 2; n = (unsigned char)n; n = -1 % n;") == [
+    conversions = "n = a[0]; n += a[0]; a[0] = n / 2; a[0] = (double)n / 2; n = (unsigned char)n; n = -1 % n;"
+    assert in_f(tmp_path, conversions) == [
         "n = integer32(a[0])", "n = integer32(n + a[0])", "a[0] = n / 2", "a[0] = float64(n) / 2.0", "n = unsigned8(n)",
         "n = -1 % n",
     ]  # fmt: skip
 
 
 def test_macros_expand(tmp_path: Path) -> None:
-    text = "#define AT(i, j) a[(i) * n + (j)]\n#define EACH(i) for (int i = 0; i < n; i++)\nvoid f(double *a, int n) {\n"
+    text = (
+        "#define AT(i, j) a[(i) * n + (j)]\n#define EACH(i) for (int i = 0; i < n; i++)\nvoid f(double *a, int n) {\n"
+    )
     assert form(tmp_path, text + "EACH(i) AT(i, 0) = 1;\n}\n") == [
         "i = 0", "loop while i < n", "  a[i * n + 0] = 1.0", "  i = i + 1",
     ]  # fmt: skip
@@ -177,7 +182,10 @@ def test_memory_functions_are_loops(tmp_path: Path) -> None:
     assert form(tmp_path, text + " memcpy(a, b, n * sizeof(double)); memset(a, 0, 8 * sizeof *a); }") == [
         "loop %1 = 0 .. n - 1", "  a[%1] = b[%1]", "loop %2 = 0 .. 7", "  a[%2] = 0.0",
     ]  # fmt: skip
-    assert form(tmp_path, text + " double *c = malloc(n * sizeof(double)); free(c); }") == ["c = allocate(n)", "free(c)"]
+    assert form(tmp_path, text + " double *c = malloc(n * sizeof(double)); free(c); }") == [
+        "c = allocate(n)",
+        "free(c)",
+    ]
 
 
 def test_openmp(tmp_path: Path) -> None:
@@ -198,13 +206,15 @@ def test_openmp(tmp_path: Path) -> None:
 }"""
     made = [line.strip() for line in form(tmp_path, text)]
     assert [line for line in made if "loop" in line] == [
-        "unordered loop while i < n", "unordered loop while i'2 < n", "unordered loop while j < n", "loop while i'3 < n",
+        "unordered loop while i < n", "unordered loop while i'2 < n", "unordered loop while j < n",
+        "loop while i'3 < n",
     ]  # fmt: skip
     assert "atomic a[0] = a[0] + i'3" in made
 
 
 def test_headers_that_are_missing_cost_no_function(tmp_path: Path) -> None:
-    text = '#include "generated.h"\nstatic double a[SIZE];\nvoid f(void) { for (int i = 0; i < SIZE; i++) a[i] = unknown(i); }'
+    text = '#include "generated.h"\nstatic double a[SIZE];\n'
+    text += "void f(void) { for (int i = 0; i < SIZE; i++) a[i] = unknown(i); }"
     for name in ("a.c", "a.cpp"):
         unit = lowered(tmp_path, text, name)
         assert body(unit) == ["i = 0", "loop while i < SIZE", "  a[i] = unknown(i)", "  i = i + 1"]
@@ -228,10 +238,12 @@ def test_headers_are_found_among_the_sources(tmp_path: Path) -> None:
 def test_compile_commands(tmp_path: Path) -> None:
     path = tmp_path / "a.c"
     path.write_text("int f(void) { return SIZE; }\n")
-    command = '[{"directory": "%s", "file": "a.c", "command": "cc -DSIZE=4 -fplugin=evil.so -o a.o -c a.c"}]' % tmp_path
-    (tmp_path / "compile_commands.json").write_text(command)
+    command = {"directory": str(tmp_path), "file": "a.c", "command": "cc -DSIZE=4 -fplugin=evil.so -o a.o -c a.c"}
+    (tmp_path / "compile_commands.json").write_text(json.dumps([command]))
     assert body(lower_file(path)) == ["return 4"]
-    (tmp_path / "compile_commands.json").write_text('[{"directory": 3, "file": []}, 7, {"file": "a.c", "command": "\'"}]')
+    (tmp_path / "compile_commands.json").write_text(
+        '[{"directory": 3, "file": []}, 7, {"file": "a.c", "command": "\'"}]'
+    )
     other = tmp_path / "b.c"
     other.write_text("int f(void) { return 5; }\n")
     assert body(lower_file(other)) == ["return 5"]
@@ -280,7 +292,8 @@ def test_elements_of_containers_and_matrices(tmp_path: Path) -> None:
 
 
 def test_templates_are_lowered_by_their_instances(tmp_path: Path) -> None:
-    text = """template <class T, int N> T total(const T *a) { T s = 0; for (int i = 0; i < N; i++) s += a[i]; return s; }
+    text = """template <class T, int N> T total(const T *a) {
+        T s = 0; for (int i = 0; i < N; i++) s += a[i]; return s; }
     template <class T> void unused(T *a, int n) { for (int i = 0; i < n; i++) a[i] = i; }
     double f(const double *a, const float *b) { return total<double, 3>(a) + total<float, 4>(b); }"""
     unit = lowered(tmp_path, text, "a.cpp")

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,6 +31,7 @@ from foretrace.replay.engine.program import (
     Unlock,
     Use,
     Wait,
+    Waking,
 )
 from foretrace.replay.engine.simulation import Choice, DeadlockError, simulate
 
@@ -111,6 +113,54 @@ def test_a_critical_section_serialises():
     assert outcome.end_s.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert outcome.seconds("lock").tolist() == [0.0, 1.0, 2.0, 3.0]
     assert outcome.path_s == {"inside": 4.0}
+
+
+def test_a_barrier_whose_threads_sleep_takes_the_slowest_and_a_wake_up():
+    """The slowest calls the system twice; the others go on one after the other, a wake-up after the call for each."""
+    waking = Waking(latency_s=4.0, call_s=0.5)
+    times_s = (1.0, 3.0, 2.0)
+    programs = [[work(time_s), Barrier("all", sleeps=True), work(1.0)] for time_s in times_s]
+    outcome = simulate(cores(3, barriers={"all": 3}, waking=waking), threads(*programs))
+    assert outcome.end_s.tolist() == [3 + 4 + 1, 3 + 2 * 0.5 + 1, 3 + 0.5 + 4 + 1]
+    steps = [[Repeat(1000, (work(1.0), Barrier("all", sleeps=True)))]] * 2
+    outcome = simulate(cores(2, barriers={"all": 2}, waking=waking), threads(*steps))
+    assert outcome.makespan_s == pytest.approx(1000 * 1 + 999 * 4 + 4)
+
+
+def test_a_barrier_whose_threads_spin_takes_the_slowest_and_a_transfer():
+    programs = [[work(time_s), Barrier("all"), work(1.0)] for time_s in (1.0, 3.0)]
+    outcome = simulate(cores(2, barriers={"all": 2}, waking=Waking(0.25, 4.0, 0.5)), threads(*programs))
+    assert outcome.end_s.tolist() == [4.25, 4.0]
+
+
+def test_a_contended_lock_of_spinning_threads_serialises_with_transfers():
+    programs = [[Lock("l"), work(1.0), Unlock("l")]] * 4
+    outcome = simulate(cores(4, waking=Waking(0.25, 4.0, 0.5)), threads(*programs))
+    assert outcome.end_s.tolist() == [1.0, 2.25, 3.5, 4.75]
+
+
+def test_a_contended_lock_of_sleeping_threads_serialises_with_wake_ups():
+    """Who gives it back is busy calling; who is woken goes on a wake-up after that."""
+    programs = [[Lock("l", sleeps=True), work(1.0), Unlock("l")]] * 4
+    outcome = simulate(cores(4, waking=Waking(0.25, 4.0, 0.5)), threads(*programs))
+    assert outcome.end_s.tolist() == [1.5, 6.5, 11.5, 16.0]  # nobody sleeps any more
+
+
+def test_a_running_thread_takes_a_free_lock_before_the_woken_one():
+    """One thread takes the lock again three times while the other one wakes up, which then finds it free."""
+    often = [Repeat(4, (Lock("l", sleeps=True), work(1.0), Unlock("l"), work(0.5)))]
+    once = [work(0.5), Lock("l", sleeps=True), work(1.0, "late"), Unlock("l")]
+    outcome = simulate(cores(2, waking=Waking(0.0, 4.25, 0.5)), threads(often, once))
+    # taken from 0 to 1, call to 1.5, then 2 to 3, 3.5 to 4.5, 5 to 6; woken at 1 + 4.25 while taken; again at 6
+    assert outcome.end_s.tolist() == [6 + 0.5 + 0.5, 6 + 4.25 + 1]
+    assert outcome.object_waits.tolist() == [2]
+
+
+def test_a_thread_that_others_create_begins_a_wake_up_later():
+    main = Entity("main", (work(1.0), Spawn("child", asleep=True), Join("child", sleeps=True)))
+    child = Entity("child", (work(2.0, "child"),), born=False)
+    outcome = simulate(cores(2, waking=Waking(0.0, 4.0, 0.5)), [main, child])
+    assert outcome.makespan_s == 1 + 4 + 2 + 4
 
 
 def test_the_critical_path_goes_through_who_is_waited_for():
@@ -242,16 +292,17 @@ SYSTEM = System(
     bandwidths={"memory": (10.0, 14.0, 15.0), "link": (6.0,)},
     devices={"device": 2},
 )
+WAKINGS = (Waking(), Waking(0.25, 1.0, 0.5), Waking(0.0, 0.25, 1.0))
 runs = st.builds(Run, st.sampled_from(NAMES), st.integers(0, 40).map(lambda n: n / 8), st.sampled_from(SHARINGS))
 simple = st.one_of(
     runs,
     st.builds(Sleep, st.just("sleep"), st.integers(0, 8).map(lambda n: n / 4)),
     st.builds(Use, st.just("device"), st.just("kernel"), st.integers(0, 8).map(lambda n: n / 4)),
     st.builds(Post, st.sampled_from(NAMES), st.integers(1, 2)),
-    st.builds(Wait, st.sampled_from(NAMES), st.integers(1, 2)),
+    st.builds(Wait, st.sampled_from(NAMES), st.integers(1, 2), st.booleans()),
     st.builds(Broadcast, st.sampled_from(NAMES)),
 )
-critical = st.builds(lambda name, part: (Lock(name), part, Unlock(name)), st.sampled_from(NAMES), runs)
+critical = st.builds(lambda name, part: (Lock(name, name == "a"), part, Unlock(name)), st.sampled_from(NAMES), runs)
 parts = st.recursive(
     st.one_of(simple.map(lambda part: (part,)), critical),
     lambda inner: st.builds(
@@ -270,20 +321,21 @@ def entity_lists(draw):
     entities = [Entity(str(n), program, job=draw(st.integers(0, 2))) for n, program in enumerate(made)]
     if draw(st.booleans()):
         own = Entity("child", draw(programs), born=False)
-        first = entities[0]
-        entities[0] = Entity(first.name, (Spawn("child"), *first.program, Join("child")), job=first.job)
+        first, sleeps = entities[0], draw(st.booleans())
+        entities[0] = Entity(first.name, (Spawn("child", sleeps), *first.program, Join("child", sleeps)), job=first.job)
         entities.append(own)
     return entities
 
 
 @settings(max_examples=300, deadline=None)
-@given(entity_lists(), st.booleans())
-@example(threads([Sleep("sleep", 1.0), Broadcast("a")], [work(1.0, "a"), Wait("a")]), False)
-@example(threads([work(1.0, "a"), Wait("a")], [Sleep("sleep", 1.0), Broadcast("a")]), True)
-def test_the_event_loop_agrees_with_its_twin(entities, folding):
-    expected = Reference(SYSTEM, entities)
+@given(entity_lists(), st.booleans(), st.sampled_from(WAKINGS))
+@example(threads([Sleep("sleep", 1.0), Broadcast("a")], [work(1.0, "a"), Wait("a")]), False, Waking())
+@example(threads([work(1.0, "a"), Wait("a")], [Sleep("sleep", 1.0), Broadcast("a")]), True, Waking())
+def test_the_event_loop_agrees_with_its_twin(entities, folding, waking):
+    system = replace(SYSTEM, waking=waking)
+    expected = Reference(system, entities)
     try:
-        outcome = simulate(SYSTEM, entities, folding=folding)
+        outcome = simulate(system, entities, folding=folding)
     except DeadlockError as error:
         assert [line.partition(" waits for ")[0] for line in error.waits] == expected.stuck
         return

@@ -9,6 +9,7 @@ from tree_samples import Tree
 from foretrace.replay.engine.program import Entity, Post, Repeat, Run, Sharing, System, Wait
 from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.node.replay import replay_on
+from foretrace.replay.node.speedup import predict_threads
 from foretrace.replay.predict import predict
 from foretrace.replay.threads.stops import Stops, finished, repeated, units_at_start
 from foretrace.tracer.signature.tree_records import SynchronisationKind, check_tree
@@ -167,3 +168,87 @@ def test_semaphores_begin_with_what_the_program_needs():
     assert units_at_start({"one": (taken, True)}, {}) == {"c": 7}
     outcome = simulate(System(semaphores=units), [Entity(name, program) for name, (program, _) in programs.items()])
     assert outcome.end_s.tolist() == [0.0, 0.0]
+
+
+def readers_and_writer(tree, number, reads, writes, *, is_merged=False):
+    """A thread that reads, or writes, under a lock in each iteration; both end in the same call if `is_merged`."""
+    body = tree.loop(tree.call(tree.thread(number), "worker"), reads + writes)
+
+    def locked(take, times, line):
+        if times:
+            tree.call(body, take, entries=times, site=line)
+            tree.does(tree.call(body, "inside", entries=times, site=line + 1), times)
+
+    def give_back(times, line):
+        if times:
+            tree.call(body, "pthread_rwlock_unlock", entries=times, site=line)
+
+    locked("pthread_rwlock_wrlock", writes, 10)
+    give_back(reads + writes if is_merged else writes, 12)
+    locked("pthread_rwlock_rdlock", reads, 20)
+    give_back(0 if is_merged else reads, 22)
+
+
+@pytest.mark.parametrize(("work", "steps"), [([(50, 0)] * 3, 50), ([(0, 50)] * 3, 150), ([(50, 0), (0, 50)], 100)])
+def test_readers_overlap_and_writers_exclude(work, steps):
+    tree = Tree()
+    for number, (reads, writes) in enumerate(work):
+        readers_and_writer(tree, number, reads, writes)
+    replayed = replay_on(tree.signature(), host())
+    assert replayed.makespan_s == pytest.approx(steps * STEP_S)
+    assert predict_threads(tree.signature(), host(), [len(work)])[0].time_s == pytest.approx(steps * STEP_S)
+
+
+@pytest.mark.parametrize(("reads", "writes"), [(40, 10), (10, 40)])
+def test_branches_that_end_in_the_same_call_hold_the_lock_as_long_as_apart(reads, writes):
+    apart, merged = Tree(), Tree()
+    for number in range(2):
+        readers_and_writer(apart, number, reads, writes)
+        readers_and_writer(merged, number, reads, writes, is_merged=True)
+    apart_s, merged_s = (replay_on(tree.signature(), host()).makespan_s for tree in (apart, merged))
+    assert merged_s == pytest.approx(apart_s)
+    assert merged_s > (reads + writes + writes / 2) * STEP_S
+
+
+LOCKS_OF_RUST = [
+    ("<std::sys::sync::mutex::futex::Mutex>::wake", "<std::sys::sync::mutex::futex::Mutex>::lock_contended"),
+    ("_ZN3std3sys4sync5mutex5futex5Mutex4wake17hE", "_ZN3std3sys4sync5mutex5futex5Mutex14lock_contended17hE"),
+    ("_RNvMNtNt3std5mutex5futexNtB2_5Mutex4wake", "_RNvMNtNt3std5mutex5futexNtB2_5Mutex14lock_contended"),
+]
+
+
+@pytest.mark.parametrize(("wake", "wait"), LOCKS_OF_RUST)
+def test_contention_of_a_lock_that_compilers_inline_is_no_order(wake, wait):
+    """Rust's mutexes: what waited for them would else be taken for a semaphore."""
+    tree, calls = Tree(), []
+    for number in range(2):
+        loop = tree.loop(tree.call(tree.thread(number), "worker"), 100)
+        tree.does(loop, 100)
+        taking = tree.call(tree.call(loop, wait, entries=60), "syscall", entries=60, module="/lib/libc.so.6")
+        giving = tree.call(tree.call(loop, wake, entries=60), "syscall", entries=60, module="/lib/libc.so.6")
+        calls.append((taking, giving))
+    for source, target in ((0, 1), (1, 0)):
+        tree.waits(WAKE, source, target, 60, source_node=calls[source][1], target_node=calls[target][0])
+    replayed = replay_on(tree.signature(), host())
+    assert "semaphore" not in replayed.outcome.compiled.object_kinds
+
+
+def test_a_thread_that_takes_the_units_of_another_one_keeps_nobody_waiting_forever():
+    """Idle threads come to their end in the order of their numbers.
+
+    With work the second one is late: the third takes its units, and gives none.
+    """
+    tree = Tree()
+    threads = [tree.call(tree.thread(number), "worker") for number in range(4)]
+    tree.does(threads[1], 50)
+    first = tree.call(threads[0], "sem_post", site=1)
+    second = tree.call(threads[1], "sem_wait", entries=2, site=2), tree.call(threads[1], "sem_post", site=3)
+    third = tree.call(threads[2], "sem_wait", site=4)
+    fourth = tree.call(threads[3], "sem_wait", site=5), tree.call(threads[3], "sem_post", site=6)
+    tree.waits(WAKE, 0, 1, source_node=first, target_node=second[0])
+    tree.waits(WAKE, 3, 2, source_node=fourth[1], target_node=third)
+    tree.waits(WAKE, 0, 2, source_node=first, target_node=third)
+    tree.waits(WAKE, 1, 3, source_node=second[1], target_node=fourth[0])
+    replayed = replay_on(tree.signature(), host())
+    assert replayed.makespan_s == pytest.approx(50 * STEP_S)
+    assert any("threads wait less than they did at 1 places" in warning for warning in replayed.warnings)

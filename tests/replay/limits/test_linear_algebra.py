@@ -288,7 +288,7 @@ def test_names_that_are_counted_are_known(run: Run) -> None:
 
 
 def test_all_routines_of_the_agent_have_a_formula() -> None:
-    source = (Path(__file__).parents[2] / "tracer/python/arrays/linear.c").read_text()
+    source = (Path(__file__).parents[3] / "tracer/python/arrays/linear.c").read_text()
     lapack = source.partition("lapack[] = {")[2].partition("};")[0].split('"')[1::2]
     routines = source.partition("routines[] = {")[2].partition("};")[0].split('"')[1::2]
     assert len(lapack) > 40

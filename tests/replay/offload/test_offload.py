@@ -2,16 +2,19 @@
 
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from flow_samples import flow_of
-from replay_samples import SOURCES, Program, gather_into, measured_host, with_changes
+from offload_samples import examined, gpu, nest, recurrence, with_flow
+from replay_samples import Program, gather_into, measured_host, with_changes
 from tree_samples import Tree
 
 import foretrace
 from foretrace.errors import PredictionError
+from foretrace.profiles.accelerator import AcceleratorTable
 from foretrace.profiles.library import find
-from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, Link, MachineKind, Memory, Profile
+from foretrace.profiles.profile import Link, Memory
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
@@ -24,57 +27,18 @@ from foretrace.replay.records import Answer
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.data_flow_records import (
     OUTSIDE,
-    Dependence,
-    DependenceKind,
-    ExaminedLoop,
     MemoryObject,
     ObjectKind,
 )
-from foretrace.tracer.signature.records import IdiomKind, OperationCount, OperationKind
+from foretrace.tracer.signature.records import IdiomKind
 
 KIB, MIB, GB = 1 << 10, 1 << 20, 1e9
 CONVEY = find("convey-hc1-fpga")
 
 
-def gpu(name="gpu", *, capacity=1 << 40, **link):
-    """100 multiprocessors at 1 GHz, 12.8 Tflop/s, 1 TB/s; a shared memory unless `link` says otherwise."""
-    return Profile(
-        schema=SCHEMA, name=name, title=name.upper(), kind=MachineKind.ACCELERATOR, date="2020", sources=SOURCES,
-        core=Core(source={}, cores=100, clock_hz=1e9, peak_flops_per_cycle=128.0),
-        caches=tuple(CacheLevel(name=n, size_bytes=b, source={}) for n, b in (("L1", 128 << 10), ("L2", 8 << 20))),
-        memory=Memory(source={}, size_bytes=capacity, sustained_bandwidth_bytes_per_s=1e12, latency_s=500e-9),
-        link=Link(**({"source": {}, "shared_memory": True, "launch_latency_s": 1e-5} | link)),
-    )  # fmt: skip
-
-
 OWN_MEMORY = {
     "shared_memory": False, "to_device_bytes_per_s": 1e10, "from_device_bytes_per_s": 1e10, "transfer_latency_s": 1e-5
 }  # fmt: skip
-
-
-def nest(*, outer=1, inner=1 << 20, flops=4, size=8, stores=True):
-    """main calls f, with a loop of `outer` iterations around one of `inner` that streams and computes."""
-    tree = Tree()
-    root = tree.thread()
-    main = tree.call(root, "main")
-    around = tree.loop(main, outer)
-    loop = tree.loop(around, outer * inner, entries=outer)
-    block = tree.does(loop, outer * inner, instructions=2 + flops)
-    program = tree.program
-    made = program.blocks[block]
-    program.blocks[block] = type(made)(
-        **{name: getattr(made, name) for name in made.__struct_fields__}
-        | {"operations": (OperationCount(OperationKind.FP_MUL, 64, 1, flops),) if flops else ()}
-    )
-    times = outer * inner
-    program.access(block, times, (times // 8,) * 2, size=size, first=1 << 40, length=size * inner)
-    if stores:
-        program.access(block, times, (times // 8,) * 2, size=size, first=1 << 41, length=size * inner, is_store=True)
-    return tree, around, loop
-
-
-def with_flow(tree, versions, touched=(), **more):
-    return replace(tree.signature(), data_flow=flow_of(versions, touched), **more)
 
 
 def test_a_streaming_loop_takes_its_bytes_at_the_bandwidth():
@@ -107,16 +71,6 @@ def test_a_loop_of_100_iterations_does_not_fill_the_device():
     assert [one.threads for one in kernels] == [1 << 20, 100]
     assert kernels[1].bound_by == "latency"
     assert kernels[1].cost.kernel_s > 100 * kernels[0].cost.kernel_s
-
-
-def recurrence(node):
-    return Dependence(node, DependenceKind.RECURRENCE, -1, -1, 10, 1, 1, where="register xmm0")
-
-
-def examined(signature, *nodes, dependences=()):
-    return replace(
-        signature, examined_loops=tuple(ExaminedLoop(node, 1000) for node in nodes), dependences=tuple(dependences)
-    )
 
 
 def test_a_recurrence_runs_as_one_thread_and_stays():
@@ -250,16 +204,45 @@ def test_two_tables_apart_are_not_one_range():
     assert (one.range_bytes, one.offload) == (128 * KIB, False)
 
 
-def test_updates_are_atomics():
+def bins(places, *, updates=1 << 22, again=0):
+    """Updates of `places` of 4 bytes, of which `again` hit the place that the one before hit."""
     program = Program()
-    block = program.loop(1 << 22, instructions=4, function="bins")
-    load = program.access(block, 1 << 22, first=1 << 32, length=8, pattern="irregular")
-    store = program.access(block, 1 << 22, first=1 << 32, length=8, pattern="irregular", is_store=True)
+    block = program.loop(updates, instructions=4, function="bins")
+    where = {"first": 1 << 32, "length": 4 * places, "size": 4, "pattern": "irregular"}
+    load = program.access(block, updates, **where)
+    store = program.access(block, updates, is_store=True, **where)
+    program.operations[store] = msgspec.structs.replace(program.operations[store], repeated=again)
     program.idiom(block, IdiomKind.GATHER, [load])
     program.idiom(block, IdiomKind.SCATTER, [store])
-    (one,) = triage(program.signature(), measured_host(), gpu()).instances
+    return program.signature()
+
+
+def atomics(**rates):
+    device = gpu()
+    return with_changes(
+        device, accelerator=AcceleratorTable(source={}, atomics_per_s=1e9, same_address_atomics_per_s=1e6, **rates)
+    )
+
+
+def test_updates_of_many_places_are_atomics_in_the_second_cache():
+    (one,) = triage(bins(1 << 24), measured_host(), atomics()).instances
     assert one.bound_by == "atomics"
     assert one.idiom == "gather+scatter"
+    assert one.cost.kernel_s == pytest.approx((1 << 22) / 1e9)
+
+
+def test_updates_of_few_places_go_to_a_copy_of_each_multiprocessor():
+    """16 places of 1e6 updates a second on each of 100 multiprocessors, whose 1600 copies are added up; at the slow end
+    nobody has written that."""
+    (one,) = triage(bins(16), measured_host(), atomics()).instances
+    assert one.cost.kernel_s == pytest.approx((1 << 22) / 16 / 1e8 + 1600 / 1e9)
+    assert one.accelerator_high_s == pytest.approx((1 << 22) / 16 / 1e6 + 1e-5)
+
+
+def test_uneven_updates_count_as_those_of_fewer_places():
+    """Half of the updates hit the place of the one before, as of two places that are hit evenly."""
+    (one,) = triage(bins(16, again=1 << 21), measured_host(), atomics()).instances
+    assert one.cost.kernel_s == pytest.approx((1 << 22) / 2 / 1e8 + 200 / 1e9)
 
 
 def threaded_host(cores=8):
@@ -379,16 +362,18 @@ def test_an_array_that_is_read_and_written_moves_twice(in_place):
     assert not nothing_fetched.any(), "what stays in a cache goes nowhere"
 
 
-def test_only_the_widest_loop_of_a_nest_may_be_divided():
-    """1000 x 500 independent iterations; if the inner ones add up, a warp of 32 shares each outer one."""
+def test_fewer_loops_of_a_nest_may_be_divided():
+    """1000 x 500 independent iterations; if the inner ones add up, a warp of 32 shares each outer one. At the slow end
+    each of 100 multiprocessors has a warp, or, where the inner loop is not divided, there are 1000 threads."""
     found = []
     for stores in (True, False):
         tree, around, loop = nest(outer=1000, inner=500, flops=100, stores=stores)
         signature = examined(with_flow(tree, []), around, loop)
         found.append(triage(signature, measured_host(), gpu(), explain="loop").explained[0])
     assert [one.threads for one in found] == [1000 * 500, 1000 * 32]
-    assert all("(1 k if only the widest loop is divided)" in " ".join(one.explanation) for one in found)
-    assert all(one.accelerator_high_s > 2 * one.accelerator_s for one in found)
+    for one, least in zip(found, ("3.2 k", "1 k"), strict=True):
+        assert f"(at least {least})" in " ".join(one.explanation)
+        assert one.accelerator_high_s > 2 * one.accelerator_s
 
 
 def test_what_is_assumed_of_loops_is_said_once():
@@ -404,4 +389,4 @@ def test_a_loop_inside_a_serial_one_says_so():
     signature = examined(with_flow(tree, []), around, loop, dependences=[recurrence(around)])
     (one,) = triage(signature, measured_host(), gpu(), explain="loop").explained[-1:]
     assert one.answer is Answer.LEAVE
-    assert "which is serial: recurrence from register xmm0, distance 1" in one.reason
+    assert "which is serial (recurrence from register xmm0, distance 1)" in one.reason

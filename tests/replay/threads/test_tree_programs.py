@@ -8,15 +8,14 @@ from foretrace.errors import PredictionError
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.predict import predict
+from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind
 
 
-def host(cores=4, transfer_s=1e-15):
-    """Locks are handed over at once, unless said otherwise."""
+def host(cores=4, **waking):
+    """Threads that wait go on at once, unless said otherwise."""
     base = measured_host()
-    source = {**base.core.source, "cores": "here", "line_transfer_latency_s": "here"}
-    return with_changes(
-        base, core=with_changes(base.core, cores=cores, line_transfer_latency_s=transfer_s, source=source)
-    )
+    source = {name: "here" for name in (*base.core.source, "cores") if waking.get(name, 0) is not None}
+    return with_changes(base, core=with_changes(base.core, cores=cores, **waking, source=source))
 
 
 STEP_S = 1000e-9
@@ -57,8 +56,9 @@ def test_loops_of_many_iterations_cost_few_events():
     assert replayed.outcome.events_simulated < 1000
 
 
-def openmp(works, entries=10, serial=5):
-    """A loop around a parallel region; `works` are the executions of each thread in all. The runtime spins."""
+def openmp(works, entries=10, serial=5, wakes=0):
+    """A loop around a parallel region; `works` are the executions of each thread in all. The runtime spins, or threads
+    wake each other there."""
     tree = Tree()
     main = tree.call(tree.thread(), "main")
     loop = tree.loop(main, entries)
@@ -72,7 +72,17 @@ def openmp(works, entries=10, serial=5):
         start = tree.call(tree.thread(number), "start", module="/lib/libgomp.so.1")
         tree.does(start, 50_000, spins)
         tree.does(tree.call(start, "main._omp_fn.0", entries=entries), work, block)
+        if wakes:
+            tree.waits(SynchronisationKind.WAKE, 0, number, wakes, source_node=spin, target_node=start)
     return tree.signature()
+
+
+@pytest.mark.parametrize(("wakes", "latency_s"), [(0, 1e-6), (3, 1e-6), (10, 5e-6), (20, 5e-6)])
+def test_a_team_that_slept_is_woken_before_and_after_each_entry(wakes, latency_s):
+    """Ten entries have twenty waits; the other thread works longer, and the first one waits for it."""
+    machine = host(line_transfer_latency_s=1e-6, thread_wake_latency_s=5e-6)
+    replayed = replay_on(openmp((40, 100), wakes=wakes), machine)
+    assert replayed.makespan_s == pytest.approx((50 + 100) * STEP_S + 20 * latency_s)
 
 
 def test_a_team_takes_its_slowest_thread():
@@ -81,7 +91,7 @@ def test_a_team_takes_its_slowest_thread():
     assert replayed.makespan_s == pytest.approx((50 + 100) * STEP_S)
     busy_s = replayed.outcome.busy_s.tolist()
     assert busy_s == pytest.approx([90 * STEP_S, 100 * STEP_S, 60 * STEP_S])
-    path = {part.activity.split()[1]: part.time_s for part in replayed.critical_path}
+    path = {part.activity.split()[1]: part.time_s for part in replayed.critical_path if part.share > 1e-9}
     assert path == pytest.approx({"0": 50 * STEP_S, "1": 100 * STEP_S})
     assert any("spun in the runtime" in warning for warning in replayed.warnings)
     assert not any("one core doing all" in warning for warning in replayed.warnings)
@@ -280,6 +290,30 @@ def test_tasks_are_divided_by_who_is_free():
         assert replay_on(tree.signature(), host(), threads=threads).makespan_s == pytest.approx(640 / threads * STEP_S)
 
 
+def test_tasks_that_a_team_runs_where_it_meets_are_divided():
+    """libgomp runs what is left of them in the fork, behind the region's function."""
+    tree = Tree()
+    runtime = tree.call(tree.call(tree.thread(), "main"), "GOMP_parallel", module="/lib/libgomp.so.1")
+    tree.call(runtime, "main._omp_fn.0")
+    end = tree.call(runtime, "gomp_team_end", module="/lib/libgomp.so.1")
+    meets = tree.node(TreeNodeKind.LOOP, end, "loop", iterations=48, module="/lib/libgomp.so.1")
+    block = tree.does(tree.call(meets, "main._omp_fn.1", entries=48), 480)
+    region = tree.call(tree.call(tree.thread(1), "start", module="/lib/libgomp.so.1"), "main._omp_fn.0")
+    tree.does(
+        tree.call(tree.call(region, "GOMP_taskwait", module="/lib/libgomp.so.1"), "main._omp_fn.1", entries=16),
+        160,
+        block,
+    )
+    assert replay_on(tree.signature(), host()).makespan_s == pytest.approx((80 + 240) * STEP_S)
+
+
+def test_that_goroutines_stay_where_they_ran_is_said():
+    tree = Tree()
+    for number in range(2):
+        tree.does(tree.call(tree.call(tree.thread(number), "runtime.mstart"), "main.work"), 100)
+    assert any("a Go program" in warning for warning in replay_on(tree.signature(), host()).warnings)
+
+
 def test_nested_regions_are_no_tasks():
     tree = Tree()
     main = tree.call(tree.thread(), "main")
@@ -304,8 +338,8 @@ def test_tasks_that_the_first_thread_never_ran_are_not_lost():
     assert replay_on(tree.signature(), host()).makespan_s == pytest.approx(170 * STEP_S)
 
 
-def test_a_lock_that_somebody_waits_for_takes_time_to_be_handed_over():
-    """Two threads hold it ten times each: all times but the first, the other one waits for it."""
+def spinning_and_sleeping(take, give):
+    """Two threads hold a lock ten times each."""
     tree = Tree()
     main = tree.call(tree.thread(), "main")
     for name in ("pthread_create", "pthread_create", "pthread_join", "pthread_join"):
@@ -313,17 +347,38 @@ def test_a_lock_that_somebody_waits_for_takes_time_to_be_handed_over():
     block = None
     for number in (1, 2):
         body = tree.loop(tree.call(tree.thread(number), "worker"), 10)
-        tree.call(body, "pthread_mutex_lock", entries=10, site=1)
+        tree.call(body, take, entries=10, site=1)
         block = tree.does(tree.call(body, "update", entries=10, site=2), 100, block)
-        tree.call(body, "pthread_mutex_unlock", entries=10, site=3)
-    machines = {1e-6: host(transfer_s=1e-6), 60e-9: host(transfer_s=None)}
-    found = {latency_s: replay_on(tree.signature(), machine) for latency_s, machine in machines.items()}
+        tree.call(body, give, entries=10, site=3)
+    return tree.signature()
+
+
+def test_a_lock_that_somebody_spins_for_takes_time_to_be_handed_over():
+    """All times but the first, the other one waits for it."""
+    signature = spinning_and_sleeping("pthread_spin_lock", "pthread_spin_unlock")
+    machines = {
+        1e-6: host(line_transfer_latency_s=1e-6),
+        60e-9: host(line_transfer_latency_s=None),
+    }
+    found = {latency_s: replay_on(signature, machine) for latency_s, machine in machines.items()}
     for latency_s, replayed in found.items():
         assert replayed.makespan_s == pytest.approx(200 * STEP_S + 19 * latency_s)
         path = {part.activity: part.time_s for part in replayed.critical_path}
-        assert path["hand-over of a lock"] == pytest.approx(19 * latency_s)
+        assert path["transfer of a cache line"] == pytest.approx(19 * latency_s)
     assumed = [any("line_transfer" in str(text) for text in replayed.assumptions) for replayed in found.values()]
     assert assumed == [False, True]
+
+
+def test_a_mutex_is_slept_for():
+    """Each of two threads wakes the other one, takes the lock again meanwhile, and is woken in the end."""
+    signature = spinning_and_sleeping("pthread_mutex_lock", "pthread_mutex_unlock")
+    found = {wake_s: replay_on(signature, host(thread_wake_latency_s=wake_s)) for wake_s in (1e-12, 5e-6, 1.0)}
+    path = {part.activity for part in found[5e-6].critical_path}
+    assert "waking a thread" in path
+    assert "transfer of a cache line" not in path
+    assert found[1e-12].makespan_s == pytest.approx(200 * STEP_S)
+    # begun, woken by the first of ten updates of the other one, which go on without it, and awaited
+    assert found[1.0].makespan_s == pytest.approx(3 * 1.0 + (10 + 100) * STEP_S)
 
 
 def test_that_one_thread_tells_no_imbalance_is_said():

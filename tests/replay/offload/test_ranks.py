@@ -1,5 +1,7 @@
 """Ranks that share accelerators: closed-form limits, contention, residency and decisions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from flow_samples import flow_of
@@ -10,7 +12,7 @@ from foretrace.replay.engine.program import Run, Sharing
 from foretrace.replay.offload.decisions import Activity, Offload, among
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.ranks import HOST, replay
-from foretrace.replay.offload.residency import Residency, Versions
+from foretrace.replay.offload.residency import Residency, Versions, moved_by_allocation
 from foretrace.replay.spread import exactly
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 
@@ -178,10 +180,19 @@ rows = st.lists(
 )
 
 
-@given(rows, st.lists(st.booleans(), min_size=NODES, max_size=NODES), st.permutations(range(NODES)))
-def test_what_moves_is_that_of_the_division_in_whatever_order_nodes_are_placed(versions, there, order):
-    """The same bytes as the data flow's own account of the cut."""
+@given(
+    rows, st.lists(st.booleans(), min_size=NODES, max_size=NODES), st.permutations(range(NODES)),
+    st.lists(st.booleans(), min_size=13, max_size=13),
+)  # fmt: skip
+def test_what_moves_is_that_of_the_division_in_whatever_order_nodes_are_placed(versions, there, order, has_system):
+    """The same bytes as the data flow's own account of the cut; the system may read what some sets of nodes do."""
     flow = flow_of([(writer, sorted(readers), float(size)) for writer, readers, size in versions])
+    sets = len(flow.set_starts) - 1
+    flow = replace(
+        flow,
+        set_has_system=np.array([False, *has_system][:sets]),
+        flow_allocation=np.arange(len(flow.flow_bytes)) % 3 - 1,
+    )
     known = Versions(flow, ROUNDS)
     residency = Residency(known)
     moved = [residency.put([node], 0 if there[node] else -1, 1) for node in order]
@@ -190,3 +201,5 @@ def test_what_moves_is_that_of_the_division_in_whatever_order_nodes_are_placed(v
     assert sum(one.from_device_bytes for one in moved) == pytest.approx(from_device)
     whole = known.moved(np.array(there), ROUNDS)
     assert (whole.to_device_bytes, whole.from_device_bytes) == pytest.approx((to_device, from_device))
+    arrays = moved_by_allocation(known, np.array(there)).values()
+    assert (sum(to for to, _ in arrays), sum(back for _, back in arrays)) == pytest.approx((to_device, from_device))

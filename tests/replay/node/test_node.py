@@ -333,7 +333,7 @@ def test_the_package_can_be_called(files):
 
 
 def test_the_examples_of_the_page_run(files, monkeypatch):
-    page = Path(__file__).parents[2] / "docs" / "replay.md"
+    page = Path(__file__).parents[3] / "docs" / "replay.md"
     monkeypatch.chdir(files)
     signature = read_signature(files / "loops.sig")
     simulated = []
