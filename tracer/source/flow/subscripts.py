@@ -144,11 +144,11 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
             if not member:
                 yield access(part, scope, place)
             pending.extend((inner, False) for inner in reversed(part.indices))
-            base = part.base
+            base, inside = part.base, isinstance(part.base, form.Member)
             while isinstance(base, form.Member):
                 base = base.base
             if not isinstance(base, form.Name):
-                pending.append((base, False))
+                pending.append((base, inside))  # only where the member lies, not the whole structure
             continue
         pending.extend((inner, False) for inner in reversed(parts(part)))
 

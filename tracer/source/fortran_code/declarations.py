@@ -123,7 +123,7 @@ class Declarations:
 
     def _storage_of(self, name: str, words: set[str]) -> form.Storage:
         if name in self._parameters:
-            return form.Storage.PARAMETER
+            return form.Storage.PARAMETER if "value" in words else form.Storage.REFERENCE
         if "save" in words and self._storage is form.Storage.LOCAL:
             return form.Storage.STATIC
         return self._storage

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foretrace.tracer.source.form import records as form
+from foretrace.tracer.source.form.types import element_type
 from foretrace.tracer.source.form.walk import replaced
 
 from .scope import Scope
@@ -86,7 +87,7 @@ class Expressions:
                 base, *rest = node.named_children
                 if not rest:
                     return self.lower(base)
-                return form.Member(self.lower(base), text_of(rest[-1]).lower())
+                return self._member(self.lower(base), text_of(rest[-1]).lower())
             case "complex_literal":
                 return form.Call("complex", tuple(map(self.lower, node.named_children)))
             case "array_literal" if not any(
@@ -96,6 +97,11 @@ class Expressions:
             case "extent_specifier":
                 return self.section(node)
         return self.unknown(node)
+
+    def _member(self, base: form.Expression, member: str) -> form.Member:
+        kind = element_type(base, self.scope)
+        known = self.scope.members(kind.name).get(member) if isinstance(kind, form.StructType) else None
+        return form.Member(base, member, known)
 
     def unknown(self, node: Node) -> form.Unknown:
         """An expression that is not lowered, with the names inside it."""

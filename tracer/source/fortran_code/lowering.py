@@ -138,7 +138,7 @@ def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
     name = next((text_of(child).lower() for child in head.named_children if child.type == "name"), "")
     parameters = _parameters(head)
     is_module = node.type in ("module", "submodule")
-    scope = Scope(host=host, open_modules=bool(host and host.open_modules))
+    scope = Scope(host=host, open_modules=host is not None and host.open_modules)
     _declare_siblings(node, scope)
     _assigned(node, scope)
     declarations = Declarations(scope, parameters, is_module)
@@ -177,8 +177,9 @@ def _result(node: Node, head: Node, name: str, scope: Scope, declarations: Decla
     type_node = head.child_by_field_name("type")
     if type_node is not None:
         scope.variables.setdefault(result, form.Variable(declarations.type_of(type_node)))
-    scope.variables.setdefault(result, form.Variable(scope.implicit_type(result)))
-    return scope.variables[result].type
+    kind = scope.variables[result].type if result in scope.variables else scope.implicit_type(result)
+    scope.variables[result] = form.Variable(kind, form.Storage.REFERENCE)
+    return kind
 
 
 def _declare_siblings(node: Node, scope: Scope) -> None:
@@ -294,6 +295,16 @@ def _used(body: Sequence[form.Statement], scope: Scope, parameters: Sequence[str
         for part in within(expression)
         if isinstance(part, form.Name)
     ]
+    pending += [
+        part.name
+        for statement in statements(body)
+        for expression in expressions(statement)
+        for member in within(expression)
+        if isinstance(member, form.Member) and member.type is not None
+        for extent in _extents(member.type)
+        for part in within(extent)
+        if isinstance(part, form.Name)
+    ]
     pending += [statement.variable for statement in statements(body) if isinstance(statement, form.Loop)]
     pending += parameters
     while pending:
@@ -302,14 +313,19 @@ def _used(body: Sequence[form.Statement], scope: Scope, parameters: Sequence[str
             continue
         known = scope.find(name)
         if known is None:
-            storage = form.Storage.PARAMETER if name in parameters else form.Storage.LOCAL
+            storage = form.Storage.REFERENCE if name in parameters else form.Storage.LOCAL
             known = form.Variable(scope.implicit_type(name), storage)
         found[name] = known
         mentioned = [known.value] if known.value is not None else []
-        if isinstance(known.type, form.ArrayType):
-            mentioned += [extent for extent in (*known.type.shape, *known.type.lower) if extent is not None]
+        mentioned += _extents(known.type)
         pending += [part.name for one in mentioned for part in within(one) if isinstance(part, form.Name)]
     return found
+
+
+def _extents(kind: form.Type) -> list[form.Expression]:
+    if not isinstance(kind, form.ArrayType):
+        return []
+    return [extent for extent in (*kind.shape, *kind.lower) if extent is not None]
 
 
 def _place(node: Node, number: int) -> form.Place:
