@@ -95,7 +95,7 @@ contains
          end do
       end do
       do i = 1, n                                  ! loop: parallel
-         a(i, i) = b(i, i)                         ! idiom: none
+         a(i, i) = b(i, i)                         ! idiom: stream
       end do
    end subroutine no_transpose
 

@@ -49,13 +49,13 @@ contains
       real(wp), intent(out) :: a(n)
       integer :: i
       do i = 1, n                                  ! loop: parallel
-         a(i) = b(at(1))                           ! idiom: none
+         a(i) = b(at(1))                           ! idiom: stream
       end do
       do i = 1, n                                  ! loop: parallel
          a(i) = b(i) + at(i)                       ! idiom: stream
       end do
       do i = 1, n / 2                              ! loop: parallel
-         a(i) = b(2 * i)                           ! idiom: none
+         a(i) = b(2 * i)                           ! idiom: stream
       end do
    end subroutine no_gathers
 
@@ -197,7 +197,7 @@ contains
       total = 0.0_wp
       node => head
       do while (associated(node))                  ! loop: recurrence
-         total = total + node%load                 ! idiom: none
+         total = total + node%load                 ! idiom: reduction
          node => node%next                         ! idiom: pointer-chase
       end do
    end subroutine follow
@@ -222,7 +222,7 @@ contains
       at = head
       do                                           ! loop: recurrence
          if (at == 0) exit
-         total = total + value(at)                 ! idiom: none
+         total = total + value(at)                 ! idiom: reduction
          at = next(at)                             ! idiom: pointer-chase
       end do
    end subroutine chain_in_array
@@ -235,7 +235,7 @@ contains
          a(i) = weights(iand(key(i), 3))           ! idiom: table-lookup
       end do
       do i = 1, n                                  ! loop: parallel
-         a(i) = weights(mod(i, 4))                 ! idiom: none
+         a(i) = weights(mod(i, 4))                 ! idiom: stream
       end do
    end subroutine lookups
 

@@ -112,8 +112,8 @@ contains
       real(wp), intent(in) :: b(n)
       real(wp), intent(inout) :: a(n)
       integer :: i
-      do i = 1, n - 1                              ! loop: parallel
-         a(i) = a(i + 1) + b(i)                    ! idiom: none
+      do i = 1, n - 1                              ! loop: recurrence
+         a(i) = a(i + 1) + b(i)                    ! idiom: stream
       end do
       do i = 2, n                                  ! loop: parallel
          a(i) = b(i - 1) + b(i)                    ! idiom: stencil
@@ -203,8 +203,8 @@ contains
       integer :: i
       do i = 1, n / 2                              ! loop: parallel
          kept = a(i)
-         a(i) = a(n + 1 - i)                       ! idiom: none
-         a(n + 1 - i) = kept                       ! idiom: none
+         a(i) = a(n + 1 - i)                       ! idiom: stream
+         a(n + 1 - i) = kept                       ! idiom: stream
       end do
    end subroutine reverse
 
