@@ -103,9 +103,9 @@ def products(n):
     a = np.ones((n, n))
     b = np.ones((n, n))
     x = np.ones(n)
-    c = a @ b                                            # idiom: matrix-product
-    y = a @ x                                            # idiom: matrix-vector-product
-    z = np.dot(a, x)                                     # idiom: matrix-vector-product
+    c = a @ b                                            # idiom: matrix-product (reduction)
+    y = a @ x                                            # idiom: matrix-vector-product (reduction)
+    z = np.dot(a, x)                                     # idiom: matrix-vector-product (reduction)
     d = a * b                                            # idiom: stream
     return c, y, z, d
 

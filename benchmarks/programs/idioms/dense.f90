@@ -191,10 +191,10 @@ contains
             c(i, j) = total                        ! idiom: none
          end do
       end do
-      c = matmul(a, b)                             ! idiom: matrix-product
+      c = matmul(a, b)                             ! idiom: matrix-product (reduction)
       do j = 1, n                                  ! loop: parallel
          do i = 1, n                               ! loop: parallel
-            c(i, j) = dot_product(a(i, :), b(:, j)) ! idiom: matrix-product
+            c(i, j) = dot_product(a(i, :), b(:, j)) ! idiom: matrix-product (reduction)
          end do
       end do
    end subroutine product_of_matrices
@@ -225,12 +225,12 @@ contains
          end do
          y(i) = total                              ! idiom: none
       end do
-      y = matmul(a, x)                             ! idiom: matrix-vector-product
+      y = matmul(a, x)                             ! idiom: matrix-vector-product (reduction)
       do j = 1, m                                  ! loop: reduction
          y = y - a(:, j) * x(j)                    ! idiom: matrix-vector-product
       end do
       do i = 1, n                                  ! loop: parallel
-         y(i) = sum(a(i, :) * x)                   ! idiom: matrix-vector-product
+         y(i) = sum(a(i, :) * x)                   ! idiom: matrix-vector-product (reduction)
       end do
    end subroutine matrix_times_vector
 

@@ -129,7 +129,7 @@ contains
          end do
       end do
       do i = 1, n                                  ! loop: parallel
-         y(i) = dot_product(value(first(i):first(i + 1) - 1), x(column(first(i):first(i + 1) - 1))) ! idiom: sparse-product-csr (gather)
+         y(i) = dot_product(value(first(i):first(i + 1) - 1), x(column(first(i):first(i + 1) - 1))) ! idiom: sparse-product-csr (gather, reduction)
       end do
    end subroutine product_of_rows
 

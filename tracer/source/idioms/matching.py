@@ -127,7 +127,11 @@ def prepared(facts: LoopFacts) -> list[Step]:
     loads: dict[str, tuple[Access, ...]] = {}
     steps = []
     for effect in facts.effects:
-        if not effect.nest or effect.nest[-1] is not facts.loop or _allocates(effect.value):
+        if not effect.nest or effect.nest[-1] is not facts.loop:
+            if isinstance(effect.target, form.Name):
+                values.pop(effect.target.name, None)  # a loop inside changes it
+            continue
+        if _allocates(effect.value):
             continue
         step = _prepared(effect, facts, values, loads)
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
@@ -765,8 +769,10 @@ def _compares(match: Match, array: str) -> bool:
 
 def _updates(match: Match, array: str) -> bool:
     """The statement reads the place of the array that it writes."""
-    store = match.steps[0].effect.store
-    return store is not None and any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
+    store, access = match.steps[0].effect.store, match.bindings.arrays.get(array)
+    if store is None or access is None or access.array != store.array:
+        return False
+    return any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
 
 
 def _most_offsets(match: Match) -> int:
@@ -785,7 +791,7 @@ def _table(match: Match, array: str) -> bool:
     root = access.array.split(".")[0]
     variable = match.steps[0].facts.function.variables.get(root)
     if variable is not None:
-        if variable.constant:
+        if variable.constant and variable.storage not in (form.Storage.PARAMETER, form.Storage.REFERENCE):
             return True
         if isinstance(variable.type, form.ArrayType):
             extents = [_whole(extent) for extent in variable.type.shape]
@@ -800,6 +806,15 @@ def _table(match: Match, array: str) -> bool:
     )  # fmt: skip
 
 
+def _computed(match: Match) -> bool:
+    """The value comes from what other statements of the loop leave in scalars, and from no element of an array."""
+    step = match.steps[0]
+    if any(part in step.accesses for part in within(step.value)):
+        return False
+    made = {effect.target.name for effect in step.facts.effects if isinstance(effect.target, form.Name)}
+    return not made.isdisjoint(names(step.value))
+
+
 def _innermost(match: Match, name: str) -> bool:
     return match.bindings.loops[name] == match.steps[0].variables[-1]
 
@@ -812,5 +827,5 @@ def _varies(match: Match, name: str) -> bool:
 
 _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
-    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies,
+    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
 }  # fmt: skip
