@@ -31,16 +31,26 @@ class Scope:
     @property
     def inductions(self) -> tuple[str, ...]:
         """Loop variables, outermost first."""
-        return tuple(loop.variable for loop in self.nest if loop.kind is LoopKind.COUNTED)
+        return tuple(loop.induction for loop in self.nest if loop.induction)
+
+    @property
+    def innermost(self) -> frozenset[str]:
+        """The innermost loop's variable; of a loop that does not count, all loop variables, to be careful."""
+        inductions = self.inductions
+        return frozenset(inductions[-1:] if self.nest and self.nest[-1].induction else inductions)
 
 
 def index(expression: form.Expression, scope: Scope) -> Index:
-    """How one index depends on the loops around it."""
+    """How one index depends on the loops around it.
+
+    What stands still in the innermost loop is an offset there, whatever it is made of: `start[r] + k` in a loop over k.
+    """
     inductions = scope.inductions
     read = names(expression)
     if not read & (scope.varying | frozenset(inductions)):
         return Index(IndexKind.INVARIANT, expression, offset=expression)
-    loads = [part for part in _outer_loads(expression) if names(part) & (scope.varying | frozenset(inductions))]
+    moving = scope.varying | scope.innermost
+    loads = [part for part in _outer_loads(expression) if names(part) & moving]
     if loads:
         return _indirect(expression, loads, scope)
     terms = algebra.polynomial(expression)
@@ -49,7 +59,7 @@ def index(expression: form.Expression, scope: Scope) -> Index:
     for product, factor in terms.items():
         own = [atom.name for atom in product if isinstance(atom, form.Name) and atom.name in inductions]
         others = tuple([atom for atom in product if not (isinstance(atom, form.Name) and atom.name in inductions)])
-        mixed = [atom for atom in others if names(atom) & (scope.varying | frozenset(inductions))]
+        mixed = [atom for atom in others if names(atom) & moving]
         if mixed or len(own) > 1:
             counter = len(product) == 1 and isinstance(product[0], form.Name) and product[0].name in scope.counters
             return Index(IndexKind.COUNTER if counter else IndexKind.OPAQUE, expression)
@@ -121,7 +131,19 @@ def access(
         indices = tuple([index(part, scope) for part in subscript.indices])
         if len(indices) == 1 and indices[0].kind is IndexKind.AFFINE:
             indices = delinearised(indices[0], scope)
+        indices = (*_outer_indices(subscript.base, scope), *indices)
     return Access(array_name(expression), expression, indices, store, place, size)
+
+
+def _outer_indices(base: form.Expression, scope: Scope) -> tuple[Index, ...]:
+    """Indices on the way to an element, `i` in `rows[i][j]` and `cells[i].flux[d]`, without those that never vary."""
+    found: list[Index] = []
+    while isinstance(base, (form.Member, form.Subscript)):
+        if isinstance(base, form.Subscript):
+            here = [index(part, scope) for part in base.indices]
+            found[:0] = [each for each in here if each.kind is not IndexKind.INVARIANT]
+        base = base.base
+    return tuple(found)
 
 
 def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Iterator[Access]:
@@ -157,8 +179,8 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
 
 
 def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
-    """`i*n + j` with `j` in 0 .. n-1 as the indices i and j; the index itself where that is not evident."""
-    split = parted(linear.expression, scope)
+    """`i*n + j` as the indices i and j; `j` is taken to stay in 0 .. n-1 where `n` is no number."""
+    split = _split(algebra.polynomial(linear.expression), {(): 1}, scope, trusting=True)
     if len(split) == 1:
         return (linear,)
     made = [index(algebra.expression(part), scope) for part, _ in split]
@@ -171,7 +193,9 @@ def parted(linear: form.Expression, scope: Scope) -> list[tuple[Polynomial, Poly
     return _split(algebra.polynomial(linear), {(): 1}, scope)
 
 
-def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
+def _split(
+    terms: Polynomial, unit: Polynomial, scope: Scope, *, trusting: bool = False
+) -> list[tuple[Polynomial, Polynomial]]:
     inductions = frozenset(scope.inductions)
     strides: dict[tuple[tuple[form.Expression, ...], int], None] = {}
     units = 0
@@ -197,9 +221,12 @@ def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Poly
         else:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
-    if not remainder or not quotient or not _within(remainder, size, scope):
+    if not remainder or not quotient:
         return [(terms, unit)]
-    return [*_split(quotient, algebra.times(size, unit), scope), *_split(remainder, unit, scope)]
+    if not _within(remainder, size, scope, trusting=trusting and bool(symbols)):
+        return [(terms, unit)]
+    outer = _split(quotient, algebra.times(size, unit), scope, trusting=trusting)
+    return [*outer, *_split(remainder, unit, scope, trusting=trusting)]
 
 
 def _without(
@@ -213,15 +240,13 @@ def _without(
     return tuple(rest)
 
 
-def _within(value: Polynomial, size: Polynomial, scope: Scope) -> bool:
-    """Whether a value lies in 0 .. size - 1 wherever the loops' variables lie."""
+def _within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> bool:
+    """Whether a value lies in 0 .. size - 1 wherever the loops' variables lie; `trusting`: unless it evidently does not."""
     least = extreme(value, scope.nest, upper=False)
     greatest = extreme(value, scope.nest, upper=True)
-    if least is None or greatest is None:
-        return False
-    low = algebra.constant(least)
-    gap = algebra.constant(algebra.plus(size, greatest, -1))
-    return low is not None and low >= 0 and gap is not None and gap >= 1
+    low = None if least is None else algebra.constant(least)
+    gap = None if greatest is None else algebra.constant(algebra.plus(size, greatest, -1))
+    return (trusting if low is None else low >= 0) and (trusting if gap is None else gap >= 1)
 
 
 def extreme(value: Polynomial, nest: Sequence[form.Loop], *, upper: bool) -> Polynomial | None:
