@@ -146,7 +146,7 @@ def listed(head):
     total = 0
     node = head
     while node is not None:                              # loop: recurrence
-        total += node.load
+        total += node.load                               # idiom: reduction
         node = node.next                                 # idiom: pointer-chase
     return total
 

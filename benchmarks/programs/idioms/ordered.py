@@ -177,7 +177,7 @@ def network(n, a):
 
 
 def shell(a, gap):
-    for i in range(gap, len(a)):                         # loop: recurrence
+    for i in range(gap, len(a)):                         # loop: unjudged
         if a[i - gap] > a[i]:
             kept = a[i]
             a[i] = a[i - gap]                            # idiom: sort

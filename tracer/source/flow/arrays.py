@@ -401,7 +401,7 @@ class _Arrays:
         if call.function in ("dot", "matmul"):
             if any(rank(argument, self.variables) != 1 for argument in arguments):
                 raise _NotLoweredError("a product of values that are not known to be arrays")
-            counters = self._zero_based(arguments[0])
+            counters = self.counters(arguments[0], arguments[1])
             element = form.Operation("*", tuple(self.element(argument, counters) for argument in arguments))
             self._accumulate("sum", result, element, counters)
             return

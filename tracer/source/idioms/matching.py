@@ -239,9 +239,10 @@ def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterat
 def _induction_names(pattern: Pattern) -> list[str]:
     found: dict[str, None] = {}
     for statement in pattern.statements:
-        for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
-            if isinstance(node, ast.Name) and node.id in INDUCTION:
-                found.setdefault(node.id)
+        for part in (statement.target, statement.value, *statement.guards):
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and node.id in INDUCTION:
+                    found.setdefault(node.id)
         for loop in statement.loops:
             if loop.variable:
                 found.setdefault(loop.variable)
@@ -418,9 +419,13 @@ class _Matcher:
             return
         for position, (one_sign, one) in enumerate(given):
             left = given[:position] + given[position + 1 :]
-            if one_sign == sign or _takes_rest(pattern):
+            if one_sign == sign or _takes_rest(pattern) or _is_product(pattern):
                 for bound in self.value(pattern, one, bindings):
                     yield from self._operands(operator, others, left, bound)
+
+    def _fixed(self, expression: form.Expression) -> bool:
+        made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
+        return self._invariant(expression) and not (names(expression) & made)
 
     def _invariant(self, expression: form.Expression) -> bool:
         return not any(part in self._step.accesses for part in within(expression)) and not (
@@ -433,7 +438,7 @@ class _Matcher:
         """An element of an array, or a member of one."""
         if isinstance(pattern, ast.Attribute):
             if isinstance(expression, form.Member):
-                yield from self._element(pattern.value, expression.base, bindings)
+                yield from self.value(pattern.value, expression.base, bindings)
             return
         assert isinstance(pattern, ast.Subscript)
         if not isinstance(pattern.value, ast.Name):
@@ -501,8 +506,12 @@ class _Matcher:
                     bound = bindings.apart(apart) if apart else None
                     if bound is not None:
                         yield bound
-            case ast.Name():  # a counter
-                yield from self.value(pattern, index.expression, bindings)
+            case ast.Name():  # a counter, perhaps with something added
+                terms = _terms(index.expression)
+                for position, (sign, term) in enumerate(terms):
+                    others = terms[:position] + terms[position + 1 :]
+                    if sign == 1 and all(self._fixed(one) for _, one in others):
+                        yield from self.value(pattern, term, bindings)
             case ast.Subscript():
                 for part in _shifted(index.expression):
                     yield from self.value(pattern, part, bindings)
@@ -555,6 +564,11 @@ def _takes_rest(pattern: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="_")):
             return True
     return False
+
+
+def _is_product(pattern: ast.expr) -> bool:
+    """Whether a pattern is a product, which takes a sign as one of the factors that do not vary."""
+    return isinstance(pattern, ast.BinOp) and isinstance(pattern.op, ast.Mult)
 
 
 def _pattern_operands(pattern: ast.expr, operator: str, sign: int = 1) -> list[tuple[int, ast.expr]]:
@@ -807,12 +821,13 @@ def _table(match: Match, array: str) -> bool:
 
 
 def _computed(match: Match) -> bool:
-    """The value comes from what other statements of the loop leave in scalars, and from no element of an array."""
+    """The value comes from scalars that other statements compute: from earlier iterations, or no element at all."""
     step = match.steps[0]
-    if any(part in step.accesses for part in within(step.value)):
-        return False
+    read = names(step.value)
+    if not read.isdisjoint(name.name for name in step.facts.carried):
+        return True
     made = {effect.target.name for effect in step.facts.effects if isinstance(effect.target, form.Name)}
-    return not made.isdisjoint(names(step.value))
+    return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
 
 
 def _innermost(match: Match, name: str) -> bool:
