@@ -169,17 +169,31 @@ def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
     split = parted(linear.expression, scope)
     if len(split) == 1:
         return (linear,)
-    made = [index(algebra.expression(part), scope) for part, _ in split]
+    made = [index(algebra.expression(part.terms), scope) for part in split]
     allowed = (IndexKind.AFFINE, IndexKind.INVARIANT)
     return tuple(made) if all(part.kind in allowed for part in made) else (linear,)
 
 
-def parted(linear: form.Expression, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
-    """A linear subscript as parts with their strides, the part with the largest stride first."""
-    return _split(algebra.polynomial(linear), {(): 1}, scope)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a linear subscript: `i` or `j` of `i*n + j`.
+
+    Where the parts of two subscripts have the same strides and least values, equal subscripts have equal parts: a part
+    lies less than the stride of the part before it above its least value.
+    """
+
+    terms: Polynomial
+    stride: Polynomial
+    least: Polynomial | None
+    """None: not known, as of the first part."""
 
 
-def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
+def parted(linear: form.Expression, scope: Scope) -> list[Part]:
+    """A linear subscript as parts, the part with the largest stride first."""
+    return _split(algebra.polynomial(linear), {(): 1}, None, scope)
+
+
+def _split(terms: Polynomial, unit: Polynomial, least: Polynomial | None, scope: Scope) -> list[Part]:
     inductions = frozenset(scope.inductions)
     strides: dict[tuple[tuple[form.Expression, ...], int], None] = {}
     units = 0
@@ -192,7 +206,7 @@ def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Poly
             else:
                 units += 1
     if not strides or not units:
-        return [(terms, unit)]
+        return [Part(terms, unit, least)]
     stride = max(strides, key=lambda each: (len(each[0]), each[1]))
     symbols, number = stride
     quotient: Polynomial = {}
@@ -205,9 +219,10 @@ def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Poly
         else:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
-    if not remainder or not quotient or not _within(remainder, size, scope):
-        return [(terms, unit)]
-    return [*_split(quotient, algebra.times(size, unit), scope), *_split(remainder, unit, scope)]
+    low = _least_within(remainder, size, scope) if remainder and quotient else None
+    if low is None:
+        return [Part(terms, unit, least)]
+    return [*_split(quotient, algebra.times(size, unit), least, scope), *_split(remainder, unit, low, scope)]
 
 
 def _without(
@@ -221,15 +236,14 @@ def _without(
     return tuple(rest)
 
 
-def _within(value: Polynomial, size: Polynomial, scope: Scope) -> bool:
-    """Whether a value lies in 0 .. size - 1 wherever the loops' variables lie."""
+def _least_within(value: Polynomial, size: Polynomial, scope: Scope) -> Polynomial | None:
+    """The least value, if a value lies in least .. least + size - 1 wherever the loops' variables lie."""
     least = extreme(value, scope.nest, upper=False)
     greatest = extreme(value, scope.nest, upper=True)
     if least is None or greatest is None:
-        return False
-    low = algebra.constant(least)
-    gap = algebra.constant(algebra.plus(size, greatest, -1))
-    return low is not None and low >= 0 and gap is not None and gap >= 1
+        return None
+    gap = algebra.constant(algebra.plus(algebra.plus(size, greatest, -1), least))
+    return least if gap is not None and gap >= 1 else None
 
 
 def extreme(value: Polynomial, nest: Sequence[form.Loop], *, upper: bool) -> Polynomial | None:
