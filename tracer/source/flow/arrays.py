@@ -141,7 +141,7 @@ class _Arrays:
             if not self._spans(target):
                 self.out.append(statement)
                 return
-        if isinstance(value, form.Call) and value.function in _FRESH:
+        if isinstance(value, form.Call) and (value.function in _FRESH or "." in value.function):
             self.out.append(statement)
             return
         mark = len(self.out)
