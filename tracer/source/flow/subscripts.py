@@ -113,14 +113,15 @@ def access(
     kind = type_of(expression, scope.variables)
     element = kind.element if isinstance(kind, form.ArrayType) else kind
     size = element.bytes if isinstance(element, (form.ScalarType, form.StructType)) else 8
-    subscript = expression
-    while isinstance(subscript, form.Member):
-        subscript = subscript.base
     indices: tuple[Index, ...] = ()
-    if isinstance(subscript, form.Subscript) and not whole:
-        indices = tuple([index(part, scope) for part in subscript.indices])
-        if len(indices) == 1 and indices[0].kind is IndexKind.AFFINE:
-            indices = delinearised(indices[0], scope)
+    part = expression
+    while isinstance(part, (form.Subscript, form.Member)) and not whole:  # `a[i].m[j]`, rows behind pointers
+        if isinstance(part, form.Subscript):
+            own = tuple([index(each, scope) for each in part.indices])
+            if len(own) == 1 and own[0].kind is IndexKind.AFFINE:
+                own = delinearised(own[0], scope)
+            indices = (*own, *indices)
+        part = part.base
     return Access(array_name(expression), expression, indices, store, place, size)
 
 
