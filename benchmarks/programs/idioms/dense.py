@@ -48,7 +48,7 @@ def strided(n, a, b, step):
 
 def even_places(n, a, b):
     for i in range(n // 2):                              # loop: parallel
-        a[i] = b[2 * i + 1]                              # idiom: stream
+        a[i] = b[2 * i + 1]                              # idiom: none
 
 
 def backwards(n, a, b):

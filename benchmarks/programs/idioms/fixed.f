@@ -44,15 +44,15 @@ C     COMMON, arithmetic IF, GOTO loops, continuation lines.
       inner = s
       end
 
-      subroutine strided(n, x, incx, y, incy, a)
-      integer n, incx, incy, i, ix, iy
+      subroutine strided(n, x, inc, y, a)
+      integer n, inc, i, ix, iy
       double precision x(*), y(*), a
       ix = 1
       iy = 1
-      do 80 i = 1, n
+      do 80 i = 1, n                               ! loop: parallel
          y(iy) = y(iy) + a * x(ix)                 ! idiom: stream
-         ix = ix + incx
-         iy = iy + incy
+         ix = ix + inc
+         iy = iy + inc
    80 continue
       end
 

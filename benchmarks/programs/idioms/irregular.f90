@@ -49,13 +49,13 @@ contains
       real(wp), intent(out) :: a(n)
       integer :: i
       do i = 1, n                                  ! loop: parallel
-         a(i) = b(at(1))                           ! idiom: stream
+         a(i) = b(at(1))                           ! idiom: none
       end do
       do i = 1, n                                  ! loop: parallel
          a(i) = b(i) + at(i)                       ! idiom: stream
       end do
       do i = 1, n / 2                              ! loop: parallel
-         a(i) = b(2 * i)                           ! idiom: stream
+         a(i) = b(2 * i)                           ! idiom: none
       end do
    end subroutine no_gathers
 
@@ -235,7 +235,7 @@ contains
          a(i) = weights(iand(key(i), 3))           ! idiom: table-lookup
       end do
       do i = 1, n                                  ! loop: parallel
-         a(i) = weights(mod(i, 4))                 ! idiom: stream
+         a(i) = weights(mod(i, 4))                 ! idiom: none
       end do
    end subroutine lookups
 

@@ -37,9 +37,9 @@ def no_gathers(n, a, b, at):
     for i in range(n):                                   # loop: parallel
         a[i] = b[i] + at[i]                              # idiom: stream
     for i in range(n):                                   # loop: parallel
-        a[i] = b[at[0]]                                  # idiom: stream
+        a[i] = b[at[0]]                                  # idiom: none
     for i in range(n):                                   # loop: parallel
-        a[i] = b[n - 1 - i]                              # idiom: stream
+        a[i] = b[n - 1 - i]                              # idiom: none
 
 
 def scatters(n, a, b, at):
@@ -146,7 +146,7 @@ def listed(head):
     total = 0
     node = head
     while node is not None:                              # loop: recurrence
-        total += node.load
+        total += node.load                               # idiom: reduction
         node = node.next                                 # idiom: pointer-chase
     return total
 
@@ -183,7 +183,7 @@ def checksum(data, table):
 
 def no_lookups(n, out):
     for i in range(n):                                   # loop: parallel
-        out[i] = POWERS[i % 8]                           # idiom: stream
+        out[i] = POWERS[i % 8]                           # idiom: none
 
 
 def positive(a):

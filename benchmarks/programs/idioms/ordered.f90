@@ -203,8 +203,8 @@ contains
       integer :: i
       do i = 1, n / 2                              ! loop: parallel
          kept = a(i)
-         a(i) = a(n + 1 - i)                       ! idiom: stream
-         a(n + 1 - i) = kept                       ! idiom: stream
+         a(i) = a(n + 1 - i)                       ! idiom: none
+         a(n + 1 - i) = kept                       ! idiom: none
       end do
    end subroutine reverse
 

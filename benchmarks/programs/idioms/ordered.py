@@ -147,7 +147,7 @@ def far(n, a):
 def fibonacci(n):
     f = [0, 1] + [0] * n
     for i in range(2, n):                                # loop: recurrence
-        f[i] = f[i - 1] + f[i - 2]                       # idiom: stencil (recurrence)
+        f[i] = f[i - 1] + f[i - 2]                       # idiom: recurrence
     return f
 
 
@@ -177,7 +177,7 @@ def network(n, a):
 
 
 def shell(a, gap):
-    for i in range(gap, len(a)):                         # loop: recurrence
+    for i in range(gap, len(a)):                         # loop: unjudged
         if a[i - gap] > a[i]:
             kept = a[i]
             a[i] = a[i - gap]                            # idiom: sort
@@ -187,7 +187,7 @@ def shell(a, gap):
 def turned_round(a):
     n = len(a)
     for i in range(n // 2):                              # loop: parallel
-        a[i], a[n - 1 - i] = a[n - 1 - i], a[i]          # idiom: stream
+        a[i], a[n - 1 - i] = a[n - 1 - i], a[i]          # idiom: none
 
 
 def fills(n):

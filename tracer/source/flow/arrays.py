@@ -16,7 +16,7 @@ import msgspec
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
 from foretrace.tracer.source.form.types import ELEMENTWISE, REDUCTIONS, element_type, is_mask, rank, type_of
-from foretrace.tracer.source.form.walk import names, parts, rebuilt, within
+from foretrace.tracer.source.form.walk import expressions, names, parts, rebuilt, statements, within
 
 from . import algebra
 from .names import Names
@@ -85,6 +85,8 @@ class _Arrays:
                 self.out.append(
                     msgspec.structs.replace(statement, body=tuple(self.body(body)), first=first, last=last, step=step)
                 )
+            case form.Branch(condition=condition) if rank(condition, self.variables):
+                self._where(statement)
             case form.Branch(condition=condition, body=body, otherwise=otherwise):
                 condition = self.scalars(condition)
                 self.out.append(
@@ -139,7 +141,7 @@ class _Arrays:
             if not self._spans(target):
                 self.out.append(statement)
                 return
-        if isinstance(value, form.Call) and value.function in _FRESH:
+        if isinstance(value, form.Call) and (value.function in _FRESH or "." in value.function):
             self.out.append(statement)
             return
         mark = len(self.out)
@@ -238,6 +240,52 @@ class _Arrays:
             chosen = (form.Assign(self.place, store, self.element(value, counters)),)
         guarded = form.Branch(self.place, self.element(mask, counters), chosen)
         self.out.append(self.nest(counters, (guarded,), self._first_contiguous(target)))
+
+    def _where(self, statement: form.Branch) -> None:
+        """WHERE: assignments to the elements for which a condition holds, which is evaluated before all of them."""
+        mark = len(self.out)
+        try:
+            self._chosen(statement, ())
+        except _NotLoweredError as error:
+            del self.out[mark:]
+            inside = list(statements((statement,)))
+            written = {name for part in inside if isinstance(part, form.Assign) for name in names(part.target)}
+            read = {name for part in inside for one in expressions(part) for name in names(one)}
+            text, reason = str(error)[: form.MOST_TEXT], f"array expression: {error}"
+            reads, writes = [tuple(map(form.Name, sorted(each))) for each in (read, written)]
+            self.out.append(form.Opaque(statement.place, text, reason, reads, writes))
+
+    def _chosen(self, statement: form.Branch, around: tuple[form.Expression, ...]) -> None:
+        mask = self.hoisted(statement.condition, arrays=True)
+        inside = list(statements((*statement.body, *statement.otherwise)))
+        targets = [part.target for part in inside if isinstance(part, form.Assign)]
+        written = [array_name(target) for target in targets]
+        read = [array_name(part) for part in within(mask) if isinstance(part, _ARRAYS)]
+        if any(overlaps(one, own) for one in read for own in written) and (
+            len(targets) > 1 or self._overlaps(targets[0], mask)
+        ):
+            mask = self._copied(mask, rank(mask, self.variables))
+        opposite = form.Operation("not", (mask,))
+        for block, condition in ((statement.body, mask), (statement.otherwise, opposite)):
+            for part in block:
+                self.place = part.place
+                match part:
+                    case form.Assign(target=target) if rank(target, self.variables):
+                        self._guarded(part, (*around, condition))
+                    case form.Branch(condition=inner) if rank(inner, self.variables):
+                        self._chosen(part, (*around, condition))
+                    case _:
+                        raise _NotLoweredError("a WHERE with other statements than assignments")
+
+    def _guarded(self, statement: form.Assign, conditions: tuple[form.Expression, ...]) -> None:
+        target, value = statement.target, self.hoisted(statement.value, arrays=True)
+        if self._overlaps(target, value):
+            value = self._copied(value, rank(target, self.variables))
+        counters = self.counters(target, form.Operation("and", (*conditions, value)))
+        made: form.Statement = form.Assign(self.place, self.element(target, counters), self.element(value, counters))
+        for condition in reversed(conditions):
+            made = form.Branch(self.place, self.element(condition, counters), (made,))
+        self.out.append(self.nest(counters, (made,), self._first_contiguous(target)))
 
     def _same_shape(self, value: form.Expression, base: form.Expression) -> bool:
         return bool(names(value) & names(base))
@@ -401,7 +449,7 @@ class _Arrays:
         if call.function in ("dot", "matmul"):
             if any(rank(argument, self.variables) != 1 for argument in arguments):
                 raise _NotLoweredError("a product of values that are not known to be arrays")
-            counters = self._zero_based(arguments[0])
+            counters = self.counters(arguments[0], arguments[1])
             element = form.Operation("*", tuple(self.element(argument, counters) for argument in arguments))
             self._accumulate("sum", result, element, counters)
             return

@@ -11,6 +11,7 @@ supercomputing", 1988.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd
@@ -409,8 +410,8 @@ class _Test:
         for part, its in zip(one.indices, two.indices, strict=True):
             left = parted(part, Scope(store.effect.nest, self.variables))
             right = parted(its, Scope(other.effect.nest, self.variables))
-            if [stride for _, stride in left] == [stride for _, stride in right]:
-                pairs += [(own, theirs) for (own, _), (theirs, _) in zip(left, right, strict=True)]
+            if [(each.stride, each.least) for each in left] == [(each.stride, each.least) for each in right]:
+                pairs += [(own.terms, theirs.terms) for own, theirs in zip(left, right, strict=True)]
             else:
                 pairs.append((algebra.polynomial(part), algebra.polynomial(its)))
         return pairs
@@ -458,17 +459,19 @@ class _Test:
         answers = []
         own: Polynomial = {(form.Name(self.loop.variable),): 1}
         its: Polynomial = {(form.Name(primed[self.loop.variable]),): 1}
-        for direction in (1, -1):
+        for direction, negative in itertools.product((1, -1), (False, True)):
             system = System()
             for terms in equations:
-                if all(len(product) <= 1 for product in terms):
+                if all(len(atoms) <= 1 for atoms in terms):
                     system.require(terms, equal=True)
             self._bounds(system, store.effect.nest, {})
             self._bounds(system, other.effect.nest, primed)
             gap = algebra.scaled(algebra.plus(own, its, -1), direction)
             system.require(algebra.plus(gap, {(): 1}, -1))
+            if not _require_quotients(system, negative=negative) and negative:
+                continue
             answers.append(system.empty())
-        if answers == [True, True]:
+        if all(answers):
             return True
         return None if None in answers else False
 
@@ -706,6 +709,28 @@ def _multiple(rest: Polynomial, factor: Polynomial) -> int | None:
             return None
         quotients.add(amount // factor[product])
     return quotients.pop() if len(quotients) == 1 else None
+
+
+def _require_quotients(system: System, *, negative: bool) -> bool:
+    """Bounds of the system's quotients by constants; of a negative number, where one rounds to zero. Whether one does."""
+    quotients = [
+        (atom, atom.operator == "/", atom.operands[0], by)
+        for atom in system.unknowns
+        if isinstance(atom, form.Operation) and atom.operator in ("/", "//")
+        and isinstance(atom.operands[1], form.Constant) and isinstance(by := atom.operands[1].value, int) and by > 1
+    ]  # fmt: skip
+    if sum(to_zero for _, to_zero, _, _ in quotients) > 1:
+        return False
+    for atom, to_zero, above, by in quotients:
+        number = algebra.polynomial(above)
+        rest = algebra.plus(number, {(atom,): by}, -1)
+        if to_zero:
+            system.require(algebra.plus(algebra.scaled(number, -1), {(): -1}) if negative else number)
+            if negative:
+                rest = algebra.scaled(rest, -1)
+        system.require(rest)
+        system.require(algebra.plus({(): by - 1}, rest, -1))
+    return any(to_zero for _, to_zero, _, _ in quotients)
 
 
 def _alternatives(bound: form.Expression, function: str) -> list[form.Expression]:

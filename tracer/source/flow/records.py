@@ -55,6 +55,7 @@ class Access:
     subscript: Expression
     """As resolved: a `Subscript`, or a `Member` of one."""
     indices: tuple[Index, ...]
+    """Of all subscripts on the way: i and j of `a[i].m[j]`."""
     store: bool
     place: Place
     element_bytes: int = 0

@@ -123,27 +123,18 @@ def access(
     kind = type_of(expression, scope.variables)
     element = kind.element if isinstance(kind, form.ArrayType) else kind
     size = element.bytes if isinstance(element, (form.ScalarType, form.StructType)) else 8
-    subscript = expression
-    while isinstance(subscript, form.Member):
-        subscript = subscript.base
     indices: tuple[Index, ...] = ()
-    if isinstance(subscript, form.Subscript) and not whole:
-        indices = tuple([index(part, scope) for part in subscript.indices])
-        if len(indices) == 1 and indices[0].kind is IndexKind.AFFINE:
-            indices = delinearised(indices[0], scope)
-        indices = (*_outer_indices(subscript.base, scope), *indices)
+    part = expression
+    while isinstance(part, (form.Subscript, form.Member)) and not whole:  # `a[i].m[j]`, rows behind pointers
+        if isinstance(part, form.Subscript):
+            own = tuple([index(each, scope) for each in part.indices])
+            if indices:  # on the way to the element: what never varies says nothing
+                own = tuple([each for each in own if each.kind is not IndexKind.INVARIANT])
+            elif len(own) == 1 and own[0].kind is IndexKind.AFFINE:
+                own = delinearised(own[0], scope)
+            indices = (*own, *indices)
+        part = part.base
     return Access(array_name(expression), expression, indices, store, place, size)
-
-
-def _outer_indices(base: form.Expression, scope: Scope) -> tuple[Index, ...]:
-    """Indices on the way to an element, `i` in `rows[i][j]` and `cells[i].flux[d]`, without those that never vary."""
-    found: list[Index] = []
-    while isinstance(base, (form.Member, form.Subscript)):
-        if isinstance(base, form.Subscript):
-            here = [index(part, scope) for part in base.indices]
-            found[:0] = [each for each in here if each.kind is not IndexKind.INVARIANT]
-        base = base.base
-    return tuple(found)
 
 
 def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Iterator[Access]:
@@ -156,7 +147,7 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
                 pending.extend((inner, False) for inner in reversed(part.operand.indices))
             continue
         if isinstance(part, form.Member):
-            if not member and any(isinstance(inner, form.Subscript) for inner in within(part)):
+            if not member and (any(isinstance(inner, form.Subscript) for inner in within(part)) or _moves(part, scope)):
                 yield access(part, scope, place)
                 pending.append((part.base, True))
             elif member:
@@ -175,27 +166,49 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
         pending.extend((inner, False) for inner in reversed(parts(part)))
 
 
+def _moves(member: form.Member, scope: Scope) -> bool:
+    """Whether a member belongs to another object in each iteration: `node.load` with `node = node.next`."""
+    base: form.Expression = member
+    while isinstance(base, form.Member):
+        base = base.base
+    return isinstance(base, form.Name) and base.name in scope.varying
+
+
 # Linearised subscripts
 
 
 def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
     """`i*n + j` as the indices i and j; `j` is taken to stay in 0 .. n-1 where `n` is no number."""
-    split = _split(algebra.polynomial(linear.expression), {(): 1}, scope, trusting=True)
+    split = _split(algebra.polynomial(linear.expression), {(): 1}, None, scope, trusting=True)
     if len(split) == 1:
         return (linear,)
-    made = [index(algebra.expression(part), scope) for part, _ in split]
+    made = [index(algebra.expression(part.terms), scope) for part in split]
     allowed = (IndexKind.AFFINE, IndexKind.INVARIANT)
     return tuple(made) if all(part.kind in allowed for part in made) else (linear,)
 
 
-def parted(linear: form.Expression, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
-    """A linear subscript as parts with their strides, the part with the largest stride first."""
-    return _split(algebra.polynomial(linear), {(): 1}, scope)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a linear subscript: `i` or `j` of `i*n + j`.
+
+    Where the parts of two subscripts have the same strides and least values, equal subscripts have equal parts: a part
+    lies less than the stride of the part before it above its least value.
+    """
+
+    terms: Polynomial
+    stride: Polynomial
+    least: Polynomial | None
+    """None: not known, as of the first part."""
+
+
+def parted(linear: form.Expression, scope: Scope) -> list[Part]:
+    """A linear subscript as parts, the part with the largest stride first."""
+    return _split(algebra.polynomial(linear), {(): 1}, None, scope)
 
 
 def _split(
-    terms: Polynomial, unit: Polynomial, scope: Scope, *, trusting: bool = False
-) -> list[tuple[Polynomial, Polynomial]]:
+    terms: Polynomial, unit: Polynomial, least: Polynomial | None, scope: Scope, *, trusting: bool = False
+) -> list[Part]:
     inductions = frozenset(scope.inductions)
     strides: dict[tuple[tuple[form.Expression, ...], int], None] = {}
     units = 0
@@ -208,7 +221,7 @@ def _split(
             else:
                 units += 1
     if not strides or not units:
-        return [(terms, unit)]
+        return [Part(terms, unit, least)]
     stride = max(strides, key=lambda each: (len(each[0]), each[1]))
     symbols, number = stride
     quotient: Polynomial = {}
@@ -221,12 +234,12 @@ def _split(
         else:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
-    if not remainder or not quotient:
-        return [(terms, unit)]
-    if not _within(remainder, size, scope, trusting=trusting and bool(symbols)):
-        return [(terms, unit)]
-    outer = _split(quotient, algebra.times(size, unit), scope, trusting=trusting)
-    return [*outer, *_split(remainder, unit, scope, trusting=trusting)]
+    trusted = trusting and bool(symbols)
+    low = _least_within(remainder, size, scope, trusting=trusted) if remainder and quotient else None
+    if low is None:
+        return [Part(terms, unit, least)]
+    outer = _split(quotient, algebra.times(size, unit), least, scope, trusting=trusting)
+    return [*outer, *_split(remainder, unit, low, scope, trusting=trusting)]
 
 
 def _without(
@@ -240,13 +253,17 @@ def _without(
     return tuple(rest)
 
 
-def _within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> bool:
-    """Whether a value lies in 0 .. size - 1 wherever the loops' variables lie; `trusting`: unless it evidently does not."""
+def _least_within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> Polynomial | None:
+    """The least value, if a value lies in least .. least + size - 1 wherever the loops' variables lie.
+
+    `trusting`: unless it evidently does not.
+    """
     least = extreme(value, scope.nest, upper=False)
     greatest = extreme(value, scope.nest, upper=True)
-    low = None if least is None else algebra.constant(least)
-    gap = None if greatest is None else algebra.constant(algebra.plus(size, greatest, -1))
-    return (trusting if low is None else low >= 0) and (trusting if gap is None else gap >= 1)
+    if least is None or greatest is None:
+        return {} if trusting else None
+    gap = algebra.constant(algebra.plus(algebra.plus(size, greatest, -1), least))
+    return least if (trusting if gap is None else gap >= 1) else None
 
 
 def extreme(value: Polynomial, nest: Sequence[form.Loop], *, upper: bool) -> Polynomial | None:

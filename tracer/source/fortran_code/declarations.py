@@ -110,6 +110,8 @@ class Declarations:
         size = next(iter(_children(node, "size")), shape)
         if size is not None:
             kind = self._array(kind, size, words, name)
+        elif "pointer" in words:
+            kind = form.PointerType(kind)
         constant = "parameter" in words or "intent(in)" in words
         if "external" in words:
             self._scope.functions.add(name)
@@ -174,6 +176,8 @@ class Declarations:
                 kind = self._array(kind, size, words, name)
             elif isinstance(kind, form.ArrayType) and words & {"target", "pointer"}:
                 kind = msgspec.structs.replace(kind, alias=True)
+            elif "pointer" in words:
+                kind = form.PointerType(kind)
             self._scope.variables[name] = form.Variable(kind, self._storage_of(name, words))
 
     def _constant(self, name: str, value: Node) -> None:

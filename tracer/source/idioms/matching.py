@@ -438,6 +438,10 @@ class _Matcher:
                 for bound in self.value(pattern, one, bindings):
                     yield from self._operands(operator, others, left, bound)
 
+    def _fixed(self, expression: form.Expression) -> bool:
+        made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
+        return self._invariant(expression) and not (names(expression) & made)
+
     def _invariant(self, expression: form.Expression) -> bool:
         return not any(part in self._step.accesses for part in within(expression)) and not (
             names(expression) & set(self._step.variables)
@@ -449,7 +453,7 @@ class _Matcher:
         """An element of an array, or a member of one."""
         if isinstance(pattern, ast.Attribute):
             if isinstance(expression, form.Member):
-                yield from self._element(pattern.value, expression.base, bindings)
+                yield from self.value(pattern.value, expression.base, bindings)
             return
         assert isinstance(pattern, ast.Subscript)
         if not isinstance(pattern.value, ast.Name):
@@ -517,8 +521,12 @@ class _Matcher:
                     bound = bindings.apart(apart) if apart else None
                     if bound is not None:
                         yield bound
-            case ast.Name():  # a counter
-                yield from self.value(pattern, index.expression, bindings)
+            case ast.Name():  # a counter, perhaps with something added
+                terms = _terms(index.expression)
+                for position, (sign, term) in enumerate(terms):
+                    others = terms[:position] + terms[position + 1 :]
+                    if sign == 1 and all(self._fixed(one) for _, one in others):
+                        yield from self.value(pattern, term, bindings)
             case ast.Subscript():
                 for part in _shifted(index.expression):
                     yield from self.value(pattern, part, bindings)
@@ -574,7 +582,7 @@ def _takes_rest(pattern: ast.expr) -> bool:
 
 
 def _is_product(pattern: ast.expr) -> bool:
-    """Whether a pattern's operand is a product: its invariant factors may include -1."""
+    """Whether a pattern is a product, which takes a sign as one of the factors that do not vary."""
     return isinstance(pattern, ast.BinOp) and isinstance(pattern.op, ast.Mult)
 
 
@@ -834,15 +842,16 @@ def _table(match: Match, array: str) -> bool:
 
 
 def _computed(match: Match) -> bool:
-    """The value comes from what other statements of the loop leave in scalars, and from no element of an array."""
+    """The value comes from scalars that other statements compute: from earlier iterations, or no element at all."""
     step = match.steps[0]
-    if any(part in step.accesses for part in within(step.value)):
-        return False
-    made = {name.name for name in step.facts.carried}
-    for effect in step.facts.effects:
-        if isinstance(effect.target, form.Name) and effect.nest[-1] is not step.facts.loop:
-            made.add(effect.target.name)
-    return not made.isdisjoint(names(step.value))
+    read = names(step.value)
+    if not read.isdisjoint(name.name for name in step.facts.carried):
+        return True
+    made = {
+        effect.target.name for effect in step.facts.effects
+        if isinstance(effect.target, form.Name) and effect.nest[-1] is not step.facts.loop
+    }  # fmt: skip
+    return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
 
 
 def _commutes(match: Match) -> bool:

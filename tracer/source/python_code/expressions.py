@@ -34,6 +34,8 @@ class Expressions:
         self.shape = shape
         self.variables: dict[str, form.Variable] = {}
         self.lists: set[str] = set()
+        self.slices: dict[str, tuple[ast.expr | None, ast.expr | None, ast.expr | None]] = {}
+        """Names that are bound to a slice, and the names or constants that hold its parts."""
         self.renamed: dict[str, str] = {}
         self.out: list[form.Statement] = []
         self.place = form.Place(1)
@@ -60,6 +62,15 @@ class Expressions:
         name = self.temporary(type_of(value, self.variables))
         self.assign(name, value)
         return name
+
+    def materialised(self, value: form.Expression) -> form.Expression:
+        """The value, in a temporary if it is an array that an expression makes."""
+        if not self.rank(value):
+            return value
+        made = isinstance(value, (form.Operation, form.Call)) or (
+            isinstance(value, form.Subscript) and any(map(self.rank, value.indices))
+        )
+        return self.held(value) if made else value
 
     @contextmanager
     def block(self) -> Iterator[list[form.Statement]]:
@@ -240,6 +251,9 @@ class Expressions:
         return isinstance(index, form.Section) or self.rank(index) > 0
 
     def _index(self, node: ast.expr, base: form.Expression, dimension: int) -> form.Expression:
+        if isinstance(node, ast.Name) and node.id in self.slices:
+            lower, upper, step = self.slices[node.id]
+            node = ast.Slice(lower, upper, step)
         if isinstance(node, ast.Slice):
             return self._section(node, base, dimension)
         index = self.expression(node)
@@ -322,6 +336,12 @@ class Expressions:
         path = self.imports.path(node.func)
         if path.startswith("numpy."):
             return self._numpy(node, path.removeprefix("numpy."))
+        if path == "functools.reduce" and 2 <= len(node.args) <= 3 and not node.keywords:
+            folded = self._folded(*node.args)
+            if folded is not None:
+                return folded
+        if path == "itertools.accumulate" and len(node.args) == 1 and not node.keywords:
+            return form.Call("cumsum", self.all(node.args))
         if path.startswith(("math.", "cmath.")) and (known := library.MATH.get(path.rpartition(".")[2])):
             return form.Call(known, self.all(node.args))
         if isinstance(node.func, ast.Name) and not path:
@@ -338,7 +358,7 @@ class Expressions:
         else:
             first_arguments = (self.expression(node.func), *first)
         arguments = (*first_arguments, *self.all(node.args), *self.all([word.value for word in node.keywords]))
-        return self.impure(function, arguments)
+        return self.impure(function, tuple([self.materialised(argument) for argument in arguments]))
 
     def _builtin(self, node: ast.Call, name: str) -> form.Expression | None:
         if name in self.functions or self.renamed.get(name, name) in self.variables:
@@ -433,8 +453,8 @@ class Expressions:
 
     def _numpy_value(self, node: ast.Call, name: str, keywords: dict[str, ast.expr]) -> form.Expression:
         root, _, method = name.partition(".")
-        if method and root in library.NUMPY_OPERATORS:
-            return self._ufunc_method(node, library.NUMPY_OPERATORS[root], method)
+        if method and (operator := library.NUMPY_OPERATORS.get(root) or library.EXTREMES.get(root)):
+            return self._ufunc_method(node, operator, method)
         if root.startswith(library.NUMPY_EFFECTS):
             return self._user(node, f"numpy.{name}")
         arguments = self.all(node.args)
@@ -455,6 +475,10 @@ class Expressions:
                 return form.Operation("+", (shape, value))
             case (("where" | "nonzero" | "flatnonzero"), (condition,)):
                 return form.Call("pack", (form.Call("arange", (self.extent(condition, 0),)), condition))
+            case "linspace", (first, last, count):
+                step = form.Operation("/", (subtract(last, first), subtract(count, ONE)))
+                steps = form.Operation("*", (form.Call("arange", (count,)), step))
+                return steps if first in (ZERO, form.Constant(0.0, Kind.FLOAT)) else form.Operation("+", (first, steps))
             case "compress", (condition, array):
                 return form.Call("pack", (array, condition))
             case (("mean" | "average"), (array, *_)) if len(arguments) == 1 and not keywords:
@@ -501,7 +525,7 @@ class Expressions:
 
     def _ufunc_method(self, node: ast.Call, operator: str, method: str) -> form.Expression:
         arguments = self.all(node.args)
-        reduction = {"+": "sum", "*": "product"}.get(operator)
+        reduction = {"+": "sum", "*": "product", "min": "minval", "max": "maxval"}.get(operator)
         if method == "reduce" and reduction:
             return self._intrinsic(reduction, arguments[:1] if len(arguments) == 1 else arguments, node)
         if method == "accumulate" and operator == "+":
@@ -516,7 +540,8 @@ class Expressions:
             if value is not None and self.rank(value):
                 value = self._element(value, counter)
             operands = (element,) if value is None else (element, value)
-            body = (form.Assign(self.place, element, form.Operation(operator, operands)),)
+            made = form.Call(operator, operands) if operator in ("min", "max") else form.Operation(operator, operands)
+            body = (form.Assign(self.place, element, made),)
             last = subtract(self.extent(index, 0), ONE)
             self.out.append(
                 form.Loop(self.place, LoopKind.COUNTED, body, counter.name, ZERO, last, synthetic=True)
@@ -598,6 +623,35 @@ class Expressions:
             self.assign(result, made)
 
         self._generators(comprehension.generators, body)
+        return result
+
+    def _folded(self, function: ast.expr, over: ast.expr, start: ast.expr | None = None) -> form.Expression | None:
+        """`reduce(function, over, start)` as a loop; None: the function is not known."""
+        operator = library.FUNCTIONS.get(self.imports.path(function))
+        names = [one.arg for one in parameters(function)] if isinstance(function, ast.Lambda) else []
+        if operator is None and (len(names) != 2 or function.args.defaults):  # type: ignore[attr-defined]
+            return None
+        sequence = self.sequence(over)
+        if sequence is None:
+            return None
+        result = self.temporary()
+        self.assign(result, self.expression(start) if start is not None else sequence.element(ZERO))
+        counter = self.temporary(form.ScalarType(Kind.INTEGER, 8))
+        with self.block() as body:
+            element = self.held(sequence.element(counter))
+            if isinstance(function, ast.Lambda) and isinstance(element, form.Name):
+                outer = self.renamed
+                self.renamed = {**outer, names[0]: result.name, names[1]: element.name}
+                made = self.expression(function.body)
+                self.renamed = outer
+            else:
+                assert operator is not None
+                made = form.Operation(operator, (result, element))
+            self.assign(result, made)
+        first, last = ZERO if start is not None else ONE, subtract(sequence.extent, ONE)
+        self.out.append(
+            form.Loop(self.place, LoopKind.COUNTED, tuple(body), counter.name, first, last, synthetic=True)
+        )
         return result
 
     def _generators(self, generators: list[ast.comprehension], body: Callable[[], None]) -> None:

@@ -57,6 +57,7 @@ _ARRAY_ARGUMENTS = frozenset(
         "ones_like",
         "empty_like",
         "full_like",
+        "accumulate",
     ]
 )
 
@@ -196,7 +197,11 @@ class Shape:
                 self._arguments(part, attribute)
             case ast.Call(func=ast.Attribute(attr=attribute)) if attribute in _ARRAY_ARGUMENTS:
                 self._arguments(part, attribute)
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            case ast.Call(func=ast.Name(id="len" | "sum" | "min" | "max" | "any" | "all"), args=[ast.Name(id=name)]):
+                self._array(name, 1)
+            case ast.Call(func=ast.Attribute(attr="reduce") | ast.Name(id="reduce"), args=[_, ast.Name(id=name), *_]):
+                self._array(name, 1)
+            case ast.Call(func=ast.Name(id="accumulate"), args=[ast.Name(id=name), *_]):
                 self._array(name, 1)
             case ast.Call(func=ast.Name(id="range" | "prange"), args=arguments):
                 for argument in arguments:
