@@ -40,16 +40,17 @@ class Scope:
         return frozenset(inductions[-1:] if self.nest and self.nest[-1].induction else inductions)
 
 
-def index(expression: form.Expression, scope: Scope) -> Index:
+def index(expression: form.Expression, scope: Scope, innermost: frozenset[str] = NONE) -> Index:
     """How one index depends on the loops around it.
 
-    What stands still in the innermost loop is an offset there, whatever it is made of: `start[r] + k` in a loop over k.
+    What stands still in the innermost of the loops that move the element is an offset, whatever it is made of:
+    `start[r]` in `start[r] + k`. `innermost`: the variable of that loop; without it, of the innermost of all.
     """
     inductions = scope.inductions
     read = names(expression)
     if not read & (scope.varying | frozenset(inductions)):
         return Index(IndexKind.INVARIANT, expression, offset=expression)
-    moving = scope.varying | scope.innermost
+    moving = scope.varying | (innermost or scope.innermost)
     loads = [part for part in _outer_loads(expression) if names(part) & moving]
     if loads:
         return _indirect(expression, loads, scope)
@@ -125,9 +126,11 @@ def access(
     size = element.bytes if isinstance(element, (form.ScalarType, form.StructType)) else 8
     indices: tuple[Index, ...] = ()
     part = expression
+    read = NONE if whole else names(expression)
+    innermost = frozenset([name for name in scope.inductions if name in read][-1:])
     while isinstance(part, (form.Subscript, form.Member)) and not whole:  # `a[i].m[j]`, rows behind pointers
         if isinstance(part, form.Subscript):
-            own = tuple([index(each, scope) for each in part.indices])
+            own = tuple([index(each, scope, innermost) for each in part.indices])
             if indices:  # on the way to the element: what never varies says nothing
                 own = tuple([each for each in own if each.kind is not IndexKind.INVARIANT])
             elif len(own) == 1 and own[0].kind is IndexKind.AFFINE:
@@ -182,7 +185,8 @@ def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
     split = _split(algebra.polynomial(linear.expression), {(): 1}, None, scope, trusting=True)
     if len(split) == 1:
         return (linear,)
-    made = [index(algebra.expression(part.terms), scope) for part in split]
+    variables = frozenset(name for name, _ in linear.coefficients[-1:])
+    made = [index(algebra.expression(part.terms), scope, variables) for part in split]
     allowed = (IndexKind.AFFINE, IndexKind.INVARIANT)
     return tuple(made) if all(part.kind in allowed for part in made) else (linear,)
 

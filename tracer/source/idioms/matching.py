@@ -305,12 +305,20 @@ class _Matcher:
                 access = self._span(loop)
                 bound = None if access is None or bound is None else bound.array(pattern.span, access)
             if pattern.condition is not None:
-                condition = self._step.effect.nest[-1].condition
-                if condition is None or bound is None:
-                    return
-                bound = next(self.value(pattern.condition, condition, bound), None)
+                bound = None if bound is None else self._goes_on_while(pattern.condition, bound)
         if bound is not None:
             yield bound
+
+    def _goes_on_while(self, pattern: ast.expr, bindings: Bindings) -> Bindings | None:
+        """Bindings with which a loop goes on while a condition holds: its own, or what holds where a jump did not leave."""
+        own = self._step.effect.nest[-1].condition
+        given = [] if own is None else [own]
+        if self._step.facts.early_exit:
+            given += self._step.conditions
+        for condition in given:
+            for bound in self.value(pattern, condition, bindings):
+                return bound
+        return None
 
     def _span(self, loop: form.Loop) -> Access | None:
         """The array that holds a loop's bounds in neighbouring elements."""
