@@ -116,7 +116,7 @@ def access(
     indices: tuple[Index, ...] = ()
     part = expression
     while isinstance(part, (form.Subscript, form.Member)) and not whole:  # `a[i].m[j]`, rows behind pointers
-        if isinstance(part, form.Subscript):
+        if isinstance(part, form.Subscript) and not (indices and part.indices == (form.Constant(0),)):
             own = tuple([index(each, scope) for each in part.indices])
             if len(own) == 1 and own[0].kind is IndexKind.AFFINE:
                 own = delinearised(own[0], scope)
