@@ -151,7 +151,7 @@ class _Test:
         self, name: str, effects: Sequence[Effect], located: dict[str, str], carried: set[str]
     ) -> str:
         own = form.Name(name)
-        operators = {_reduced(own, effect.value, effect.conditions) for effect in effects}
+        operators = {reduction_operator(own, effect.value, effect.conditions) for effect in effects}
         operator = next(iter(operators)) if len(operators) == 1 else ""
         if not operator:
             return ""
@@ -406,16 +406,15 @@ class _Test:
             return None
         if len(one.indices) != len(two.indices):
             return None
-        split = len(one.indices) == 1 and len(store.access.indices) == len(other.access.indices) > 1
-        if split:
-            left = parted(one.indices[0], Scope(store.effect.nest, self.variables))
-            right = parted(two.indices[0], Scope(other.effect.nest, self.variables))
-            if [(part.stride, part.least) for part in left] == [(part.stride, part.least) for part in right]:
-                return [(part.terms, its.terms) for part, its in zip(left, right, strict=True)]
-        return [
-            (algebra.polynomial(part), algebra.polynomial(its))
-            for part, its in zip(one.indices, two.indices, strict=True)
-        ]
+        pairs: list[tuple[Polynomial, Polynomial]] = []
+        for part, its in zip(one.indices, two.indices, strict=True):
+            left = parted(part, Scope(store.effect.nest, self.variables))
+            right = parted(its, Scope(other.effect.nest, self.variables))
+            if [(each.stride, each.least) for each in left] == [(each.stride, each.least) for each in right]:
+                pairs += [(own.terms, theirs.terms) for own, theirs in zip(left, right, strict=True)]
+            else:
+                pairs.append((algebra.polynomial(part), algebra.polynomial(its)))
+        return pairs
 
     def _flattened(self, subscript: form.Subscript) -> form.Subscript:
         """`a[i][j]` behind pointers, and `a[i].m[j]`, as one subscript; rows are assumed to lie apart."""
@@ -528,7 +527,7 @@ class _Test:
         operators: set[str] = set()
         for site in written:
             effect = site.effect
-            operator = _reduced(effect.target, effect.value, effect.conditions)
+            operator = reduction_operator(effect.target, effect.value, effect.conditions)
             if not operator:
                 return ""
             operators.add(operator)
@@ -746,10 +745,10 @@ def _alternatives(bound: form.Expression, function: str) -> list[form.Expression
     return [bound]
 
 
-def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
+def reduction_operator(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
     """The operator by which a value updates what it is stored to; "": none."""
     if isinstance(value, form.Convert):
-        return _reduced(own, value.operand, conditions)
+        return reduction_operator(own, value.operand, conditions)
     match value:
         case form.Operation(operator="+" | "-"):
             terms = list(_flat(value, "+"))
@@ -766,14 +765,14 @@ def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[
             return operator if parts.count(own) == 1 and sum(_uses(part, own) for part in parts) == 1 else ""
         case form.Call(function="min" | "max" as function, arguments=arguments):
             inner = [part for part in arguments if _uses(part, own)]
-            if len(inner) == 1 and (inner[0] == own or _reduced(own, inner[0]) == function):
+            if len(inner) == 1 and (inner[0] == own or reduction_operator(own, inner[0]) == function):
                 return function
             return ""
         case form.Operation(operator="select", operands=(condition, true, false)):
             for chosen, other, negative in ((true, false, False), (false, true, True)):
                 if other == own:
                     if not _uses(condition, own):
-                        return _reduced(own, chosen)
+                        return reduction_operator(own, chosen)
                     if not _uses(chosen, own):
                         return _extreme(own, chosen, condition, negative=negative)
             return ""

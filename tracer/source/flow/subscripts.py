@@ -31,16 +31,26 @@ class Scope:
     @property
     def inductions(self) -> tuple[str, ...]:
         """Loop variables, outermost first."""
-        return tuple(loop.variable for loop in self.nest if loop.kind is LoopKind.COUNTED)
+        return tuple(loop.induction for loop in self.nest if loop.induction)
+
+    @property
+    def innermost(self) -> frozenset[str]:
+        """The innermost loop's variable; of a loop that does not count, all loop variables, to be careful."""
+        inductions = self.inductions
+        return frozenset(inductions[-1:] if self.nest and self.nest[-1].induction else inductions)
 
 
 def index(expression: form.Expression, scope: Scope) -> Index:
-    """How one index depends on the loops around it."""
+    """How one index depends on the loops around it.
+
+    What stands still in the innermost loop is an offset there, whatever it is made of: `start[r] + k` in a loop over k.
+    """
     inductions = scope.inductions
     read = names(expression)
     if not read & (scope.varying | frozenset(inductions)):
         return Index(IndexKind.INVARIANT, expression, offset=expression)
-    loads = [part for part in _outer_loads(expression) if names(part) & (scope.varying | frozenset(inductions))]
+    moving = scope.varying | scope.innermost
+    loads = [part for part in _outer_loads(expression) if names(part) & moving]
     if loads:
         return _indirect(expression, loads, scope)
     terms = algebra.polynomial(expression)
@@ -49,7 +59,7 @@ def index(expression: form.Expression, scope: Scope) -> Index:
     for product, factor in terms.items():
         own = [atom.name for atom in product if isinstance(atom, form.Name) and atom.name in inductions]
         others = tuple([atom for atom in product if not (isinstance(atom, form.Name) and atom.name in inductions)])
-        mixed = [atom for atom in others if names(atom) & (scope.varying | frozenset(inductions))]
+        mixed = [atom for atom in others if names(atom) & moving]
         if mixed or len(own) > 1:
             counter = len(product) == 1 and isinstance(product[0], form.Name) and product[0].name in scope.counters
             return Index(IndexKind.COUNTER if counter else IndexKind.OPAQUE, expression)
@@ -113,16 +123,17 @@ def access(
     kind = type_of(expression, scope.variables)
     element = kind.element if isinstance(kind, form.ArrayType) else kind
     size = element.bytes if isinstance(element, (form.ScalarType, form.StructType)) else 8
-    indices: tuple[Index, ...] = ()
-    part = expression
+    indices: list[Index] = []
+    part, inner = expression, True
     while isinstance(part, (form.Subscript, form.Member)) and not whole:  # `a[i].m[j]`, rows behind pointers
-        if isinstance(part, form.Subscript) and not (indices and part.indices == (form.Constant(0),)):
+        if isinstance(part, form.Subscript):
             own = tuple([index(each, scope) for each in part.indices])
             if len(own) == 1 and own[0].kind is IndexKind.AFFINE:
                 own = delinearised(own[0], scope)
-            indices = (*own, *indices)
+            indices[:0] = [each for each in own if inner or each.kind is not IndexKind.INVARIANT]
+            inner = False
         part = part.base
-    return Access(array_name(expression), expression, indices, store, place, size)
+    return Access(array_name(expression), expression, tuple(indices), store, place, size)
 
 
 def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Iterator[Access]:
@@ -166,8 +177,8 @@ def _moves(member: form.Member, scope: Scope) -> bool:
 
 
 def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
-    """`i*n + j` with `j` in 0 .. n-1 as the indices i and j; the index itself where that is not evident."""
-    split = parted(linear.expression, scope)
+    """`i*n + j` as the indices i and j; `j` is taken to stay in 0 .. n-1 where `n` is no number."""
+    split = _split(algebra.polynomial(linear.expression), {(): 1}, None, scope, trusting=True)
     if len(split) == 1:
         return (linear,)
     made = [index(algebra.expression(part.terms), scope) for part in split]
@@ -194,7 +205,9 @@ def parted(linear: form.Expression, scope: Scope) -> list[Part]:
     return _split(algebra.polynomial(linear), {(): 1}, None, scope)
 
 
-def _split(terms: Polynomial, unit: Polynomial, least: Polynomial | None, scope: Scope) -> list[Part]:
+def _split(
+    terms: Polynomial, unit: Polynomial, least: Polynomial | None, scope: Scope, *, trusting: bool = False
+) -> list[Part]:
     inductions = frozenset(scope.inductions)
     strides: dict[tuple[tuple[form.Expression, ...], int], None] = {}
     units = 0
@@ -220,10 +233,13 @@ def _split(terms: Polynomial, unit: Polynomial, least: Polynomial | None, scope:
         else:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
-    low = _least_within(remainder, size, scope) if remainder and quotient else None
+    if not remainder or not quotient:
+        return [Part(terms, unit, least)]
+    low = _least_within(remainder, size, scope, trusting=trusting and bool(symbols))
     if low is None:
         return [Part(terms, unit, least)]
-    return [*_split(quotient, algebra.times(size, unit), least, scope), *_split(remainder, unit, low, scope)]
+    outer = _split(quotient, algebra.times(size, unit), least, scope, trusting=trusting)
+    return [*outer, *_split(remainder, unit, low, scope, trusting=trusting)]
 
 
 def _without(
@@ -237,14 +253,17 @@ def _without(
     return tuple(rest)
 
 
-def _least_within(value: Polynomial, size: Polynomial, scope: Scope) -> Polynomial | None:
-    """The least value, if a value lies in least .. least + size - 1 wherever the loops' variables lie."""
+def _least_within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> Polynomial | None:
+    """The least value, if a value lies in least .. least + size - 1 wherever the loops' variables lie.
+
+    `trusting`: also where that is not evident, but nothing shows the opposite.
+    """
     least = extreme(value, scope.nest, upper=False)
     greatest = extreme(value, scope.nest, upper=True)
     if least is None or greatest is None:
-        return None
+        return {} if trusting else None
     gap = algebra.constant(algebra.plus(algebra.plus(size, greatest, -1), least))
-    return least if gap is not None and gap >= 1 else None
+    return least if (trusting if gap is None else gap >= 1) else None
 
 
 def extreme(value: Polynomial, nest: Sequence[form.Loop], *, upper: bool) -> Polynomial | None:

@@ -272,6 +272,7 @@ class Loop(Record, frozen=True, tag="loop"):
     kind: LoopKind
     body: tuple[Statement, ...]
     variable: str = ""
+    """Of a loop that is not COUNTED: the iteration's number from 0, which the pass `normal` gives it."""
     first: Expression | None = None
     last: Expression | None = None
     """Inclusive."""
@@ -284,6 +285,11 @@ class Loop(Record, frozen=True, tag="loop"):
     """Made from array syntax, a slice, a comprehension or a library call: no loop of the source."""
     label: str = ""
     """For jumps out of an inner loop."""
+
+    @property
+    def induction(self) -> str:
+        """The variable that advances by the same amount in each iteration; "": there is none."""
+        return "" if self.kind is LoopKind.UNKNOWN else self.variable
 
 
 class Branch(Record, frozen=True, tag="branch"):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from foretrace.tracer.source.flow.dependences import reduction_operator
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
@@ -25,6 +26,7 @@ MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_TRUTHS = {*_COMPARISONS, "not", "and", "or"}
 _CHAINS = {
     ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and",
     ast.Or: "or",
@@ -123,6 +125,7 @@ def prepared(facts: LoopFacts) -> list[Step]:
     A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it.
     """
     kept = {name.name for name in (*facts.carried, *facts.live_out)}
+    inside = {loop.variable for effect in facts.effects for loop in effect.nest[len(facts.nest) :]}
     values: dict[str, form.Expression] = {}
     loads: dict[str, tuple[Access, ...]] = {}
     steps = []
@@ -131,8 +134,8 @@ def prepared(facts: LoopFacts) -> list[Step]:
             if isinstance(effect.target, form.Name):
                 values.pop(effect.target.name, None)  # a loop inside changes it
             continue
-        if _allocates(effect.value):
-            continue
+        if _allocates(effect.value) or (isinstance(effect.target, form.Name) and effect.target.name in inside):
+            continue  # what an inner loop leaves in its own variable
         step = _prepared(effect, facts, values, loads)
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
             values[effect.target.name] = step.value
@@ -185,6 +188,11 @@ def _guarded(
 ) -> tuple[form.Expression, tuple[form.Expression, ...]]:
     """Choices that keep the old value are guards; a guard that compares old and new value is a minimum or maximum."""
     match value:
+        case form.Operation(operator="+", operands=operands) if target in operands:
+            added = _stripped(operands[1] if operands[0] == target else operands[0])
+            if isinstance(added, form.Operation) and added.operator in _TRUTHS:
+                one = form.Operation("+", (target, form.Constant(1)))
+                return one, (*conditions, added)
         case form.Operation(operator="select", operands=(condition, yes, no)) if no == target:
             value, conditions = yes, (*conditions, condition)
         case form.Operation(operator="select", operands=(condition, yes, no)) if yes == target:
@@ -239,7 +247,8 @@ def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterat
 def _induction_names(pattern: Pattern) -> list[str]:
     found: dict[str, None] = {}
     for statement in pattern.statements:
-        for part in (statement.target, statement.value, *statement.guards):
+        conditions = [loop.condition for loop in statement.loops if loop.condition is not None]
+        for part in (statement.target, statement.value, *statement.guards, *conditions):
             for node in ast.walk(part):
                 if isinstance(node, ast.Name) and node.id in INDUCTION:
                     found.setdefault(node.id)
@@ -308,9 +317,15 @@ class _Matcher:
         if loop.first is None or loop.last is None:
             return None
         first, last = _load_within(loop.first), _load_within(loop.last)
+        if first is None and last is not None and self._goes_on(loop):
+            return Access(_root(last), last, (), False, loop.place)
         if first is None or last is None or _root(first) != _root(last) or first == last:
             return None
         return Access(_root(first), first, (), False, loop.place)
+
+    def _goes_on(self, loop: form.Loop) -> bool:
+        """Whether a loop starts where its last execution ended."""
+        return isinstance(loop.first, form.Name) and loop.first.name.startswith(f"%{loop.variable.lstrip('%')}_first")
 
     def guards(self, guards: Sequence[ast.expr], bindings: Bindings) -> Iterator[Bindings]:
         """Each guard of the pattern is met by one of the statement's conditions."""
@@ -567,7 +582,7 @@ def _takes_rest(pattern: ast.expr) -> bool:
 
 
 def _is_product(pattern: ast.expr) -> bool:
-    """Whether a pattern is a product, which takes a sign as one of the factors that do not vary."""
+    """Whether a pattern's operand is a product: its invariant factors may include -1."""
     return isinstance(pattern, ast.BinOp) and isinstance(pattern.op, ast.Mult)
 
 
@@ -642,9 +657,13 @@ def _outside_subscripts(expression: form.Expression) -> Iterator[form.Expression
 
 
 def _shifted(expression: form.Expression) -> Iterator[form.Expression]:
-    """Terms and factors of an index that may be the load of an index array: `I[i]`, `I[i] - 1`, `3 * I[i] + c`."""
+    """Parts of an index that may be the load of an index array: `I[i]`, `I[i] - 1`, `3 * I[i] + c`, `J[I[i]]`."""
     for _, term in _terms(expression):
-        yield from _operands(term, "*")
+        for factor in _operands(term, "*"):
+            yield factor
+            if isinstance(factor, form.Subscript):
+                for index in factor.indices:
+                    yield from _shifted(index)
 
 
 def _load_within(expression: form.Expression) -> form.Expression | None:
@@ -786,6 +805,8 @@ def _updates(match: Match, array: str) -> bool:
     store, access = match.steps[0].effect.store, match.bindings.arrays.get(array)
     if store is None or access is None or access.array != store.array:
         return False
+    if access.subscript != store.subscript:
+        return False
     return any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
 
 
@@ -826,8 +847,79 @@ def _computed(match: Match) -> bool:
     read = names(step.value)
     if not read.isdisjoint(name.name for name in step.facts.carried):
         return True
-    made = {effect.target.name for effect in step.facts.effects if isinstance(effect.target, form.Name)}
-    return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
+    if any(part in step.accesses for part in within(step.value)):
+        return False
+    made = {
+        effect.target.name for effect in step.facts.effects
+        if isinstance(effect.target, form.Name) and effect.nest[-1] is not step.facts.loop
+    }  # fmt: skip
+    return not made.isdisjoint(read)
+
+
+def _commutes(match: Match) -> bool:
+    """The statement updates a place by an operator for which the order does not matter."""
+    step = match.steps[0]
+    return bool(reduction_operator(step.target, step.value, step.conditions))
+
+
+def _in_step(match: Match) -> bool:
+    """What the statement reads and writes moves by equal steps in the innermost loop, or stands still.
+
+    An array that is read must move with the one that is written, unless the value depends on no array at all.
+    """
+    step = match.steps[0]
+    store, variable = step.effect.store, step.variables[-1]
+    if store is None:
+        return False
+    written = _moves(store, variable)
+    if not written:
+        return False
+    values = [step.accesses[part] for part in within(step.value) if part in step.accesses]
+    read = [_moves(access, variable) for access in values]
+    same = [_alike(moves, written, len(access.indices) == len(store.indices)) for moves, access in zip(read, values)]
+    return not values or (any(same) and all(one for one, moves in zip(same, read) if moves))
+
+
+def _alike(one: list[tuple[int, form.Expression]] | None, other: list[tuple[int, form.Expression]], placed: bool) -> bool:
+    """Whether two accesses move alike; `placed`: also in the same dimension."""
+    if not one or len(one) != len(other):
+        return False
+    return all(
+        factor == its and (at == place or not placed)
+        for (at, factor), (place, its) in zip(one, other, strict=True)
+    )  # fmt: skip
+
+
+def _moves(access: Access, variable: str) -> list[tuple[int, form.Expression]] | None:
+    """The indices of an access that a loop moves, counted from the last, and by which factors; None: in no fixed way."""
+    found = []
+    for position, index in enumerate(reversed(access.indices)):
+        if index.kind is IndexKind.AFFINE:
+            found += [(position, factor) for name, factor in index.coefficients if name == variable]
+        elif index.kind is not IndexKind.INVARIANT:
+            return None
+    return found
+
+
+def _behind(match: Match) -> bool:
+    """The other places of the written array that are read were written by earlier iterations of one loop."""
+    step = match.steps[0]
+    store = step.effect.store
+    if store is None:
+        return False
+    read = [place for place in offsets(match).get(store.array, ()) if any(place)]
+    moved = {position for place in read for position, apart in enumerate(place) if apart}
+    if len(moved) != 1:
+        return False
+    position = moved.pop()
+    index = [index for index in store.indices if index.kind is IndexKind.AFFINE][position]
+    if len(index.coefficients) != 1:
+        return False
+    variable, factor = index.coefficients[0]
+    loop = step.effect.nest[step.variables.index(variable)]
+    step_size = 1 if loop.step is None else _whole(loop.step)
+    direction = (_whole(factor) or 0) * (step_size or 0)
+    return all(place[position] * direction < 0 for place in read)
 
 
 def _innermost(match: Match, name: str) -> bool:
@@ -843,4 +935,5 @@ def _varies(match: Match, name: str) -> bool:
 _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
     "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
+    "in_step": _in_step, "behind": _behind, "commutes": _commutes,
 }  # fmt: skip
