@@ -306,9 +306,13 @@ class _Matcher:
                 bound = None if access is None or bound is None else bound.array(pattern.span, access)
             if pattern.condition is not None:
                 condition = self._step.effect.nest[-1].condition
-                if condition is None or bound is None:
+                tests = (condition,) if condition is not None else ()
+                if self._step.facts.early_exit:  # a jump leaves it where the opposite of a guard holds
+                    tests = (*tests, *self._step.conditions)
+                if bound is None:
                     return
-                bound = next(self.value(pattern.condition, condition, bound), None)
+                found = (made for test in tests for made in self.value(pattern.condition, test, bound))
+                bound = next(found, None)
         if bound is not None:
             yield bound
 
