@@ -288,14 +288,12 @@ contains
 
    subroutine element_matrices(elements, corner, k, x, y)
       integer, intent(in) :: elements, corner(4, elements)
-      real(dp), intent(in) :: k(4, 4, elements), x(:)
+      real(dp), intent(in) :: k(4, elements), x(:)
       real(dp), intent(inout) :: y(:)
-      integer :: e, i, j
+      integer :: e, i
       do e = 1, elements                           ! loop: reduction
          do i = 1, 4                               ! loop: reduction
-            do j = 1, 4                            ! loop: reduction
-               y(corner(i, e)) = y(corner(i, e)) + k(i, j, e) * x(corner(j, e)) ! idiom: gather-modify-scatter (gather)
-            end do
+            y(corner(i, e)) = y(corner(i, e)) + k(i, e) * x(corner(i, e)) ! idiom: gather-modify-scatter (gather)
          end do
       end do
    end subroutine element_matrices
