@@ -14,6 +14,7 @@ from itertools import permutations
 from foretrace.tracer.source.flow import algebra
 from foretrace.tracer.source.flow.dependences import reduction_operator
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
+from foretrace.tracer.source.flow.stores import overlaps
 from foretrace.tracer.source.flow.subscripts import Scope
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
@@ -59,6 +60,11 @@ class Step:
     handed: frozenset[str] = frozenset()
     """Scalars that the next loop around hands from one iteration to the next."""
 
+    @property
+    def store(self) -> Access | None:
+        """The element that it writes; None: it assigns a scalar."""
+        return self.accesses.get(self.target) if self.effect.store is not None else None
+
 
 @dataclass(frozen=True)
 class Bindings:
@@ -80,7 +86,7 @@ class Bindings:
         """These and `name` for an array, unless it stands for another one."""
         known = self.arrays.get(name)
         if known is not None:
-            return self if known.array == access.array else None
+            return self if _one_array(known, access) else None
         return Bindings(
             self.loops, {**self.arrays, name: access}, self.scalars, self.places, self.values, self.distance
         )
@@ -114,6 +120,11 @@ class Bindings:
         if self.distance is not None:
             return self if self.distance == distance else None
         return Bindings(self.loops, self.arrays, self.scalars, self.places, self.values, distance)
+
+
+def _one_array(one: Access, other: Access) -> bool:
+    """Whether two accesses are to one array, or one of them to a member of the other's elements."""
+    return overlaps(one.array, other.array) and ("[" in one.array) == ("[" in other.array)
 
 
 @dataclass(frozen=True)
@@ -212,14 +223,17 @@ def _prepared(
     values = {name: known for name, known in values.items() if name != own}
     mentioned = {name for one in (target, value, *conditions) for name in names(one) if name in values}
     if mentioned:
+        scope = Scope(effect.nest, facts.function.variables)
         if effect.store is not None:
             target = replaced(target, values)
-            scope = Scope(effect.nest, facts.function.variables)
-            accesses[target] = access_of(target, scope, effect.place, store=True)
+            accesses.setdefault(target, access_of(target, scope, effect.place, store=True))
         value = replaced(value, values)
         conditions = tuple(replaced(condition, values) for condition in conditions)
         for name in mentioned:
             for access in loads[name]:
+                accesses.setdefault(access.subscript, access)
+        for part in (target, value, *conditions):
+            for access in element_loads(part, scope, effect.place):
                 accesses.setdefault(access.subscript, access)
     value = rebuilt(value, _canonical)
     conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
@@ -624,7 +638,7 @@ class _Matcher:
 
     def _distance(self, index: Index, access: Access, name: str, bindings: Bindings) -> int | None:
         """Iterations of a loop between the place that the statement writes and this one; None: not constant."""
-        store = self._step.effect.store
+        store = self._step.store
         if store is None or store.array != access.array or len(store.indices) != len(access.indices):
             return None
         variable = bindings.loops[name]
@@ -800,7 +814,7 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     Only reads that move with the store count: same induction variables, same factors, constant differences.
     """
     step = match.steps[0]
-    store = step.effect.store
+    store = step.store
     found: dict[str, set[tuple[int, ...]]] = {}
     if store is None:
         return {}
@@ -869,19 +883,17 @@ def _compares(match: Match, array: str) -> bool:
         part for part in within(step.value) if isinstance(part, form.Call) and part.function in ("min", "max")
     ]
     return any(
-        step.accesses[part].array == name
+        overlaps(step.accesses[part].array, name)
         for one in (*compared, *compared_calls) for part in within(one) if part in step.accesses
     )  # fmt: skip
 
 
 def _updates(match: Match, array: str) -> bool:
     """The statement reads the place of the array that it writes."""
-    store, access = match.steps[0].effect.store, match.bindings.arrays.get(array)
-    if store is None or access is None or access.array != store.array:
+    step, access = match.steps[0], match.bindings.arrays.get(array)
+    if step.store is None or access is None or access.subscript != step.target:
         return False
-    if access.subscript != store.subscript:
-        return False
-    return any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
+    return any(step.target in within(part) for part in (step.value, *step.conditions))
 
 
 def _most_offsets(match: Match) -> int:
@@ -940,7 +952,7 @@ def _in_step(match: Match) -> bool:
     An array that is read must move with the one that is written, unless the value depends on no array at all.
     """
     step = match.steps[0]
-    store, variable = step.effect.store, step.variables[-1]
+    store, variable = step.store, step.variables[-1]
     if store is None:
         return False
     written = _moves(store, variable)
@@ -976,7 +988,7 @@ def _moves(access: Access, variable: str) -> list[tuple[int, form.Expression]] |
 def _behind(match: Match) -> bool:
     """The other places of the written array that are read were written by earlier iterations of one loop."""
     step = match.steps[0]
-    store = step.effect.store
+    store = step.store
     if store is None:
         return False
     read = [place for place in offsets(match).get(store.array, ()) if any(place)]
