@@ -21,7 +21,17 @@ from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
 
-from .patterns import DISTANCE, INDUCTION, PLACES, VALUES, IdiomDefinition, LoopPattern, Pattern, StatementPattern
+from .patterns import (
+    DISTANCE,
+    INDUCTION,
+    OPERATORS,
+    PLACES,
+    VALUES,
+    IdiomDefinition,
+    LoopPattern,
+    Pattern,
+    StatementPattern,
+)
 
 Place = tuple[form.Expression, ...]
 Terms = tuple[tuple[int, form.Expression], ...]
@@ -33,6 +43,7 @@ MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _TRUTHS = {*_COMPARISONS, "not", "and", "or"}
 _CHAINS = {
     ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and",
@@ -428,6 +439,9 @@ class _Matcher:
                 bound = bindings.value(name, _terms(expression))
                 if bound is not None:
                     yield bound
+            case ast.Name(id=name) if name in INDUCTION:
+                if expression == form.Name(bindings.loops[name]):
+                    yield bindings
             case ast.Name(id=name):
                 if isinstance(expression, form.Name) and expression.name not in self._step.variables:
                     bound = bindings.scalar(name, expression.name)
@@ -449,6 +463,22 @@ class _Matcher:
             case ast.Constant(value=value):
                 if isinstance(expression, form.Constant) and expression.value == value:
                     yield bindings
+            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in OPERATORS:
+                yield from self._operation(OPERATORS[type(operator)], [left, right], expression, bindings)
+            case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in OPERATORS:
+                name = OPERATORS[type(operator)]
+                yield from self._operation(name, [left, right], expression, bindings)
+                if name in _TURNED:
+                    yield from self._operation(_TURNED[name], [right, left], expression, bindings)
+            case ast.UnaryOp(op=operator, operand=operand):
+                name = "not" if isinstance(operator, ast.Not) else "neg"
+                yield from self._operation(name, [operand], expression, bindings)
+
+    def _operation(
+        self, operator: str, operands: list[ast.expr], expression: form.Expression, bindings: Bindings
+    ) -> Iterator[Bindings]:
+        if isinstance(expression, form.Operation) and expression.operator == operator:
+            yield from self._all(operands, expression.operands, bindings)
 
     def _all(
         self, patterns: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
@@ -602,6 +632,11 @@ class _Matcher:
                     bound = bindings.apart(apart) if apart else None
                     if bound is not None:
                         yield bound
+            case ast.BinOp(op=operator, left=ast.Name(id=name), right=ast.Constant(value=int() as ahead)):
+                if self._affine(index, name, bindings):
+                    behind = ahead if isinstance(operator, ast.Sub) else -ahead
+                    if self._distance(index, access, name, bindings, other=True) == behind:
+                        yield bindings
             case ast.Name():  # a counter, perhaps with something added
                 terms = _terms(index.expression)
                 for position, (sign, term) in enumerate(terms):
@@ -636,10 +671,15 @@ class _Matcher:
         if slow in factors and fast in factors and _is_one(factors[fast]) and not _is_one(factors[slow]):
             yield bindings
 
-    def _distance(self, index: Index, access: Access, name: str, bindings: Bindings) -> int | None:
-        """Iterations of a loop between the place that the statement writes and this one; None: not constant."""
+    def _distance(
+        self, index: Index, access: Access, name: str, bindings: Bindings, *, other: bool = False
+    ) -> int | None:
+        """Iterations of a loop between the place that the statement writes and this one; None: not constant.
+
+        `other`: this one may be in another array.
+        """
         store = self._step.store
-        if store is None or store.array != access.array or len(store.indices) != len(access.indices):
+        if store is None or len(store.indices) != len(access.indices) or (store.array != access.array and not other):
             return None
         variable = bindings.loops[name]
         loop = self._step.effect.nest[self._step.variables.index(variable)]
@@ -872,8 +912,10 @@ def _differs(match: Match, one: str, other: str) -> bool:
 
 def _compares(match: Match, array: str) -> bool:
     """The guards, the loop's condition or a minimum compare elements of the array."""
-    step = match.steps[0]
-    name = match.bindings.arrays[array].array
+    step, bound = match.steps[0], match.bindings.arrays.get(array)
+    if bound is None:
+        return False
+    name = bound.array
     tested = [*step.conditions, *(loop.condition for loop in step.effect.nest if loop.condition is not None)]
     compared: list[form.Expression] = [
         part for one in tested for part in within(one)
@@ -908,7 +950,9 @@ def _carried(match: Match) -> bool:
 
 def _table(match: Match, array: str) -> bool:
     """An array that is constant, or small and of known size, or whose index is masked."""
-    access = match.bindings.arrays[array]
+    access = match.bindings.arrays.get(array)
+    if access is None:
+        return False
     root = access.array.split(".")[0]
     variable = match.steps[0].facts.function.variables.get(root)
     if variable is not None:
@@ -1007,13 +1051,13 @@ def _behind(match: Match) -> bool:
 
 
 def _innermost(match: Match, name: str) -> bool:
-    return match.bindings.loops[name] == match.steps[0].variables[-1]
+    return match.bindings.loops.get(name) == match.steps[0].variables[-1]
 
 
 def _varies(match: Match, name: str) -> bool:
     """A value that depends on an element of an array."""
     accesses = match.steps[0].accesses
-    return any(part in accesses for _, term in match.bindings.values[name] for part in within(term))
+    return any(part in accesses for _, term in match.bindings.values.get(name, ()) for part in within(term))
 
 
 _QUESTIONS: dict[str, Callable[..., int]] = {
