@@ -196,9 +196,9 @@ def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
         if isinstance(effect.target, form.Name):
             name = effect.target.name
             updates[name] = updates.get(name, 0) + 1
-            if name in carried and effect.nest[-1] is loop and not effect.conditions:
-                if not any(load.array in stored for load in effect.loads):
-                    left[name] = effect.value
+            steady = not effect.conditions and not any(load.array in stored for load in effect.loads)
+            if name in carried and effect.nest[-1] is loop and steady:
+                left[name] = effect.value
     if not loop.induction or not step:
         return {}
     before = {loop.induction: form.Operation("-", (form.Name(loop.induction), form.Constant(step)))}
@@ -210,7 +210,10 @@ def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
             known = {other: found[other] for other in names(value) & carried if other in found}
             if names(value) & carried == known.keys():
                 found[name] = rebuilt(replaced(replaced(value, known), before), _simplified)
-    return {name: value for name, value in found.items() if any(isinstance(part, form.Subscript) for part in within(value))}
+    return {
+        name: value for name, value in found.items()
+        if any(isinstance(part, form.Subscript) for part in within(value))
+    }  # fmt: skip
 
 
 def _simplified(part: form.Expression) -> form.Expression:
@@ -394,7 +397,7 @@ class _Matcher:
             yield bound
 
     def _goes_on_while(self, pattern: ast.expr, bindings: Bindings) -> Bindings | None:
-        """Bindings with which a loop goes on while a condition holds: its own, or what holds where a jump did not leave."""
+        """Bindings with which a loop goes on while a condition holds: its own, or one whose opposite leaves it."""
         own = self._step.effect.nest[-1].condition
         given = [] if own is None else [own]
         if self._step.facts.early_exit:
@@ -1004,11 +1007,18 @@ def _in_step(match: Match) -> bool:
         return False
     values = [step.accesses[part] for part in _outside_subscripts(step.value) if part in step.accesses]
     read = [_moves(access, variable) for access in values]
-    same = [_alike(moves, written, len(access.indices) == len(store.indices)) for moves, access in zip(read, values)]
-    return not values or (any(same) and all(one for one, moves in zip(same, read) if moves))
+    same = [
+        _alike(moves, written, placed=len(access.indices) == len(store.indices))
+        for moves, access in zip(read, values, strict=True)
+    ]
+    return not values or (any(same) and all(one for one, moves in zip(same, read, strict=True) if moves))
 
 
-def _alike(one: list[tuple[int, form.Expression]] | None, other: list[tuple[int, form.Expression]], placed: bool) -> bool:
+Moves = list[tuple[int, form.Expression]]
+"""Indices of an access that a loop moves, counted from the last, and by which factors."""
+
+
+def _alike(one: Moves | None, other: Moves, *, placed: bool) -> bool:
     """Whether two accesses move alike; `placed`: also in the same dimension."""
     if not one or len(one) != len(other):
         return False
@@ -1018,8 +1028,8 @@ def _alike(one: list[tuple[int, form.Expression]] | None, other: list[tuple[int,
     )  # fmt: skip
 
 
-def _moves(access: Access, variable: str) -> list[tuple[int, form.Expression]] | None:
-    """The indices of an access that a loop moves, counted from the last, and by which factors; None: in no fixed way."""
+def _moves(access: Access, variable: str) -> Moves | None:
+    """How a loop moves an access; None: in no fixed way."""
     found = []
     for position, index in enumerate(reversed(access.indices)):
         if index.kind is IndexKind.AFFINE:

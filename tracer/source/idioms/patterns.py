@@ -4,17 +4,17 @@ A pattern is a few statements in Python's syntax, over names that stand for part
 
 - `i j k l`: induction variables, each of another loop.
 - names with a capital: arrays. A subscript `A[i]` is an index affine in `i`; `A[i - d]` lies `d` iterations before the
-  place that the statement writes, `A[i + 1]` one behind it; `A[I[i]]` is indirect; `A[_(I[i])]` computes the position from `I[i]`; `A[...]` does
-  not depend on the innermost loop; `A[p]` is any place, the same one wherever `p` stands.
+  place that the statement writes, `A[i + 1]` one behind it; `A[I[i]]` is indirect; `A[_(I[i])]` computes the position
+  from `I[i]`; `A[...]` does not depend on the innermost loop; `A[p]` is any place, the same one wherever `p` stands.
 - `p q`: places of an array. `v w`: values. `d`: a whole number other than 0. `M`, after a dot: a member. They are the
   same wherever they stand.
 - other lower-case names: scalars that one iteration hands to the next.
 - `_`: any value; `_(X, Y)`: any value computed from X and Y. Neither contains a scalar of the pattern that it does not
   name.
 
-Operands of + and * match in any order, with invariant factors left over; those of other operators as they stand. `for i in _`, `for i in span(P)` (from `P[j]`
-to `P[j + 1]`), `while` and `if` ask for loops and guards around a statement; without them any will do. Several
-statements must all be found in the same loops.
+Operands of + and * match in any order, with invariant factors left over; those of other operators as they stand.
+`for i in _`, `for i in span(P)` (from `P[j]` to `P[j + 1]`), `while` and `if` ask for loops and guards around a
+statement; without them any will do. Several statements must all be found in the same loops.
 """
 
 from __future__ import annotations

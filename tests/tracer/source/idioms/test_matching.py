@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one case a line)
 """What each part of a pattern matches, and what it does not, each against one small loop."""
 
 from __future__ import annotations

@@ -39,7 +39,9 @@ def test_a_finding_says_where_what_and_why() -> None:
     assert whole.text == "total += value[k] * x[column[k]]"
     assert "sparse matrix" in whole.reason
     assert [(part.idiom, part.parent) for part in parts] == [("gather", 0), ("reduction", 0)]
-    assert [(loop.line, loop.last_line, str(loop.verdict)) for loop in loops] == [(5, 9, "parallel"), (7, 8, "reduction")]
+    assert [(loop.line, loop.last_line, str(loop.verdict)) for loop in loops] == [
+        (5, 9, "parallel"), (7, 8, "reduction"),
+    ]  # fmt: skip
     assert loops[1].reason == "total is reduced by +"
     assert "start and y do not overlap" in loops[0].assumptions
 
