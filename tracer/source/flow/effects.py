@@ -529,9 +529,11 @@ class _Flow:
         assigned_names = frozenset(each.scalar for each in raw if each.scalar) | (
             inside.assigned if self.unknown[marks[2] :] or self.calls[marks[1] :] else frozenset()
         )
+        rebound = {each.scalar for each in raw}
         carried = sorted(
-            name for name in inside.exposed & assigned_names & seen if name not in own and not self._is_array(name)
-        )
+            name for name in inside.exposed & assigned_names & seen
+            if name not in own and (name in rebound or not self._is_array(name))
+        )  # fmt: skip
         return LoopFacts(
             self.function, head, self.nest, effects,
             tuple(form.Name(name) for name in carried),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+import msgspec
+
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind
 from foretrace.tracer.source.form.types import UNKNOWN, type_of
@@ -119,10 +121,11 @@ class Statements(Expressions):
             extent = form.Constant(len(value.arguments)) if value.arguments else None
             dimensions = max(self.shape.arrays.get(name, 1), 1)
             kind = form.ArrayType(element, (extent, *[None] * (dimensions - 1)), alias=False)
-            if not value.arguments:
+            if name in self.shape.appended and name not in self.shape.resized:
                 length = f"%length.{name}"
                 self.variables[length] = form.Variable(form.ScalarType(Kind.INTEGER, 8))
-                self.assign(form.Name(length), ZERO)
+                self.assign(form.Name(length), form.Constant(len(value.arguments)))
+                kind = msgspec.structs.replace(kind, shape=(None, *kind.shape[1:]))
         elif repeated := self._repeated(value):
             self.lists.add(name)
             kind = form.ArrayType(repeated[0], (repeated[1],), alias=False)
