@@ -16,12 +16,15 @@ from foretrace.tracer.source.form.records import (
     Kind,
     Loop,
     LoopKind,
+    Member,
     Name,
     Operation,
     ScalarType,
     Statement,
     Subscript,
-)  # fmt: skip
+    Variable,
+)
+from foretrace.tracer.source.form.text import expression_text
 
 from .expressions import added, combined, subscripted, truth_of
 from .scope import INDEX, ONE, ZERO
@@ -60,6 +63,12 @@ def method(lowering: Calls, node: int, name: str, kind: int, base: int, operands
             return Subscript(object_, (ZERO,))
         case "back", 0:
             return Subscript(object_, (Operation("-", (length, ONE)),))
+        case (("push_back" | "emplace_back"), 1) if isinstance(object_, Name | Member):
+            length_so_far = Name(f"%length.{expression_text(object_)}")
+            lowering.variables.setdefault(length_so_far.name, Variable(INDEX))
+            lowering.assign(node, Subscript(object_, (length_so_far,)), lowering.value(operands[0]))
+            lowering.assign(node, length_so_far, Operation("+", (length_so_far, ONE)))
+            return Call(name, (object_,), pure=False)
         case (("push_back" | "emplace_back" | "resize" | "assign" | "insert" | "erase" | "swap"), _):
             arguments = tuple(lowering.value(operand) for operand in operands)
             return Call(name, (object_, *arguments), pure=False)

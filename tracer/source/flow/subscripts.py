@@ -40,16 +40,17 @@ class Scope:
         return frozenset(inductions[-1:] if self.nest and self.nest[-1].induction else inductions)
 
 
-def index(expression: form.Expression, scope: Scope) -> Index:
+def index(expression: form.Expression, scope: Scope, innermost: frozenset[str] = NONE) -> Index:
     """How one index depends on the loops around it.
 
-    What stands still in the innermost loop is an offset there, whatever it is made of: `start[r] + k` in a loop over k.
+    What stands still in the innermost of the loops that move the element is an offset, whatever it is made of:
+    `start[r]` in `start[r] + k`. `innermost`: the variable of that loop; without it, of the innermost of all.
     """
     inductions = scope.inductions
     read = names(expression)
     if not read & (scope.varying | frozenset(inductions)):
         return Index(IndexKind.INVARIANT, expression, offset=expression)
-    moving = scope.varying | scope.innermost
+    moving = scope.varying | (innermost or scope.innermost)
     if any(isinstance(part, form.Operation) and part.operator == "%" for part in within(expression)):
         expression = rebuilt(expression, lambda part: _unwrapped(part, scope))
     loads = [part for part in _outer_loads(expression) if names(part) & moving]
@@ -142,17 +143,20 @@ def access(
     kind = type_of(expression, scope.variables)
     element = kind.element if isinstance(kind, form.ArrayType) else kind
     size = element.bytes if isinstance(element, (form.ScalarType, form.StructType)) else 8
-    indices: list[Index] = []
-    part, inner = expression, True
+    indices: tuple[Index, ...] = ()
+    part = expression
+    read = NONE if whole else names(expression)
+    innermost = frozenset([name for name in scope.inductions if name in read][-1:])
     while isinstance(part, (form.Subscript, form.Member)) and not whole:  # `a[i].m[j]`, rows behind pointers
         if isinstance(part, form.Subscript):
-            own = tuple([index(each, scope) for each in part.indices])
-            if len(own) == 1 and own[0].kind is IndexKind.AFFINE:
+            own = tuple([index(each, scope, innermost) for each in part.indices])
+            if indices:  # on the way to the element: what never varies says nothing
+                own = tuple([each for each in own if each.kind is not IndexKind.INVARIANT])
+            elif len(own) == 1 and own[0].kind is IndexKind.AFFINE:
                 own = delinearised(own[0], scope)
-            indices[:0] = [each for each in own if inner or each.kind is not IndexKind.INVARIANT]
-            inner = False
+            indices = (*own, *indices)
         part = part.base
-    return Access(array_name(expression), expression, tuple(indices), store, place, size)
+    return Access(array_name(expression), expression, indices, store, place, size)
 
 
 def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Iterator[Access]:
@@ -202,7 +206,8 @@ def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
     split = _split(algebra.polynomial(linear.expression), {(): 1}, None, scope, trusting=True)
     if len(split) == 1:
         return (linear,)
-    made = [index(algebra.expression(part.terms), scope) for part in split]
+    variables = frozenset(name for name, _ in linear.coefficients[-1:])
+    made = [index(algebra.expression(part.terms), scope, variables) for part in split]
     allowed = (IndexKind.AFFINE, IndexKind.INVARIANT)
     return tuple(made) if all(part.kind in allowed for part in made) else (linear,)
 
@@ -254,9 +259,8 @@ def _split(
         else:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
-    if not remainder or not quotient:
-        return [Part(terms, unit, least)]
-    low = _least_within(remainder, size, scope, trusting=trusting and bool(symbols))
+    trusted = trusting and bool(symbols)
+    low = _least_within(remainder, size, scope, trusting=trusted) if remainder and quotient else None
     if low is None:
         return [Part(terms, unit, least)]
     outer = _split(quotient, algebra.times(size, unit), least, scope, trusting=trusting)
@@ -277,7 +281,7 @@ def _without(
 def _least_within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> Polynomial | None:
     """The least value, if a value lies in least .. least + size - 1 wherever the loops' variables lie.
 
-    `trusting`: also where that is not evident, but nothing shows the opposite.
+    `trusting`: unless it evidently does not.
     """
     least = extreme(value, scope.nest, upper=False)
     greatest = extreme(value, scope.nest, upper=True)

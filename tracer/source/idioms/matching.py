@@ -11,8 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from foretrace.tracer.source.flow import algebra
 from foretrace.tracer.source.flow.dependences import reduction_operator
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
+from foretrace.tracer.source.flow.subscripts import Scope
+from foretrace.tracer.source.flow.subscripts import access as access_of
+from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
 
@@ -22,6 +26,8 @@ Place = tuple[form.Expression, ...]
 Terms = tuple[tuple[int, form.Expression], ...]
 """A sum: each term with its sign, 1 or -1."""
 
+MOST_DELAYS = 6
+"""Iterations that a value may have been handed on."""
 MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
 
@@ -50,6 +56,8 @@ class Step:
     """The loads and the store, by their expressions."""
     variables: tuple[str, ...]
     """Induction variables of the loops around it, outermost first; "" for a loop without."""
+    handed: frozenset[str] = frozenset()
+    """Scalars that the next loop around hands from one iteration to the next."""
 
 
 @dataclass(frozen=True)
@@ -119,24 +127,28 @@ class Match:
     """One for each statement of the pattern."""
 
 
-def prepared(facts: LoopFacts) -> list[Step]:
+def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
     """The effects of a loop itself, not those of loops inside it, ready to be matched.
 
-    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it.
+    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it. So
+    does one that the iteration before left, if that was no carried value: `left = here; here = a[i]`. `around`: the
+    next loop around this one.
     """
+    handed = frozenset(name.name for name in around.carried) if around is not None else frozenset()
     kept = {name.name for name in (*facts.carried, *facts.live_out)}
     inside = {loop.variable for effect in facts.effects for loop in effect.nest[len(facts.nest) :]}
-    values: dict[str, form.Expression] = {}
-    loads: dict[str, tuple[Access, ...]] = {}
+    values = _delayed(facts)
+    scope = Scope(facts.nest, facts.function.variables)
+    loads = {name: tuple(element_loads(value, scope, facts.loop.place)) for name, value in values.items()}
     steps = []
     for effect in facts.effects:
         if not effect.nest or effect.nest[-1] is not facts.loop:
             if isinstance(effect.target, form.Name):
                 values.pop(effect.target.name, None)  # a loop inside changes it
             continue
-        if _allocates(effect.value) or (isinstance(effect.target, form.Name) and effect.target.name in inside):
+        if _lists(effect.value) or (isinstance(effect.target, form.Name) and effect.target.name in inside):
             continue  # what an inner loop leaves in its own variable
-        step = _prepared(effect, facts, values, loads)
+        step = _prepared(effect, facts, values, loads, handed)
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
             values[effect.target.name] = step.value
             loads[effect.target.name] = tuple(step.accesses.values())
@@ -145,20 +157,65 @@ def prepared(facts: LoopFacts) -> list[Step]:
     return steps
 
 
-def _allocates(value: form.Expression) -> bool:
-    """New memory without values in it."""
-    return isinstance(value, form.Call) and value.function in ("allocate", "empty")
+def _lists(value: form.Expression) -> bool:
+    """New memory without values in it, or with a list of them."""
+    return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
+
+
+def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
+    """Scalars that an iteration finds as the one before left them, as what that one computed from elements."""
+    loop = facts.loop
+    carried = {name.name for name in facts.carried}
+    stored = {effect.store.array for effect in facts.effects if effect.store is not None}
+    step = 1 if loop.step is None else _whole(loop.step)
+    left: dict[str, form.Expression] = {}
+    updates: dict[str, int] = {}
+    for effect in facts.effects:
+        if isinstance(effect.target, form.Name):
+            name = effect.target.name
+            updates[name] = updates.get(name, 0) + 1
+            if name in carried and effect.nest[-1] is loop and not effect.conditions:
+                if not any(load.array in stored for load in effect.loads):
+                    left[name] = effect.value
+    if not loop.induction or not step:
+        return {}
+    before = {loop.induction: form.Operation("-", (form.Name(loop.induction), form.Constant(step)))}
+    found: dict[str, form.Expression] = {}
+    for _ in range(MOST_DELAYS):
+        for name, value in left.items():
+            if name in found or updates[name] > 1:
+                continue
+            known = {other: found[other] for other in names(value) & carried if other in found}
+            if names(value) & carried == known.keys():
+                found[name] = rebuilt(replaced(replaced(value, known), before), _simplified)
+    return {name: value for name, value in found.items() if any(isinstance(part, form.Subscript) for part in within(value))}
+
+
+def _simplified(part: form.Expression) -> form.Expression:
+    if isinstance(part, form.Subscript):
+        return form.Subscript(part.base, tuple(map(algebra.simplified, part.indices)))
+    return part
 
 
 def _prepared(
-    effect: Effect, facts: LoopFacts, values: dict[str, form.Expression], loads: dict[str, tuple[Access, ...]]
+    effect: Effect,
+    facts: LoopFacts,
+    values: dict[str, form.Expression],
+    loads: dict[str, tuple[Access, ...]],
+    handed: frozenset[str],
 ) -> Step:
     accesses: dict[form.Expression, Access] = {load.subscript: load for load in effect.loads}
     if effect.store is not None:
         accesses.setdefault(effect.store.subscript, effect.store)
-    value, conditions = effect.value, effect.conditions
-    mentioned = {name for one in (value, *conditions) for name in names(one) if name in values}
+    target, value, conditions = effect.target, effect.value, effect.conditions
+    own = target.name if isinstance(target, form.Name) else ""
+    values = {name: known for name, known in values.items() if name != own}
+    mentioned = {name for one in (target, value, *conditions) for name in names(one) if name in values}
     if mentioned:
+        if effect.store is not None:
+            target = replaced(target, values)
+            scope = Scope(effect.nest, facts.function.variables)
+            accesses[target] = access_of(target, scope, effect.place, store=True)
         value = replaced(value, values)
         conditions = tuple(replaced(condition, values) for condition in conditions)
         for name in mentioned:
@@ -166,9 +223,9 @@ def _prepared(
                 accesses.setdefault(access.subscript, access)
     value = rebuilt(value, _canonical)
     conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
-    value, conditions = _guarded(effect.target, value, conditions)
+    value, conditions = _guarded(target, value, conditions)
     variables = tuple(loop.variable for loop in effect.nest)
-    return Step(effect, facts, effect.target, value, conditions, accesses, variables)
+    return Step(effect, facts, target, value, conditions, accesses, variables, handed)
 
 
 def _canonical(expression: form.Expression) -> form.Expression:
@@ -285,6 +342,8 @@ def _matched(pattern: Pattern, statement: StatementPattern, step: Step, bindings
     matcher = _Matcher(pattern, step)
     for bound in matcher.loops(statement.loops, bindings):
         for targeted in matcher.value(statement.target, step.target, bound):
+            if len(statement.loops) > 1 and not step.handed.isdisjoint(targeted.scalars.values()):
+                continue  # a total over all iterations of the loops around, too
             for valued in matcher.value(statement.value, step.value, targeted):
                 yield from matcher.guards(statement.guards, valued)
 
@@ -305,16 +364,20 @@ class _Matcher:
                 access = self._span(loop)
                 bound = None if access is None or bound is None else bound.array(pattern.span, access)
             if pattern.condition is not None:
-                condition = self._step.effect.nest[-1].condition
-                tests = (condition,) if condition is not None else ()
-                if self._step.facts.early_exit:  # a jump leaves it where the opposite of a guard holds
-                    tests = (*tests, *self._step.conditions)
-                if bound is None:
-                    return
-                found = (made for test in tests for made in self.value(pattern.condition, test, bound))
-                bound = next(found, None)
+                bound = None if bound is None else self._goes_on_while(pattern.condition, bound)
         if bound is not None:
             yield bound
+
+    def _goes_on_while(self, pattern: ast.expr, bindings: Bindings) -> Bindings | None:
+        """Bindings with which a loop goes on while a condition holds: its own, or what holds where a jump did not leave."""
+        own = self._step.effect.nest[-1].condition
+        given = [] if own is None else [own]
+        if self._step.facts.early_exit:
+            given += self._step.conditions
+        for condition in given:
+            for bound in self.value(pattern, condition, bindings):
+                return bound
+        return None
 
     def _span(self, loop: form.Loop) -> Access | None:
         """The array that holds a loop's bounds in neighbouring elements."""
@@ -541,8 +604,12 @@ class _Matcher:
         """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""
         if index.kind is not IndexKind.AFFINE:
             return False
+        own = bindings.loops[name]
         variables = {variable for variable, _ in index.coefficients}
-        return variables & set(bindings.loops.values()) == {bindings.loops[name]}
+        if variables & set(bindings.loops.values()) != {own}:
+            return False
+        order = self._step.variables
+        return all(order.index(variable) <= order.index(own) for variable in variables if variable in order)
 
     def _linear(self, wanted: Sequence[ast.expr], index: Index, bindings: Bindings) -> Iterator[Bindings]:
         """Two indices in one, `A[i * n + j]`: the one whose factor is 1 moves fastest."""
@@ -586,7 +653,7 @@ def _takes_rest(pattern: ast.expr) -> bool:
 
 
 def _is_product(pattern: ast.expr) -> bool:
-    """Whether a pattern's operand is a product: its invariant factors may include -1."""
+    """Whether a pattern is a product, which takes a sign as one of the factors that do not vary."""
     return isinstance(pattern, ast.BinOp) and isinstance(pattern.op, ast.Mult)
 
 
@@ -667,7 +734,9 @@ def _shifted(expression: form.Expression) -> Iterator[form.Expression]:
             yield factor
             if isinstance(factor, form.Subscript):
                 for index in factor.indices:
-                    yield from _shifted(index)
+                    for part in _outside_subscripts(index):
+                        if isinstance(part, form.Subscript):
+                            yield from _shifted(part)
 
 
 def _load_within(expression: form.Expression) -> form.Expression | None:
@@ -736,7 +805,8 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     if store is None:
         return {}
     moving = [index for index in store.indices if index.kind is IndexKind.AFFINE]
-    for load in step.effect.loads:
+    values = [step.accesses[part] for part in within(step.value) if part in step.accesses]
+    for load in (*step.effect.loads, *values):
         read = [index for index in load.indices if index.kind is IndexKind.AFFINE]
         if len(read) != len(moving) or len(load.indices) - len(read) != len(store.indices) - len(moving):
             continue
@@ -851,13 +921,11 @@ def _computed(match: Match) -> bool:
     read = names(step.value)
     if not read.isdisjoint(name.name for name in step.facts.carried):
         return True
-    if any(part in step.accesses for part in within(step.value)):
-        return False
     made = {
         effect.target.name for effect in step.facts.effects
         if isinstance(effect.target, form.Name) and effect.nest[-1] is not step.facts.loop
     }  # fmt: skip
-    return not made.isdisjoint(read)
+    return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
 
 
 def _commutes(match: Match) -> bool:
@@ -878,7 +946,7 @@ def _in_step(match: Match) -> bool:
     written = _moves(store, variable)
     if not written:
         return False
-    values = [step.accesses[part] for part in within(step.value) if part in step.accesses]
+    values = [step.accesses[part] for part in _outside_subscripts(step.value) if part in step.accesses]
     read = [_moves(access, variable) for access in values]
     same = [_alike(moves, written, len(access.indices) == len(store.indices)) for moves, access in zip(read, values)]
     return not values or (any(same) and all(one for one, moves in zip(same, read) if moves))
