@@ -468,7 +468,7 @@ class _Flow:
             counters = outer_scope.counters
         else:
             counters = _counters(loop.body)
-        self.scope = Scope(self.nest, self.function.variables, varying, counters)
+        self.scope = Scope(self.nest, self.function.variables, varying, counters, assigned)
         slot = len(self.found)
         self.found.append(None)
         marks = (len(self.raw), len(self.calls), len(self.unknown), len(self.jump_reads))

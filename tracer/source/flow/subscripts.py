@@ -27,6 +27,8 @@ class Scope:
     """Names that the outermost loop assigns, loop variables aside."""
     counters: frozenset[str] = NONE
     """Those of them that advance by an invariant amount."""
+    inside: frozenset[str] | None = None
+    """Names that the innermost loop assigns. None: not told from `varying`."""
 
     @property
     def inductions(self) -> tuple[str, ...]:
@@ -50,7 +52,8 @@ def index(expression: form.Expression, scope: Scope, innermost: frozenset[str] =
     read = names(expression)
     if not read & (scope.varying | frozenset(inductions)):
         return Index(IndexKind.INVARIANT, expression, offset=expression)
-    moving = scope.varying | (innermost or scope.innermost)
+    assigned = scope.inside if scope.inside is not None and innermost <= scope.innermost else scope.varying
+    moving = assigned | (innermost or scope.innermost)
     if any(isinstance(part, form.Operation) and part.operator == "%" for part in within(expression)):
         expression = rebuilt(expression, lambda part: _unwrapped(part, scope))
     loads = [part for part in _outer_loads(expression) if names(part) & moving]
