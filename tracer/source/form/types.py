@@ -55,6 +55,8 @@ def rank(expression: Expression, variables: Variables) -> int:
             return 1
         case Subscript(base=base, indices=indices):
             return _subscript_rank(base, indices, variables)
+        case Operation(operator="is" | "in"):
+            return 0
         case Operation(operands=operands):
             return max([rank(operand, variables) for operand in operands])
         case Convert(type=kind, operand=operand):

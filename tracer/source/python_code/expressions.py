@@ -42,6 +42,17 @@ class Expressions:
         self.depth = 0
         self._temporaries = 0
 
+    def truth(self, value: form.Expression) -> form.Expression:
+        """A value as a condition: a list holds if it has elements."""
+        if not self.rank(value):
+            return value
+        match value:
+            case form.Operation(operator="and" | "or" | "not" as operator, operands=operands):
+                return form.Operation(operator, tuple(map(self.truth, operands)))
+            case form.Name() | form.Member() | form.Subscript():
+                return form.Operation("!=", (self.extent(value, 0), ZERO))
+        return form.Call("all", (value,))
+
     # Names and temporaries
 
     def temporary(self, kind: form.Type = UNKNOWN) -> form.Name:
@@ -188,7 +199,7 @@ class Expressions:
         return value
 
     def _on_ifexp(self, node: ast.IfExp) -> form.Expression:
-        condition = self.expression(node.test)
+        condition = self.truth(self.expression(node.test))
         with self.block() as true_needs:
             true = self.expression(node.body)
         with self.block() as false_needs:
