@@ -25,9 +25,11 @@ from .subscripts import array_name
 
 ZERO, ONE = form.Constant(0), form.Constant(1)
 _ARRAYS = (form.Name, form.Subscript, form.Member)
+_SCANS = ("cumsum", "cumprod", "cummax", "cummin")
 _FRESH = frozenset({"zeros", "ones", "empty", "arange", "list", "allocate"})
 _ARRAY_CALLS = REDUCTIONS | {
-    "dot", "matmul", "transpose", "where", "cumsum", "bincount", "take", "pack", "copy", "spread", "reshape",
+    "dot", "matmul", "transpose", "where", "bincount", "take", "pack", "copy", "spread", "reshape", "cumsum",
+    "cumprod", "cummax", "cummin",
 }  # fmt: skip
 
 
@@ -225,10 +227,12 @@ class _Arrays:
         def unmasked(part: form.Expression) -> form.Expression:
             return part.base if isinstance(part, form.Subscript) and part.indices == (mask,) else part
 
-        value = self.hoisted(rebuilt(value, unmasked), arrays=True)
+        whole = rebuilt(value, unmasked)
+        alike = whole != value  # `b[mask]` stands beside the target's elements
+        value = self.hoisted(whole, arrays=True)
         counters = self.counters(target.base, mask)
         store = self.element(target.base, counters)
-        if rank(value, self.variables) == 1 and not self._same_shape(value, target.base):
+        if rank(value, self.variables) == 1 and not alike and not self._same_shape(value, target.base):
             position = self.scalar(Kind.INTEGER)
             self.out.append(form.Assign(self.place, position, ZERO))
             taken = form.Subscript(self.named(value), (position,))
@@ -300,7 +304,7 @@ class _Arrays:
                 if part.function in REDUCTIONS or part.function == "dot" or part.function == "matmul":
                     if arrays or not rank(part, self.variables):
                         return self.made(part)
-                elif part.function in ("cumsum", "bincount", "pack") and arrays:
+                elif part.function in (*_SCANS, "bincount", "pack") and arrays:
                     return self.made(part)
             if isinstance(part, form.Subscript) and arrays and any(is_mask(i, self.variables) for i in part.indices):
                 return self.made(form.Call("pack", (part.base, *part.indices)))
@@ -337,7 +341,7 @@ class _Arrays:
                     each.extent
                     for each in (*left[:-1], *right[:-2], *right[len(right) - 1 : len(right) if len(right) > 1 else 0])
                 )
-            case "cumsum":
+            case "cumsum" | "cumprod" | "cummax" | "cummin":
                 return tuple(each.extent for each in ranges[0])
             case "bincount":
                 return (call.arguments[2] if len(call.arguments) > 2 else None,)
@@ -351,7 +355,7 @@ class _Arrays:
     def _made(self, call: form.Call, target: form.Expression, own: str) -> bool:
         """Emits the loops that make an array in place; False: the call is none of those, or the target overlaps."""
         function = call.function
-        if function not in ("matmul", "dot", "cumsum", "bincount", "pack") and not (
+        if function not in ("matmul", "dot", *_SCANS, "bincount", "pack") and not (
             function in REDUCTIONS and len(call.arguments) > 1
         ):
             return False
@@ -370,13 +374,20 @@ class _Arrays:
         match function:
             case "matmul" | "dot":
                 self._product(arguments[0], arguments[1], at)
-            case "cumsum":
+            case "cumsum" | "cumprod" | "cummax" | "cummin":
                 if len(goal) != 1:
-                    raise _NotLoweredError("cumsum along a dimension")
+                    raise _NotLoweredError(f"{function} along a dimension")
                 total = self.scalar(Kind.UNKNOWN, arguments[0])
                 counters = self._zero_based(arguments[0])
-                self.out.append(form.Assign(self.place, total, ZERO))
-                add = form.Assign(self.place, total, form.Operation("+", (total, self.element(arguments[0], counters))))
+                element = self.element(arguments[0], counters)
+                if function in ("cummax", "cummin"):
+                    first = [_Counter(ZERO, each.range) for each in counters]  # type: ignore[arg-type]
+                    self.out.append(form.Assign(self.place, total, self.element(arguments[0], first)))
+                    more: form.Expression = form.Call(function[3:], (total, element))
+                else:
+                    self.out.append(form.Assign(self.place, total, ONE if function == "cumprod" else ZERO))
+                    more = form.Operation("*" if function == "cumprod" else "+", (total, element))
+                add = form.Assign(self.place, total, more)
                 self.out.append(
                     self.nest(counters, (add, form.Assign(self.place, at(counters[0].name), total)))
                 )  # fmt: skip
@@ -563,6 +574,8 @@ class _Arrays:
                 return self.ranges(operand)
             case form.Call(function="transpose", arguments=(inner, *_)):
                 return self.ranges(inner)[::-1]
+            case form.Call(function="cshift", arguments=(inner, *_)):
+                return self.ranges(inner)
             case form.Call(function="take", arguments=(_, index, *_)):
                 return self.ranges(index)
             case form.Call(function="zeros" | "ones" | "empty", arguments=arguments):
@@ -646,6 +659,8 @@ class _Arrays:
                 return form.Operation("select", tuple(made))
             case form.Call(function="transpose", arguments=(inner,)):
                 return self.element(inner, counters[::-1])
+            case form.Call(function="cshift", arguments=(inner, shift)):
+                return self._shifted(inner, shift, counters)
             case form.Call(function="take", arguments=(base, index)):
                 return self.element(form.Subscript(base, (index,)), counters)
             case form.Call(function="zeros" | "empty"):
@@ -659,6 +674,20 @@ class _Arrays:
             case form.Call(function=function, arguments=arguments) if function in ELEMENTWISE:
                 return form.Call(function, tuple([self.element(argument, counters) for argument in arguments]))
         raise _NotLoweredError(value.function if isinstance(value, form.Call) else type(value).__name__)
+
+    def _shifted(
+        self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]
+    ) -> form.Expression:
+        """The element of a vector turned by `shift` places."""
+        ranges = self.ranges(array)
+        if len(ranges) != 1 or ranges[0].step is not None:
+            raise _NotLoweredError("cshift of several dimensions")
+        moved, extent = algebra.add(self._position(counters[0]), shift), ranges[0].extent
+        distance = algebra.constant(algebra.polynomial(shift))
+        if distance is None or distance < 0:  # remainders of negative numbers differ between languages
+            moved = algebra.add(moved, extent)
+        position = form.Operation("%", (moved, extent))
+        return self.element(array, [_Counter(algebra.add(ranges[0].first, position), ranges[0])])  # type: ignore[arg-type]
 
     def _moved(self, own: _Range, counter: _Counter) -> form.Expression:
         if own.step == counter.range.step:

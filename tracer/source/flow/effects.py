@@ -468,7 +468,7 @@ class _Flow:
             counters = outer_scope.counters
         else:
             counters = _counters(loop.body)
-        self.scope = Scope(self.nest, self.function.variables, varying, counters)
+        self.scope = Scope(self.nest, self.function.variables, varying, counters, assigned)
         slot = len(self.found)
         self.found.append(None)
         marks = (len(self.raw), len(self.calls), len(self.unknown), len(self.jump_reads))
@@ -529,9 +529,11 @@ class _Flow:
         assigned_names = frozenset(each.scalar for each in raw if each.scalar) | (
             inside.assigned if self.unknown[marks[2] :] or self.calls[marks[1] :] else frozenset()
         )
+        rebound = {each.scalar for each in raw}
         carried = sorted(
-            name for name in inside.exposed & assigned_names & seen if name not in own and not self._is_array(name)
-        )
+            name for name in inside.exposed & assigned_names & seen
+            if name not in own and (name in rebound or not self._is_array(name))
+        )  # fmt: skip
         return LoopFacts(
             self.function, head, self.nest, effects,
             tuple(form.Name(name) for name in carried),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import LoopKind
 from foretrace.tracer.source.form.types import Variables, type_of
-from foretrace.tracer.source.form.walk import names, parts, within
+from foretrace.tracer.source.form.walk import names, parts, rebuilt, within
 
 from . import algebra
 from .algebra import Polynomial
@@ -27,6 +27,8 @@ class Scope:
     """Names that the outermost loop assigns, loop variables aside."""
     counters: frozenset[str] = NONE
     """Those of them that advance by an invariant amount."""
+    inside: frozenset[str] | None = None
+    """Names that the innermost loop assigns. None: not told from `varying`."""
 
     @property
     def inductions(self) -> tuple[str, ...]:
@@ -50,7 +52,10 @@ def index(expression: form.Expression, scope: Scope, innermost: frozenset[str] =
     read = names(expression)
     if not read & (scope.varying | frozenset(inductions)):
         return Index(IndexKind.INVARIANT, expression, offset=expression)
-    moving = scope.varying | (innermost or scope.innermost)
+    assigned = scope.inside if scope.inside is not None and innermost <= scope.innermost else scope.varying
+    moving = assigned | (innermost or scope.innermost)
+    if any(isinstance(part, form.Operation) and part.operator == "%" for part in within(expression)):
+        expression = rebuilt(expression, lambda part: _unwrapped(part, scope))
     loads = [part for part in _outer_loads(expression) if names(part) & moving]
     if loads:
         return _indirect(expression, loads, scope)
@@ -71,6 +76,23 @@ def index(expression: form.Expression, scope: Scope, innermost: frozenset[str] =
             rest[others] = factor
     listed = tuple((name, algebra.expression(coefficients[name])) for name in inductions if name in coefficients)
     return Index(IndexKind.AFFINE, expression, listed, algebra.expression(rest))
+
+
+def _unwrapped(expression: form.Expression, scope: Scope) -> form.Expression:
+    """`(i + 1) % n` and `(i - 1 + n) % n` without the remainder: a periodic boundary, if i has at most n values."""
+    match expression:
+        case form.Operation(operator="%", operands=(inner, size)) if not names(size) & frozenset(scope.inductions):
+            terms = algebra.polynomial(inner)
+            moving = [atoms for atoms in terms if any(names(atom) & frozenset(scope.inductions) for atom in atoms)]
+            loop = next((each for each in scope.nest if moving == [(form.Name(each.variable),)]), None)
+            if loop is None or abs(terms[moving[0]]) != 1 or loop.first is None or loop.last is None:
+                return expression
+            spare = algebra.difference(size, algebra.subtract(loop.last, loop.first))
+            if spare is None or spare < 1:
+                return expression
+            turned = algebra.plus(terms, algebra.polynomial(size), -1)
+            return algebra.expression(turned) if len(turned) < len(terms) else inner
+    return expression
 
 
 def _outer_loads(expression: form.Expression) -> Iterator[form.Expression]:
@@ -145,6 +167,8 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
     pending: list[tuple[form.Expression, bool]] = [(expression, False)]
     while pending:
         part, member = pending.pop()
+        if isinstance(part, form.Call) and part.function in ("size", "shape", "lower_bound", "upper_bound"):
+            continue  # asks for no element
         if isinstance(part, form.AddressOf):
             if isinstance(part.operand, form.Subscript):
                 pending.extend((inner, False) for inner in reversed(part.operand.indices))

@@ -226,12 +226,13 @@ INTRINSICS = frozenset({
     "tanh", "pow", "min", "max", "floor", "ceil", "round", "trunc", "mod", "sign", "fma", "conj", "real", "imag",
     "complex", "size", "shape", "lower_bound", "upper_bound",
     "sum", "product", "minval", "maxval", "minloc", "maxloc", "any", "all", "count", "dot", "matmul", "transpose",
-    "where", "spread", "reshape", "cumsum", "sort", "argsort", "bincount", "take", "zeros", "ones", "empty", "arange",
-    "copy", "pack", "allocate", "array",
+    "where", "spread", "reshape", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "bincount", "take", "zeros", "ones", "empty", "arange",
+    "copy", "pack", "allocate", "array", "cshift",
 })  # fmt: skip
 """Functions that every front end maps to one name: those on scalars apply to whole arrays element by element; those
 from "sum" on work on arrays. `sum(a, 0)` reduces dimension 0 (counted from 0 in the order of subscripts). `array` is an
-array of its arguments, rows if they are arrays themselves; `allocate(n)` the address of n new elements."""
+array of its arguments, rows if they are arrays themselves; `allocate(n)` the address of n new elements. Element i of
+`cshift(a, n)` is element i + n of `a`, around its end; -n is at most the number of elements."""
 
 
 # Statements

@@ -37,7 +37,7 @@ REDUCTIONS = frozenset({"sum", "product", "minval", "maxval", "minloc", "maxloc"
 
 _RELATIONS = frozenset({"<", "<=", "==", "!=", ">", ">=", "not", "is", "in"})
 _INTEGERS = frozenset({"size", "lower_bound", "upper_bound", "minloc", "maxloc", "count", "argsort", "bincount"})
-_SAME = frozenset({"transpose", "cumsum", "sort", "argsort", "copy", "spread", "reshape"})
+_SAME = frozenset({"transpose", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "copy", "spread", "reshape", "cshift"})
 UNKNOWN = ScalarType(Kind.UNKNOWN)
 
 
@@ -55,6 +55,8 @@ def rank(expression: Expression, variables: Variables) -> int:
             return 1
         case Subscript(base=base, indices=indices):
             return _subscript_rank(base, indices, variables)
+        case Operation(operator="is" | "in"):
+            return 0
         case Operation(operands=operands):
             return max([rank(operand, variables) for operand in operands])
         case Convert(type=kind, operand=operand):

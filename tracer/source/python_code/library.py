@@ -47,6 +47,7 @@ _SAME = [
     "where",
     "transpose",
     "cumsum",
+    "cumprod",
     "sort",
     "argsort",
     "bincount",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+import msgspec
+
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind
 from foretrace.tracer.source.form.types import UNKNOWN, type_of
@@ -99,6 +101,9 @@ class Statements(Expressions):
             case _:
                 place = self.expression(target)
                 if isinstance(place, (form.Name, form.Member, form.Subscript)):
+                    if self.rank(value) and not self.rank(place):  # an attribute or element becomes an array
+                        value = self.materialised(value)
+                        value = value if isinstance(value, form.AddressOf) else form.AddressOf(value)
                     self.assign(place, value)
                 else:
                     self.out.append(
@@ -119,10 +124,11 @@ class Statements(Expressions):
             extent = form.Constant(len(value.arguments)) if value.arguments else None
             dimensions = max(self.shape.arrays.get(name, 1), 1)
             kind = form.ArrayType(element, (extent, *[None] * (dimensions - 1)), alias=False)
-            if not value.arguments:
+            if name in self.shape.appended and name not in self.shape.resized:
                 length = f"%length.{name}"
                 self.variables[length] = form.Variable(form.ScalarType(Kind.INTEGER, 8))
-                self.assign(form.Name(length), ZERO)
+                self.assign(form.Name(length), form.Constant(len(value.arguments)))
+                kind = msgspec.structs.replace(kind, shape=(None, *kind.shape[1:]))
         elif repeated := self._repeated(value):
             self.lists.add(name)
             kind = form.ArrayType(repeated[0], (repeated[1],), alias=False)
@@ -317,7 +323,7 @@ class Statements(Expressions):
     # Compound statements
 
     def _do_if(self, node: ast.If) -> None:
-        condition = self.expression(node.test)
+        condition = self.truth(self.expression(node.test))
         body = self.inside(node.body)
         self.out.append(form.Branch(self._head(node), condition, body, self.inside(node.orelse)))
 
@@ -364,7 +370,7 @@ class Statements(Expressions):
     def _do_while(self, node: ast.While) -> None:
         flag = self._else_flag(node)
         with self.block() as needed:
-            condition = self.expression(node.test)
+            condition = self.truth(self.expression(node.test))
         self._broken.append(flag)
         body = self.inside(node.body)
         self._broken.pop()
