@@ -743,9 +743,28 @@ class _Statements:
         elif word in ("exit", "cycle"):
             yield form.Jump(place, form.JumpKind.BREAK if word == "exit" else form.JumpKind.CONTINUE, name)
         elif word in ("goto", "go"):
-            yield self._jump(place, words[-1].removeprefix("goto"))
+            yield from self._goto(node)
         elif word == "stop":
             yield form.Jump(place, form.JumpKind.EXIT)
+
+    def _goto(self, node: Node) -> Iterator[form.Statement]:
+        """GOTO; a computed one is a chain of branches."""
+        place = self._place(node)
+        labels = [
+            text_of(child).strip() for child in node.named_children if child.type == "statement_label_reference"
+        ]
+        chosen = [child for child in node.named_children if child.type != "statement_label_reference"]
+        if not labels or node.has_error:
+            yield self._opaque(node, "an assigned GOTO", reads=True, anything=True)
+        elif not chosen:
+            yield self._jump(place, labels[0])
+        else:
+            value = self._expressions.lower(chosen[0])
+            branches: tuple[form.Statement, ...] = ()
+            for number, label in reversed(list(enumerate(labels, 1))):
+                test = form.Operation("==", (value, form.Constant(number)))
+                branches = (form.Branch(place, test, (self._jump(place, label),), branches),)
+            yield from branches
 
     def _jump(self, place: form.Place, label: str) -> form.Jump:
         """A jump to a label: to the statement that ends the loop around, it starts the next iteration."""

@@ -125,6 +125,12 @@ BODIES = {
    80   a(i) = 0
    90   continue
       end do""",
+    "computed_jumps": """do i = 1, n
+        goto (91, 92, 92), k(i)
+        a(i) = -1
+   91   a(i) = a(i) + 10
+   92   b(i) = b(i) + 1
+      end do""",
     "scalars": """x = a(1)
       do i = 2, n
         if (a(i) <= x) cycle
