@@ -182,21 +182,23 @@ class _Arrays:
 
     def _overlaps(self, target: form.Expression, value: form.Expression) -> bool:
         """Whether a value reads elements that the target may have at other places."""
-        pending = [value]
+        pending = [(value, True)]
         own, whole = array_name(target), self._unsectioned(target)
         while pending:
-            part = pending.pop()
-            if self._unsectioned(part) == whole:
+            part, aligned = pending.pop()
+            if aligned and self._unsectioned(part) == whole:
                 continue
             if isinstance(part, (form.Name, form.Subscript, form.Member)):
                 if overlaps(array_name(part), own):
                     return True
                 while isinstance(part, (form.Subscript, form.Member)):
                     if isinstance(part, form.Subscript):
-                        pending.extend(part.indices)
+                        pending.extend((index, False) for index in part.indices)
                     part = part.base
-            else:
-                pending.extend(parts(part))
+                continue
+            if isinstance(part, form.Call) and part.function not in ELEMENTWISE:
+                aligned = False
+            pending.extend((each, aligned) for each in parts(part))
         return False
 
     def _unsectioned(self, value: form.Expression) -> form.Expression:

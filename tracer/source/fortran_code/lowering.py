@@ -310,9 +310,9 @@ def _used(body: Sequence[form.Statement], scope: Scope, parameters: Sequence[str
     pending += parameters
     while pending:
         name = pending.pop()
-        if name in found or not name or name.startswith("%"):
-            continue
         known = scope.find(name)
+        if name in found or not name or (known is None and name.startswith("%")):
+            continue
         if known is None:
             storage = form.Storage.REFERENCE if name in parameters else form.Storage.LOCAL
             known = form.Variable(scope.implicit_type(name), storage)
@@ -490,7 +490,7 @@ class _Statements:
             callee, *lists = node.named_children
             made = self._expressions.lower(callee)
             for one in lists:
-                made = form.Subscript(made, self._expressions.arguments(one) or (form.Section(),))
+                made = self._expressions.element(made, self._expressions.arguments(one) or (form.Section(),))
             return made
         return self._expressions.lower(node)
 
@@ -509,11 +509,22 @@ class _Statements:
             position = form.Operation("+", (position, lower))
         elif lower != first:
             position = form.Operation("+", (form.Operation("-", (position, first)), lower))
-        if by is not None and by != ONE:
+        if by is not None and by != ONE and not self._reads(self._expressions.lower(values[0]), base):
             position = form.Operation("+", (form.Operation("*", (form.Operation("-", (position, lower)), by)), lower))
-        place = self._place(node)
-        body = (form.Assign(place, form.Subscript(base, (position,)), self._expressions.lower(values[0])),)
+        place, value = self._place(node), self._expressions.lower(values[0])
+        if self._reads(value, base):  # all values come first
+            span = form.Operation("-", (last, first))
+            count = form.Operation("+", (span if step is None else form.Operation("/", (span, step)), ONE))
+            kept = self._expressions.temporary(form.ArrayType(type_of(value, self._scope), (count,), (lower,)))
+            body = (form.Assign(place, form.Subscript(kept, (position,)), value),)
+            yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, synthetic=True)
+            yield form.Assign(place, target, kept)
+            return
+        body = (form.Assign(place, form.Subscript(base, (position,)), value),)
         yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, synthetic=True)
+
+    def _reads(self, value: form.Expression, array: form.Expression) -> bool:
+        return any(part == array for part in within(value))
 
     def _lowest(
         self, target: form.Expression
@@ -732,9 +743,28 @@ class _Statements:
         elif word in ("exit", "cycle"):
             yield form.Jump(place, form.JumpKind.BREAK if word == "exit" else form.JumpKind.CONTINUE, name)
         elif word in ("goto", "go"):
-            yield self._jump(place, words[-1].removeprefix("goto"))
+            yield from self._goto(node)
         elif word == "stop":
             yield form.Jump(place, form.JumpKind.EXIT)
+
+    def _goto(self, node: Node) -> Iterator[form.Statement]:
+        """GOTO; a computed one is a chain of branches."""
+        place = self._place(node)
+        labels = [
+            text_of(child).strip() for child in node.named_children if child.type == "statement_label_reference"
+        ]
+        chosen = [child for child in node.named_children if child.type != "statement_label_reference"]
+        if not labels or node.has_error:
+            yield self._opaque(node, "an assigned GOTO", reads=True, anything=True)
+        elif not chosen:
+            yield self._jump(place, labels[0])
+        else:
+            value = self._expressions.lower(chosen[0])
+            branches: tuple[form.Statement, ...] = ()
+            for number, label in reversed(list(enumerate(labels, 1))):
+                test = form.Operation("==", (value, form.Constant(number)))
+                branches = (form.Branch(place, test, (self._jump(place, label),), branches),)
+            yield from branches
 
     def _jump(self, place: form.Place, label: str) -> form.Jump:
         """A jump to a label: to the statement that ends the loop around, it starts the next iteration."""
