@@ -677,9 +677,7 @@ class _Arrays:
                 return form.Call(function, tuple([self.element(argument, counters) for argument in arguments]))
         raise _NotLoweredError(value.function if isinstance(value, form.Call) else type(value).__name__)
 
-    def _shifted(
-        self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]
-    ) -> form.Expression:
+    def _shifted(self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]) -> form.Expression:
         """The element of a vector turned by `shift` places."""
         ranges = self.ranges(array)
         if len(ranges) != 1 or ranges[0].step is not None:
