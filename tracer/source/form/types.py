@@ -51,6 +51,8 @@ def rank(expression: Expression, variables: Variables) -> int:
         case Name(name=name):
             variable = variables.get(name)
             return len(variable.type.shape) if variable and isinstance(variable.type, ArrayType) else 0
+        case Member(type=None):
+            return 0
         case Member(base=base, type=kind):
             return rank(base, variables) + (len(kind.shape) if isinstance(kind, ArrayType) else 0)
         case Section():

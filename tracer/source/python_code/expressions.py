@@ -154,6 +154,9 @@ class Expressions:
             if self.rank(left) == self.rank(right) == 1:
                 return form.Call("dot", (left, right))
             return form.Call("matmul", (left, right))
+        displays = [one for one in (left, right) if isinstance(one, form.Call) and one.function in ("list", "tuple")]
+        if displays and isinstance(node.op, ast.Add):
+            return form.Call("concatenate", (left, right))
         return form.Operation(library.OPERATORS[type(node.op)], (left, right))
 
     def _on_unaryop(self, node: ast.UnaryOp) -> form.Expression:
