@@ -92,7 +92,8 @@ def jumps_left(body: tuple[form.Statement, ...]) -> int:
     ("body", "expected"),
     [
         ((form.Target(PLACE, "x"), added(0, 1), taken(0, 9, "x")),
-         ["%x: loop", "  a[0] = a[0] + 1", "  if a[4] < 15 and a[0] < 9", "    a[4] = a[4] + 1", "    continue", "  break"]),
+         ["%x: loop", "  a[0] = a[0] + 1", "  if a[4] < 15 and a[0] < 9", "    a[4] = a[4] + 1", "    continue",
+          "  break"]),
         ((form.Branch(PLACE, less(0, 3), (jump("x"),)), added(1, 1), form.Target(PLACE, "x")),
          ["if not a[0] < 3", "  a[1] = a[1] + 1"]),
         ((form.Loop(PLACE, form.LoopKind.ENDLESS, (added(0, 1), form.Branch(PLACE, less(1, 2), (jump("x"),)))),

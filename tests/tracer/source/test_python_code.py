@@ -86,7 +86,8 @@ PROGRAMS = {
     "outer": "c = np.outer(a, b)\na[0] = c[2, 3]",
     "einsum": "c = np.einsum('ik,kj->ij', m, m)\na[:4] = c[1]\na[4] = np.einsum('i,i', a, b)",
     "slice in a variable": "s = slice(b[1], b[0] + 2)\na[s] = b[s] + 1",
-    "list with elements": "c = [7]\nfor v in b:\n    c.append(c[-1] + v)\nfor i in range(n):\n    a[i] = c[i]\na[0] = len(c)",
+    "list with elements": "c = [7]\nfor v in b:\n    c.append(c[-1] + v)\n"
+    "for i in range(n):\n    a[i] = c[i]\na[0] = len(c)",
     "truth of a list": "c = []\nif not c:\n    a[0] = 50\nc.append(1)\nif c and n > 2:\n    a[1] = 51",
     "arrays change names": "c, d = a, b\nc, d = d, c\nd[0] = 33",
     "masked by an array": "c = b > 2\na[c] = b[c] * 2",
@@ -108,7 +109,9 @@ def arguments() -> dict[str, Any]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_computes_what_python_computes(name: str) -> None:
     source = (
-        "import functools, itertools, operator\nimport numpy as np\ndef f(a, b, idx, m: np.ndarray, n):\n" + textwrap.indent(PROGRAMS[name], "    ") + "\n"
+        "import functools, itertools, operator\nimport numpy as np\ndef f(a, b, idx, m: np.ndarray, n):\n"
+        + textwrap.indent(PROGRAMS[name], "    ")
+        + "\n"
     )
     source += "    if n < 0:\n        n = len(a) + len(b) + len(idx) + m[0, 0]\n"  # tells what is an array
     expected = arguments()

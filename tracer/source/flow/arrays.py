@@ -565,6 +565,8 @@ class _Arrays:
                 kind = variable.type
                 return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
             case form.Member(base=base, type=kind):
+                if kind is None:
+                    return []
                 if rank(base, self.variables) or not isinstance(kind, form.ArrayType):
                     return self.ranges(base)
                 return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
@@ -640,7 +642,7 @@ class _Arrays:
             case form.Name():
                 ranges = self.ranges(value)
                 return form.Subscript(value, tuple(map(self._moved, ranges, counters)))
-            case form.Member(base=base, member=member, type=kind) if rank(base, self.variables):
+            case form.Member(base=base, member=member, type=kind) if kind is not None and rank(base, self.variables):
                 return form.Member(self.element(base, counters), member, kind)
             case form.Member():
                 return form.Subscript(value, tuple(map(self._moved, self.ranges(value), counters)))
@@ -677,9 +679,7 @@ class _Arrays:
                 return form.Call(function, tuple([self.element(argument, counters) for argument in arguments]))
         raise _NotLoweredError(value.function if isinstance(value, form.Call) else type(value).__name__)
 
-    def _shifted(
-        self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]
-    ) -> form.Expression:
+    def _shifted(self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]) -> form.Expression:
         """The element of a vector turned by `shift` places."""
         ranges = self.ranges(array)
         if len(ranges) != 1 or ranges[0].step is not None:

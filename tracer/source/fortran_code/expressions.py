@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.types import element_type, type_of
+from foretrace.tracer.source.form.types import UNKNOWN, element_type, rank, type_of
 from foretrace.tracer.source.form.walk import replaced
 
 from .scope import Scope
@@ -104,6 +104,8 @@ class Expressions:
     def _member(self, base: form.Expression, member: str) -> form.Expression:
         kind = element_type(base, self.scope)
         known = self.scope.members(kind.name).get(member) if isinstance(kind, form.StructType) else None
+        if known is None and rank(base, self.scope):
+            known = UNKNOWN  # one of each element
         return self._target(form.Member(base, member, known))
 
     def _target(self, place: form.Expression) -> form.Expression:

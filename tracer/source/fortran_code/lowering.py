@@ -399,7 +399,6 @@ class _Statements:
 
     def _lowered(self, node: Node) -> Iterator[form.Statement]:
         kind = node.type
-        lower = self._expressions.lower
         if kind == "assignment_statement":
             yield from self._assignment(node)
         elif kind in ("include_statement", "preproc_include"):
@@ -532,9 +531,10 @@ class _Statements:
         """A vector, the lowest index of the elements that are assigned, and the step; None: it is none."""
         section = form.Section()
         if isinstance(target, form.Subscript) and len(target.indices) == 1:
-            if not isinstance(target.indices[0], form.Section):
+            only = target.indices[0]
+            if not isinstance(only, form.Section):
                 return None
-            target, section = target.base, target.indices[0]
+            target, section = target.base, only
         kind = type_of(target, self._scope)
         if not isinstance(kind, form.ArrayType) or len(kind.shape) != 1:
             return None
@@ -750,9 +750,7 @@ class _Statements:
     def _goto(self, node: Node) -> Iterator[form.Statement]:
         """GOTO; a computed one is a chain of branches."""
         place = self._place(node)
-        labels = [
-            text_of(child).strip() for child in node.named_children if child.type == "statement_label_reference"
-        ]
+        labels = [text_of(child).strip() for child in node.named_children if child.type == "statement_label_reference"]
         chosen = [child for child in node.named_children if child.type != "statement_label_reference"]
         if not labels or node.has_error:
             yield self._opaque(node, "an assigned GOTO", reads=True, anything=True)
