@@ -568,8 +568,7 @@ def _overwritten(kept: Sequence[_Raw]) -> set[int]:
     last: dict[str, _Raw] = {}
     for each in kept:
         for name in [name for name in last if name in each.reads or last[name].nest != each.nest]:
-            before = last[name]
-            if not (each.scalar == name and each.nest == before.nest):
+            if not (each.scalar == name and each.nest == last[name].nest):
                 del last[name]
         if not each.scalar:
             continue

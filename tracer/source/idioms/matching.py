@@ -201,7 +201,8 @@ def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
                 left[name] = effect.value
     if not loop.induction or not step:
         return {}
-    before = {loop.induction: form.Operation("-", (form.Name(loop.induction), form.Constant(step)))}
+    earlier = form.Operation("-", (form.Name(loop.induction), form.Constant(step)))
+    before: dict[str, form.Expression] = {loop.induction: earlier}
     found: dict[str, form.Expression] = {}
     for _ in range(MOST_DELAYS):
         for name, value in left.items():

@@ -231,9 +231,9 @@ def _check(node: ast.expr, here: str) -> None:
         case ast.BinOp(left=left, right=right) | ast.Compare(left=left, ops=[_], comparators=[right]):
             _check(left, here)
             _check(right, here)
-        case ast.BoolOp(values=values):
-            for value in values:
-                _check(value, here)
+        case ast.BoolOp(values=operands):
+            for operand in operands:
+                _check(operand, here)
         case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
             _check(operand, here)
         case ast.Subscript(value=base, slice=index):

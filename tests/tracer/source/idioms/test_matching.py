@@ -129,7 +129,9 @@ def test_a_masked_index_makes_a_table() -> None:
 
 def test_a_condition_on_a_name_that_this_pattern_lacks_does_not_hold() -> None:
     steps = steps_of("for i in range(n):\n  a[i] = 3")
-    mine = definition("mine", ["A[i] = _", "A[i] = v + T[_(B[j])]"], "", where="table(T) or compares(B) or varies(v) or innermost(j)")
+    mine = definition(
+        "mine", ["A[i] = _", "A[i] = v + T[_(B[j])]"], "", where="table(T) or compares(B) or varies(v) or innermost(j)"
+    )
     assert [match for step in steps for match in matches(mine, steps, step)] == []
 
 
