@@ -132,6 +132,11 @@ def _read(
                     yield path, _skipped(path, _TOO_LONG)
                 except ProcessExpired:
                     yield path, _skipped(path, "reading it ended its process: too large or too deep")
+                except SourceError:
+                    raise
+                except Exception as error:  # a fault of ours in one file must not cost the others
+                    words = shortened(f"{type(error).__name__}: {error}")
+                    yield path, _skipped(path, f"foretrace failed on it, please report this: {words}")
         except BaseException:
             pool.stop()  # type: ignore[no-untyped-call]
             raise

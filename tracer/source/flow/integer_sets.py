@@ -28,6 +28,11 @@ class System:
         self._rows: list[tuple[bool, dict[int, int], int]] = []
         self.linear = True
 
+    @property
+    def unknowns(self) -> tuple[form.Expression, ...]:
+        """The atoms of all constraints."""
+        return tuple(self._columns)
+
     def require(self, terms: Polynomial, *, equal: bool = False) -> None:
         """Adds `terms >= 0`, or `terms == 0`."""
         row: dict[int, int] = {}

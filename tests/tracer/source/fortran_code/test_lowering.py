@@ -67,7 +67,7 @@ DECLARED = """\
          ["if t > 0 and not ok", "  t = 1", "else", "  if t < 0", "    t = 2", "  else", "    t = 3"]),
         ("select case (n)\n case (1:3, 7)\n t = 1\n case default\n t = 2\n end select",
          ["if n >= 1 and n <= 3 or n == 7", "  t = 1", "else", "  t = 2"]),
-        ("associate (u => a(:, 1))\n u(2) = 3\n end associate", ["a[.., 1][2] = 3"]),
+        ("associate (u => a(:, 1))\n u(2) = 3\n end associate", ["a[2, 1] = 3"]),
     ],
 )  # fmt: skip
 def test_statements(tmp_path: Path, source: str, expected: list[str]) -> None:
