@@ -5,13 +5,15 @@ benchmarks/programs (dependences, idioms) are compiled with `-O3 -march=haswell`
 stands the verdict of `foretrace idioms --loops`. A compiler answers another question (may *and should* this loop be
 vectorised here?), so each difference has a cause. It is found, in this order:
 
-1. by compiling once more: a loop that is vectorised only with -ffast-math was held up by the order of floating-point
-   operations, one that is vectorised only without a cost model by its price;
+1. by compiling once more: a loop that is vectorised only with -fassociative-math was held up by the order of
+   floating-point operations, one that needs -ffinite-math-only and the like by NaN, signed zeros, traps or errno, one
+   that is vectorised only without a cost model by its price;
 2. from the compiler's own words;
 3. where the compiler vectorises what we call a recurrence, from our dependences: a vector that loads before it stores
    keeps an anti-dependence, and one shorter than the distance keeps a flow dependence.
 
-What is left is `unexplained`: a suspected error of ours or of the compiler. Functions are compiled without inlining and
+What is left is `unexplained`: a suspected error of ours or of the compiler. Loops that are outer ones or gone before they
+could be vectorised, and on which the compiler says nothing, are neither agreed nor differed on. Functions are compiled without inlining and
 without copies for constant arguments, because the dependence test reads each function by itself.
 """
 
@@ -25,6 +27,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -36,7 +39,7 @@ from foretrace.terminal import console, plain
 from foretrace.tracer.source.flow.dependences import verdict
 from foretrace.tracer.source.flow.effects import facts
 from foretrace.tracer.source.flow.normal import normal
-from foretrace.tracer.source.flow.records import LoopVerdict, Verdict
+from foretrace.tracer.source.flow.records import Dependence, LoopVerdict, Verdict
 from foretrace.tracer.source.form.records import Language
 from foretrace.tracer.source.languages import language_of, lower
 
@@ -45,6 +48,8 @@ FOLDERS = ("dependences", "idioms")
 FLAGS = ("-O3", "-march=haswell")
 ALONE = ("-fno-inline",)
 """Each function by itself. gcc also copies functions for constant arguments: `-fno-ipa-cp` there."""
+SPECIAL_CASES = ("-fno-math-errno", "-fno-trapping-math", "-ffinite-math-only", "-fno-signed-zeros")
+ANY_ORDER = (*SPECIAL_CASES, "-fassociative-math", "-freciprocal-math")
 MOST_SECONDS = 120
 _LABEL = re.compile(r"loop: (none|parallel|reduction|privatisable|recurrence|collision|unknown|unjudged)\b")
 _LABELLED = {"none": "parallel", "privatisable": "parallel"}
@@ -54,6 +59,7 @@ class Cause(StrEnum):
     """Why a compiler's answer differs from ours."""
 
     ORDER = "floating-point order"  # the result of a reduction would change: needs -ffast-math
+    SPECIAL = "NaN, signed zeros, traps or errno"  # the result or a side effect would change in special cases
     COST = "cost model"  # it may be vectorised, but that would not be faster
     OUTER = "outer loop"  # vectorisers take innermost loops
     ACCESS = "access pattern"  # indirect or strided elements that no instruction loads or stores together
@@ -68,7 +74,9 @@ class Cause(StrEnum):
     ANTI = "loads precede stores"  # an anti-dependence: no obstacle to vectors, one to threads
     DISTANCE = "distance of a vector or more"
     LAST = "last value kept"  # a scalar that is assigned where a condition holds: its last value is selected
-    SPLIT = "loop split"  # into loops with and without the dependence
+    SPLIT = "part of the loop"  # split by iterations or statements: only a part is vectorised
+    STORES = "stores keep their order"  # an output dependence: vectors are stored element by element
+    ALLOCATION = "allocation understood"  # memory that each iteration allocates and frees
     ADVANCE = "scalar as a vector shifted by one"  # a value of the iteration before, taken from the vector before
     CHECKED = "checked at run time"  # whether two ranges overlap, and a version of the loop for each answer
     UNEXPLAINED = "unexplained"
@@ -92,8 +100,6 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
      r"|bad operation", Cause.INSTRUCTION),
 )  # fmt: skip
 _NO_OBSTACLE = re.compile(r"failed: evolution|step unknown|misalignment|hybrid|versioning not|single-iteration|versioning")
-_KEEPS_ORDER = frozenset({Cause.DEPENDENCE, Cause.CARRIED, Cause.ACCESS, Cause.CALL, Cause.CONTROL, Cause.COUNT})
-"""Obstacles that are one with a dependence, or with what we do not know: they agree with recurrence and unknown."""
 
 
 @dataclass
@@ -107,6 +113,8 @@ class Section:
     """The longest vectors used; 0: not known."""
     lanes: int = 0
     """Elements of a vector; 0: not known."""
+    split: bool = False
+    """A part of it was not vectorised."""
     words: list[str] = field(default_factory=list)
     """Its reasons, in order."""
 
@@ -144,7 +152,8 @@ class Compared:
     loop: SourceLoop
     answer: str
     """vectorised, vectorised with checks, not vectorised, no report."""
-    agrees: bool
+    agrees: bool | None
+    """None: the compiler does not say."""
     cause: Cause | None
     """None where both agree without a reserve."""
     words: str
@@ -170,7 +179,8 @@ COMPILERS = (
     ),
     Compiler(
         "clang", {Language.C: "clang", Language.CXX: "clang++", Language.FORTRAN: "flang-new"},
-        ("-Rpass=loop-vectorize", "-Rpass-missed=loop-vectorize", "-Rpass-analysis=loop-vectorize"),
+        ("-Rpass=loop-(vectorize|unroll|idiom|delete)", "-Rpass-missed=loop-vectorize",
+         "-Rpass-analysis=loop-vectorize"),
         ("-mllvm", "-force-vector-width=4"), False,
     ),
 )  # fmt: skip
@@ -218,7 +228,9 @@ def source_loops(source: Path) -> dict[int, SourceLoop]:
 _GCC_LINE = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+):\d+: (?P<kind>optimized|missed|note):\s*(?P<text>.*)")
 _GCC_LOOP = re.compile(r"Analyzing loop at (?P<file>.+):(?P<line>\d+)$")
 _CLANG_LINE = re.compile(r"(?P<file>[^\s:]+):(?P<line>\d+):\d+: remark: (?P<text>.*?) \[-Rpass[^\]]*\]")
-_TRANSFORMED = re.compile(r"completely unrolled|turned into non-loop|distributed: split to|library call")
+_TRANSFORMED = re.compile(
+    r"completely unrolled|turned into non-loop|distributed: split to|library call|formed a call|Loop deleted"
+)
 
 
 def gcc_sections(report: str, name: str) -> tuple[dict[int, Section], dict[int, str]]:
@@ -251,15 +263,20 @@ def gcc_sections(report: str, name: str) -> tuple[dict[int, Section], dict[int, 
     return sections, changed
 
 
-def clang_sections(report: str, name: str, lines: Sequence[int]) -> dict[int, Section]:
+def clang_sections(report: str, name: str, lines: Sequence[int]) -> tuple[dict[int, Section], dict[int, str]]:
     """The same of clang's; a reason stands at the statement, before the line that names the loop."""
     sections: dict[int, Section] = {}
+    changed: dict[int, str] = {}
     waiting: list[str] = []
     for text in report.splitlines():
         match = _CLANG_LINE.match(text)
         if match is None or Path(match["file"]).name != name:
             continue
         line, words = int(match["line"]), match["text"]
+        if _TRANSFORMED.search(words):
+            changed.setdefault(line, words)
+        if "unrolled" in words or _TRANSFORMED.search(words):
+            continue
         vectors = re.match(r"vectorized loop \(vectorization width: (\d+)", words)
         if vectors is None and words != "loop not vectorized" and "vectorization is not" not in words:
             if "interleaving" not in words:
@@ -275,7 +292,7 @@ def clang_sections(report: str, name: str, lines: Sequence[int]) -> dict[int, Se
         else:
             section.words.append(words)
         waiting = []
-    return sections
+    return sections, changed
 
 
 def compiled(compiler: Compiler, source: Path, extra: Sequence[str] = ()) -> str:
@@ -308,21 +325,24 @@ def compare(compiler: Compiler, source: Path) -> Iterator[Compared]:
         report = compiled(compiler, source, extra)
         if compiler.is_gcc:
             return gcc_sections(report, source.name)
-        return clang_sections(report, source.name, sorted(loops)), {}
+        return clang_sections(report, source.name, sorted(loops))
 
-    plainly, changed = sections()
-    trials = (
-        (Cause.ORDER, sections(("-ffast-math",))[0]),
-        (Cause.COST, sections(compiler.no_cost)[0]),
-        (Cause.COST, sections(("-ffast-math", *compiler.no_cost))[0]),
-    )
+    causes = {
+        Cause.SPECIAL: SPECIAL_CASES, Cause.ORDER: ANY_ORDER, Cause.COST: (*ANY_ORDER, *compiler.no_cost)
+    }  # fmt: skip
+    with ThreadPoolExecutor() as threads:
+        (plainly, changed), *others = threads.map(sections, ((), *causes.values()))
+    trials = [(cause, made) for cause, (made, _) in zip(causes, others, strict=True)]
     for line, loop in sorted(loops.items()):
         section = plainly.get(line)
         if section is None:
-            inside = [text for number, text in changed.items() if line <= number <= loop.last_line]
-            # A loop around others is reported only where it is a candidate itself.
-            answer, words = "no report", inside[0] if inside else ""
+            inside = [] if loop.has_inner else range(line, loop.last_line + 1)
+            answer, words = "no report", next((changed[number] for number in inside if number in changed), "")
         elif section.vectorised:
+            inside = range(line + 1, loop.last_line + 1)
+            section.split = not loop.has_inner and any(
+                number in plainly and not plainly[number].vectorised for number in inside
+            )
             answer, words = "vectorised with checks" if section.versioned else "vectorised", ""
         else:
             answer, words = "not vectorised", section.cause()[1]
@@ -331,8 +351,8 @@ def compare(compiler: Compiler, source: Path) -> Iterator[Compared]:
         yield Compared(f"{source.name}:{line}", compiler.name, loop, answer, agrees, cause, words)
 
 
-def judged(loop: SourceLoop, section: Section | None, tried: Cause | None) -> tuple[bool, Cause | None]:
-    """Whether we and a compiler agree on a loop, and why not.
+def judged(loop: SourceLoop, section: Section | None, tried: Cause | None) -> tuple[bool | None, Cause | None]:
+    """Whether we and a compiler agree on a loop, and why not; None: it does not say.
 
     Args:
         loop: with our verdict.
@@ -341,69 +361,76 @@ def judged(loop: SourceLoop, section: Section | None, tried: Cause | None) -> tu
     """
     independent = loop.found.verdict in (Verdict.PARALLEL, Verdict.REDUCTION)
     if section is None:
-        return False, Cause.OUTER if loop.has_inner else Cause.GONE
+        return None, Cause.OUTER if loop.has_inner else Cause.GONE
     if section.vectorised:
         if independent:
             return True, Cause.CHECKED if section.versioned else None
         return False, _allowed(loop, section)
-    cause = section.cause()[0]
     if not independent:
-        return (True, None) if cause in _KEEPS_ORDER or cause is None else (True, cause)
-    if tried is not None:
-        return False, tried
+        return True, None
     if loop.has_inner:
         return False, Cause.OUTER
-    return False, cause or Cause.UNEXPLAINED
+    return False, tried or section.cause()[0] or Cause.UNEXPLAINED
 
 
 def _allowed(loop: SourceLoop, section: Section) -> Cause:
     """Why a compiler may vectorise what is not independent."""
+    if section.split:
+        return Cause.SPLIT
+    if any(call in reason for reason in loop.found.reasons for call in ("allocate is called", "free is called")):
+        return Cause.ALLOCATION
     lanes = section.lanes or (section.vector_bytes // loop.element_bytes if loop.element_bytes else 0)
-    causes = []
-    for one in loop.found.dependences:
-        if one.test == "scalar":
-            causes.append(Cause.LAST if one.source.place == one.sink.place else Cause.ADVANCE)
-        elif not one.source.store:
-            causes.append(Cause.ANTI)
-        elif one.distance is not None and lanes and one.distance >= lanes:
-            causes.append(Cause.DISTANCE)
-        elif section.versioned or not one.certain:
-            causes.append(Cause.CHECKED)
-        else:
-            causes.append(Cause.UNEXPLAINED)
-    if not causes:
-        return Cause.UNEXPLAINED
-    return Cause.UNEXPLAINED if Cause.UNEXPLAINED in causes else causes[0]
+    causes = {_allowed_in_spite_of(one, section, lanes) for one in loop.found.dependences} or {Cause.UNEXPLAINED}
+    return next(cause for cause in reversed(Cause) if cause in causes)
+
+
+def _allowed_in_spite_of(one: Dependence, section: Section, lanes: int) -> Cause:
+    if one.test == "scalar":
+        return Cause.LAST if one.source.place == one.sink.place else Cause.ADVANCE
+    if not one.source.store:
+        return Cause.ANTI
+    if one.sink.store:
+        return Cause.STORES
+    if one.distance is not None and lanes and one.distance >= lanes:
+        return Cause.DISTANCE
+    return Cause.CHECKED if section.versioned or not one.certain else Cause.UNEXPLAINED
 
 
 def table_of(compared: Sequence[Compared], title: str) -> Table:
     """Our verdicts against a compiler's answers."""
     answers = ("vectorised", "vectorised with checks", "not vectorised", "no report")
     shown = Table(title=title)
-    for column in ("our verdict", *answers, "agree"):
+    for column in ("our verdict", *answers, "agree", "differ"):
         shown.add_column(column, justify="left" if column == "our verdict" else "right")
     for one in Verdict:
         here = [each for each in compared if each.loop.found.verdict is one]
         counts = [sum(each.answer == answer for each in here) for answer in answers]
-        shown.add_row(one.value, *map(str, counts), str(sum(each.agrees for each in here)))
+        counts += [sum(each.agrees is wanted for each in here) for wanted in (True, False)]
+        shown.add_row(one.value, *map(str, counts))
     return shown
 
 
 def _show(compared: Sequence[Compared], title: str, *, listed: bool) -> None:
     out = console()
-    agreeing = sum(one.agrees for one in compared)
-    out.print(table_of(compared, f"{title}: {len(compared)} loops, {agreeing} agree"))
-    causes = Counter(one.cause for one in compared if not one.agrees and one.cause is not None)
-    for cause, number in causes.most_common():
-        out.print(f"{number:4} differ: {cause.value}")
-        for one in compared:
-            if (listed or cause is Cause.UNEXPLAINED) and one.cause is cause and not one.agrees:
-                words = f": {plain(one.words)}" if one.words else ""
-                ours = one.loop.found.verdict.value
-                out.print(f"       {one.place}: {ours} (labelled {one.loop.label}), {one.answer}{words}", soft_wrap=True)
-    assumed = [one for one in compared if one.agrees and one.cause is Cause.CHECKED]
-    stated = sum(bool(one.loop.found.assumptions) for one in assumed)
-    out.print(f"{len(assumed):4} agree with a check at run time; {stated} of them rest on an assumption of ours")
+    agreeing, differing = ([one for one in compared if one.agrees is wanted] for wanted in (True, False))
+    silent = [one for one in compared if one.agrees is None]
+    out.print(
+        table_of(
+            compared,
+            f"{title}: {len(compared)} loops, {len(agreeing)} agree, {len(differing)} differ, {len(silent)} not judged",
+        )
+    )
+    checked = [one for one in agreeing if one.cause is Cause.CHECKED]
+    stated = sum(bool(one.loop.found.assumptions) for one in checked)
+    out.print(f"{len(checked)} agree by a check at run time; for {stated} of them we state an assumption")
+    for group, what in ((differing, "differ"), (silent, "are not judged")):
+        for cause, number in Counter(one.cause for one in group if one.cause is not None).most_common():
+            out.print(f"{number:4} {what}: {cause.value}")
+            for one in group:
+                if one.cause is cause and (listed or cause is Cause.UNEXPLAINED):
+                    words = f": {plain(one.words)}" if one.words else ""
+                    ours = f"{one.loop.found.verdict.value} (labelled {one.loop.label})"
+                    out.print(f"       {one.place}: {ours}, {one.answer}{words}", soft_wrap=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
