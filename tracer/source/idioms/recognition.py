@@ -46,7 +46,9 @@ def _report(unit: form.Unit, loop: LoopFacts) -> LoopReport:
         function=loop.function.name,
         lowered=not loop.unknown and loop.loop.kind is not form.LoopKind.UNKNOWN,
         verdict=found.verdict,
-        reason="; ".join(dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences)])),
+        reason="; ".join(
+            dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences), *found.reasons])
+        ),
         assumptions=found.assumptions,
     )
 
