@@ -15,13 +15,16 @@ import msgspec
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
-from foretrace.tracer.source.form.types import ELEMENTWISE, REDUCTIONS, element_type, is_mask, rank
+from foretrace.tracer.source.form.types import ELEMENTWISE, REDUCTIONS, element_type, is_mask, rank, type_of
 from foretrace.tracer.source.form.walk import names, parts, rebuilt, within
 
 from . import algebra
 from .names import Names
+from .stores import overlaps
+from .subscripts import array_name
 
 ZERO, ONE = form.Constant(0), form.Constant(1)
+_ARRAYS = (form.Name, form.Subscript, form.Member)
 _FRESH = frozenset({"zeros", "ones", "empty", "arange", "list", "allocate"})
 _ARRAY_CALLS = REDUCTIONS | {
     "dot", "matmul", "transpose", "where", "cumsum", "bincount", "take", "pack", "copy", "spread", "reshape",
@@ -125,7 +128,7 @@ class _Arrays:
         target, value = statement.target, statement.value
         impure = isinstance(value, form.Call) and not value.pure
         plain = isinstance(target, form.Name) and not rank(target, self.variables)
-        whole = isinstance(target, form.Name) and not plain
+        whole = isinstance(target, (form.Name, form.Member)) and not plain and bool(rank(target, self.variables))
         if impure or isinstance(value, form.AddressOf):
             self.out.append(statement)
             return
@@ -145,7 +148,7 @@ class _Arrays:
         except _NotLoweredError as error:
             del self.out[mark:]
             reads = tuple(form.Name(name) for name in sorted(names(value) | (set() if whole else names(target))))
-            root = target if isinstance(target, form.Name) else form.Name(min(names(target), default="?"))
+            root = target if whole else form.Name(min(names(target), default="?"))
             reason = f"array expression: {error}"
             self.out.append(form.Opaque(statement.place, str(error)[: form.MOST_TEXT], reason, reads, (root,)))
 
@@ -164,32 +167,39 @@ class _Arrays:
         if isinstance(target, form.Subscript) and any(is_mask(index, self.variables) for index in target.indices):
             self._masked(target, value)
             return
-        root = min(names(target.base) if isinstance(target, form.Subscript) else names(target), default="")
-        if isinstance(value, form.Call) and self._made(value, target, root):
+        if isinstance(value, form.Call) and self._made(value, target, array_name(target)):
             return
         value = self.hoisted(value, arrays=True)
-        if self._overlaps(target, value, root):
+        if self._overlaps(target, value):
             value = self._copied(value, dimensions)
         counters = self.counters(target, value)
         store = form.Assign(self.place, self.element(target, counters), self.element(value, counters), statement.atomic)
         self.out.append(self.nest(counters, (store,), self._first_contiguous(target)))
 
-    def _overlaps(self, target: form.Expression, value: form.Expression, root: str) -> bool:
+    def _overlaps(self, target: form.Expression, value: form.Expression) -> bool:
+        """Whether a value reads elements that the target may have at other places."""
         pending = [value]
+        own, whole = array_name(target), self._unsectioned(target)
         while pending:
             part = pending.pop()
-            if part == target:
+            if self._unsectioned(part) == whole:
                 continue
-            if isinstance(part, form.Name) and part.name == root:
-                whole = isinstance(target, form.Subscript) and target.indices == (form.Section(),) * len(target.indices)
-                if not (whole and rank(part, self.variables) == len(target.indices)):  # type: ignore[union-attr]
+            if isinstance(part, (form.Name, form.Subscript, form.Member)):
+                if overlaps(array_name(part), own):
                     return True
-            if isinstance(part, form.Subscript) and isinstance(part.base, form.Name) and part.base.name == root:
-                if isinstance(target, form.Name) and all(index == form.Section() for index in part.indices):
-                    continue
-                return True
-            pending.extend(parts(part))
+                while isinstance(part, (form.Subscript, form.Member)):
+                    if isinstance(part, form.Subscript):
+                        pending.extend(part.indices)
+                    part = part.base
+            else:
+                pending.extend(parts(part))
         return False
+
+    def _unsectioned(self, value: form.Expression) -> form.Expression:
+        """`a` for `a(:, :)`."""
+        if isinstance(value, form.Subscript) and value.indices == (form.Section(),) * rank(value.base, self.variables):
+            return value.base
+        return value
 
     def _copied(self, value: form.Expression, dimensions: int) -> form.Name:
         ranges = self.ranges(value)
@@ -290,14 +300,14 @@ class _Arrays:
             return tuple(each.extent for position, each in enumerate(ranges[0]) if position != axis.value)
         raise _NotLoweredError(f"{call.function} along a dimension that varies")
 
-    def _made(self, call: form.Call, target: form.Expression, root: str) -> bool:
+    def _made(self, call: form.Call, target: form.Expression, own: str) -> bool:
         """Emits the loops that make an array in place; False: the call is none of those, or the target overlaps."""
         function = call.function
         if function not in ("matmul", "dot", "cumsum", "bincount", "pack") and not (
             function in REDUCTIONS and len(call.arguments) > 1
         ):
             return False
-        if root and root in names(call):
+        if own and any(overlaps(array_name(part), own) for part in within(call) if isinstance(part, _ARRAYS)):
             return False
         arguments = tuple(self.hoisted(argument, arrays=True) for argument in call.arguments)
         goal = self.ranges(target)
@@ -391,7 +401,7 @@ class _Arrays:
         if call.function in ("dot", "matmul"):
             if any(rank(argument, self.variables) != 1 for argument in arguments):
                 raise _NotLoweredError("a product of values that are not known to be arrays")
-            counters = self._zero_based(arguments[0])
+            counters = self.counters(arguments[0], arguments[1])
             element = form.Operation("*", tuple(self.element(argument, counters) for argument in arguments))
             self._accumulate("sum", result, element, counters)
             return
@@ -493,7 +503,11 @@ class _Arrays:
                     return []
                 kind = variable.type
                 return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
-            case form.Member() | form.Constant():
+            case form.Member(base=base, type=kind):
+                if rank(base, self.variables) or not isinstance(kind, form.ArrayType):
+                    return self.ranges(base)
+                return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
+            case form.Constant():
                 return []
             case form.Subscript(base=base, indices=indices):
                 return self._subscript_ranges(value, base, indices)
@@ -563,6 +577,14 @@ class _Arrays:
             case form.Name():
                 ranges = self.ranges(value)
                 return form.Subscript(value, tuple(map(self._moved, ranges, counters)))
+            case form.Member(base=base, member=member, type=kind) if rank(base, self.variables):
+                return form.Member(self.element(base, counters), member, kind)
+            case form.Member():
+                return form.Subscript(value, tuple(map(self._moved, self.ranges(value), counters)))
+            case form.Subscript(base=form.Member(base=base, member=member, type=kind), indices=indices) if not any(
+                rank(index, self.variables) or isinstance(index, form.Section) for index in indices
+            ):
+                return form.Subscript(form.Member(self.element(base, counters), member, kind), indices)
             case form.Subscript(base=base, indices=indices):
                 return self._subscript_element(value, base, indices, list(counters))
             case form.Operation(operator=operator, operands=operands):
@@ -644,8 +666,10 @@ class _Arrays:
 
     def _first_contiguous(self, target: form.Expression) -> bool:
         base = target.base if isinstance(target, form.Subscript) else target
-        variable = self.variables.get(base.name) if isinstance(base, form.Name) else None
-        return variable is not None and isinstance(variable.type, form.ArrayType) and variable.type.first_contiguous
+        while isinstance(base, form.Member) and not isinstance(base.type, form.ArrayType):
+            base = base.base
+        kind = type_of(base, self.variables)
+        return isinstance(kind, form.ArrayType) and kind.first_contiguous
 
     def scalar(self, kind: Kind, like: form.Expression | None = None) -> form.Name:
         """A new scalar temporary, of the type of a value's elements if that is known."""

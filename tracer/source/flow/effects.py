@@ -316,7 +316,7 @@ class _Flow:
             base = self.resolved(target.base)
             target = self._direct(form.Subscript(base, tuple([self.resolved(part) for part in target.indices])))
         elif isinstance(target, form.Member):
-            target = form.Member(self.resolved(target.base), target.member)
+            target = form.Member(self.resolved(target.base), target.member, target.type)
         if isinstance(target, form.Name):
             self._assign_name(statement, target, value, impure=impure)
             return

@@ -21,6 +21,7 @@ from foretrace.tracer.source.form.walk import expressions, names, rebuilt, state
 from . import algebra
 from .algebra import Polynomial
 from .arrays import without_array_syntax
+from .gotos import without_gotos
 from .liveness import Liveness, addressed, ends
 from .names import Names
 from .stores import loads_any, stored_arrays
@@ -34,6 +35,7 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 def normal(function: form.Function) -> form.Function:
     """The function in normal shape. It computes the same values."""
+    function = msgspec.structs.replace(function, body=without_gotos(function.body))
     fresh = Names(function)
     body = without_array_syntax(function, fresh)
     shaped = msgspec.structs.replace(function, body=body, variables=fresh.variables)

@@ -134,7 +134,7 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
                 pending.extend((inner, False) for inner in reversed(part.operand.indices))
             continue
         if isinstance(part, form.Member):
-            if not member and any(isinstance(inner, form.Subscript) for inner in within(part)):
+            if not member and (any(isinstance(inner, form.Subscript) for inner in within(part)) or _moves(part, scope)):
                 yield access(part, scope, place)
                 pending.append((part.base, True))
             elif member:
@@ -144,13 +144,21 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
             if not member:
                 yield access(part, scope, place)
             pending.extend((inner, False) for inner in reversed(part.indices))
-            base = part.base
+            base, inside = part.base, isinstance(part.base, form.Member)
             while isinstance(base, form.Member):
                 base = base.base
             if not isinstance(base, form.Name):
-                pending.append((base, False))
+                pending.append((base, inside))  # only where the member lies, not the whole structure
             continue
         pending.extend((inner, False) for inner in reversed(parts(part)))
+
+
+def _moves(member: form.Member, scope: Scope) -> bool:
+    """Whether a member belongs to another object in each iteration: `node.load` with `node = node.next`."""
+    base: form.Expression = member
+    while isinstance(base, form.Member):
+        base = base.base
+    return isinstance(base, form.Name) and base.name in scope.varying
 
 
 # Linearised subscripts

@@ -72,7 +72,7 @@ class ScalarType(Record, frozen=True, tag="scalar"):
 
 
 class StructType(Record, frozen=True, tag="struct"):
-    """A structure, class or derived type; its members are known by their uses alone."""
+    """A structure, class or derived type; `Member` says what types its members have."""
 
     name: str
     bytes: int = 0
@@ -149,6 +149,8 @@ class Member(Record, frozen=True, tag="member"):
 
     base: Expression
     member: str
+    type: Type | None = None
+    """Its type. None: the front end does not know it."""
 
 
 class Section(Record, frozen=True, tag="section"):

@@ -12,6 +12,7 @@ from .records import (
     Convert,
     Expression,
     Kind,
+    Member,
     Name,
     Operation,
     PointerType,
@@ -48,6 +49,8 @@ def rank(expression: Expression, variables: Variables) -> int:
         case Name(name=name):
             variable = variables.get(name)
             return len(variable.type.shape) if variable and isinstance(variable.type, ArrayType) else 0
+        case Member(base=base, type=kind):
+            return rank(base, variables) + (len(kind.shape) if isinstance(kind, ArrayType) else 0)
         case Section():
             return 1
         case Subscript(base=base, indices=indices):
@@ -114,6 +117,10 @@ def type_of(expression: Expression, variables: Variables) -> Type:
         case Name(name=name):
             variable = variables.get(name)
             return variable.type if variable else UNKNOWN
+        case Member(base=base, type=kind):
+            if kind is None or not rank(base, variables):
+                return kind or UNKNOWN
+            return ArrayType(_element(kind), (None,) * rank(expression, variables), strided=True)
         case Convert(type=kind):
             return kind
         case AddressOf(operand=operand):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foretrace.tracer.source.form import records as form
+from foretrace.tracer.source.form.types import element_type, type_of
 from foretrace.tracer.source.form.walk import replaced
 
 from .scope import Scope
@@ -67,7 +68,7 @@ class Expressions:
         match node.type:
             case "identifier" | "name" | "type_member":
                 name = text_of(node).lower()
-                return self.associated.get(name) or form.Name(name)
+                return self.associated.get(name) or self._target(form.Name(name))
             case "number_literal":
                 return number(text_of(node))
             case "string_literal":
@@ -86,7 +87,7 @@ class Expressions:
                 base, *rest = node.named_children
                 if not rest:
                     return self.lower(base)
-                return form.Member(self.lower(base), text_of(rest[-1]).lower())
+                return self._member(self.lower(base), text_of(rest[-1]).lower())
             case "complex_literal":
                 return form.Call("complex", tuple(map(self.lower, node.named_children)))
             case "array_literal" if not any(
@@ -96,6 +97,23 @@ class Expressions:
             case "extent_specifier":
                 return self.section(node)
         return self.unknown(node)
+
+    def _member(self, base: form.Expression, member: str) -> form.Expression:
+        kind = element_type(base, self.scope)
+        known = self.scope.members(kind.name).get(member) if isinstance(kind, form.StructType) else None
+        return self._target(form.Member(base, member, known))
+
+    def _target(self, place: form.Expression) -> form.Expression:
+        """What a scalar pointer points at; anything else as it is."""
+        pointer = isinstance(type_of(place, self.scope), form.PointerType)
+        return form.Subscript(place, (form.Constant(0),)) if pointer else place
+
+    def pointer(self, node: Node) -> form.Expression:
+        """A pointer itself, not what it points at."""
+        made = self.lower(node)
+        if isinstance(made, form.Subscript) and isinstance(type_of(made.base, self.scope), form.PointerType):
+            return made.base
+        return made
 
     def unknown(self, node: Node) -> form.Unknown:
         """An expression that is not lowered, with the names inside it."""
@@ -166,6 +184,8 @@ class Expressions:
         return name in self.scope.assigned or sections or self.scope.open_modules
 
     def _function(self, name: str, arguments: Node, node: Node) -> form.Expression:
+        if name == "associated":
+            return self._associated(arguments)
         given = self.arguments(arguments)
         keywords = {
             text_of(child.named_children[0]).lower(): child.named_children[-1]
@@ -201,6 +221,17 @@ class Expressions:
         if common in form.INTRINSICS or name in _PURE:
             return form.Call(common, given)
         return self._user_function(name, given)
+
+    def _associated(self, arguments: Node) -> form.Expression:
+        """ASSOCIATED of scalar pointers as comparisons of addresses."""
+        given = [self.pointer(one) for one in _arguments(arguments)]
+        kinds = [type_of(one, self.scope) for one in given]
+        if not kinds or not isinstance(kinds[0], form.PointerType):
+            return form.Call("associated", tuple(given))
+        if len(given) == 1:
+            return form.Operation("!=", (given[0], form.Constant(0)))
+        other = given[1] if isinstance(kinds[1], form.PointerType) else form.AddressOf(given[1])
+        return form.Operation("==", (given[0], other))
 
     def _reduction(self, name: str, given: tuple[form.Expression, ...], keywords: dict[str, Node]) -> form.Expression:
         """SUM and the like, with DIM counted from 0, and a choice for MASK."""

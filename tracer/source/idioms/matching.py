@@ -127,7 +127,11 @@ def prepared(facts: LoopFacts) -> list[Step]:
     loads: dict[str, tuple[Access, ...]] = {}
     steps = []
     for effect in facts.effects:
-        if not effect.nest or effect.nest[-1] is not facts.loop or _allocates(effect.value):
+        if not effect.nest or effect.nest[-1] is not facts.loop:
+            if isinstance(effect.target, form.Name):
+                values.pop(effect.target.name, None)  # a loop inside changes it
+            continue
+        if _allocates(effect.value):
             continue
         step = _prepared(effect, facts, values, loads)
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
@@ -235,9 +239,10 @@ def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterat
 def _induction_names(pattern: Pattern) -> list[str]:
     found: dict[str, None] = {}
     for statement in pattern.statements:
-        for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
-            if isinstance(node, ast.Name) and node.id in INDUCTION:
-                found.setdefault(node.id)
+        for part in (statement.target, statement.value, *statement.guards):
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and node.id in INDUCTION:
+                    found.setdefault(node.id)
         for loop in statement.loops:
             if loop.variable:
                 found.setdefault(loop.variable)
@@ -414,9 +419,13 @@ class _Matcher:
             return
         for position, (one_sign, one) in enumerate(given):
             left = given[:position] + given[position + 1 :]
-            if one_sign == sign or _takes_rest(pattern):
+            if one_sign == sign or _takes_rest(pattern) or _is_product(pattern):
                 for bound in self.value(pattern, one, bindings):
                     yield from self._operands(operator, others, left, bound)
+
+    def _fixed(self, expression: form.Expression) -> bool:
+        made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
+        return self._invariant(expression) and not (names(expression) & made)
 
     def _invariant(self, expression: form.Expression) -> bool:
         return not any(part in self._step.accesses for part in within(expression)) and not (
@@ -429,7 +438,7 @@ class _Matcher:
         """An element of an array, or a member of one."""
         if isinstance(pattern, ast.Attribute):
             if isinstance(expression, form.Member):
-                yield from self._element(pattern.value, expression.base, bindings)
+                yield from self.value(pattern.value, expression.base, bindings)
             return
         assert isinstance(pattern, ast.Subscript)
         if not isinstance(pattern.value, ast.Name):
@@ -497,8 +506,12 @@ class _Matcher:
                     bound = bindings.apart(apart) if apart else None
                     if bound is not None:
                         yield bound
-            case ast.Name():  # a counter
-                yield from self.value(pattern, index.expression, bindings)
+            case ast.Name():  # a counter, perhaps with something added
+                terms = _terms(index.expression)
+                for position, (sign, term) in enumerate(terms):
+                    others = terms[:position] + terms[position + 1 :]
+                    if sign == 1 and all(self._fixed(one) for _, one in others):
+                        yield from self.value(pattern, term, bindings)
             case ast.Subscript():
                 for part in _shifted(index.expression):
                     yield from self.value(pattern, part, bindings)
@@ -551,6 +564,11 @@ def _takes_rest(pattern: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="_")):
             return True
     return False
+
+
+def _is_product(pattern: ast.expr) -> bool:
+    """Whether a pattern is a product, which takes a sign as one of the factors that do not vary."""
+    return isinstance(pattern, ast.BinOp) and isinstance(pattern.op, ast.Mult)
 
 
 def _pattern_operands(pattern: ast.expr, operator: str, sign: int = 1) -> list[tuple[int, ast.expr]]:
@@ -765,8 +783,10 @@ def _compares(match: Match, array: str) -> bool:
 
 def _updates(match: Match, array: str) -> bool:
     """The statement reads the place of the array that it writes."""
-    store = match.steps[0].effect.store
-    return store is not None and any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
+    store, access = match.steps[0].effect.store, match.bindings.arrays.get(array)
+    if store is None or access is None or access.array != store.array:
+        return False
+    return any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
 
 
 def _most_offsets(match: Match) -> int:
@@ -785,7 +805,7 @@ def _table(match: Match, array: str) -> bool:
     root = access.array.split(".")[0]
     variable = match.steps[0].facts.function.variables.get(root)
     if variable is not None:
-        if variable.constant:
+        if variable.constant and variable.storage not in (form.Storage.PARAMETER, form.Storage.REFERENCE):
             return True
         if isinstance(variable.type, form.ArrayType):
             extents = [_whole(extent) for extent in variable.type.shape]
@@ -800,6 +820,16 @@ def _table(match: Match, array: str) -> bool:
     )  # fmt: skip
 
 
+def _computed(match: Match) -> bool:
+    """The value comes from scalars that other statements compute: from earlier iterations, or no element at all."""
+    step = match.steps[0]
+    read = names(step.value)
+    if not read.isdisjoint(name.name for name in step.facts.carried):
+        return True
+    made = {effect.target.name for effect in step.facts.effects if isinstance(effect.target, form.Name)}
+    return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
+
+
 def _innermost(match: Match, name: str) -> bool:
     return match.bindings.loops[name] == match.steps[0].variables[-1]
 
@@ -812,5 +842,5 @@ def _varies(match: Match, name: str) -> bool:
 
 _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
-    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies,
+    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
 }  # fmt: skip

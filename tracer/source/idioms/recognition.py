@@ -10,6 +10,7 @@ from foretrace.tracer.source.flow.normal import normal
 from foretrace.tracer.source.flow.records import Dependence, LoopFacts
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import expression_text, type_text
+from foretrace.tracer.source.form.walk import within
 
 from .matching import Match, Step, matches, offsets, prepared
 from .patterns import IdiomDefinition
@@ -82,6 +83,7 @@ def _in_function(
     steps = [step for loop in loops for step in prepared(loop)]
     by_name = {definition.name: definition for definition in definitions}
     claimed: set[int] = set()
+    placed: set[form.Place] = set()
     found: list[Finding] = []
     for definition in definitions:  # the most specific one claims first
         for position, step in enumerate(steps):
@@ -90,7 +92,10 @@ def _in_function(
             match = next(matches(definition, steps, step), None)
             if match is None or any(index in claimed for index in _positions(match, steps)):
                 continue
+            if step.effect.place in placed and _of_temporaries(step):
+                continue
             claimed.update(_positions(match, steps))
+            placed.update(one.effect.place for one in match.steps)
             parent = len(found)
             found.append(_finding(unit, match, lines, None))
             for name in by_name:
@@ -98,6 +103,13 @@ def _in_function(
                 if part is not None:
                     found.append(_finding(unit, part, lines, parent))
     return found
+
+
+def _of_temporaries(step: Step) -> bool:
+    """Whether a statement made from array syntax only clears its target, or copies what was computed before."""
+    return step.effect.nest[-1].synthetic and all(
+        part.name.startswith("%") for part in within(step.value) if isinstance(part, form.Name)
+    )
 
 
 def _positions(match: Match, steps: Sequence[Step]) -> list[int]:
