@@ -13,8 +13,9 @@ vectorised here?), so each difference has a cause. It is found, in this order:
    keeps an anti-dependence, and one shorter than the distance keeps a flow dependence.
 
 What is left is `unexplained`: a suspected error of ours or of the compiler. Loops that are outer ones or gone before they
-could be vectorised, and on which the compiler says nothing, are neither agreed nor differed on. Functions are compiled without inlining and
-without copies for constant arguments, because the dependence test reads each function by itself.
+could be vectorised, and on which the compiler says nothing, are neither agreed nor differed on. Only functions
+that are declared inline are inlined, and none is copied for constant arguments, because the dependence test reads each
+function by itself.
 """
 
 from __future__ import annotations
@@ -46,8 +47,7 @@ from foretrace.tracer.source.languages import language_of, lower
 PROGRAMS = Path(__file__).parents[1] / "programs"
 FOLDERS = ("dependences", "idioms")
 FLAGS = ("-O3", "-march=haswell")
-ALONE = ("-fno-inline",)
-"""Each function by itself. gcc also copies functions for constant arguments: `-fno-ipa-cp` there."""
+STANDARDS = {Language.CXX: ("-std=gnu++20",)}
 SPECIAL_CASES = ("-fno-math-errno", "-fno-trapping-math", "-ffinite-math-only", "-fno-signed-zeros")
 ANY_ORDER = (*SPECIAL_CASES, "-fassociative-math", "-freciprocal-math")
 MOST_SECONDS = 120
@@ -87,8 +87,8 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
     (r"unsafe fp math|fold-left reduction|reorder floating-point", Cause.ORDER),
     (r"number of iterations cannot|could not determine number of loop iterations|infinite number", Cause.COUNT),
     (r"multiple nested loops|consecutive inner loops|outer-loop already|inner-loop count|not.*inner-?most", Cause.OUTER),
-    (r"statement clobbers memory|call instruction cannot|library call cannot|can throw an exception", Cause.CALL),
-    (r"control flow|too many exits|multiple exits|latch block", Cause.CONTROL),
+    (r"statement clobbers memory|call instruction cannot|dr in a call|contains function calls|library call cannot|can throw an exception", Cause.CALL),
+    (r"control flow|switch statement|too many exits|multiple exits|latch block", Cause.CONTROL),
     (r"possible alias involving gather|cannot identify array bounds|complicated access pattern|data ref analysis failed"
      r"|no array mode|unsupported (?:unaligned|vect_?permute)|not suitable for (?:gather|scatter)|bad data ref",
      Cause.ACCESS),
@@ -99,7 +99,9 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
     (r"relevant stmt not supported|instruction cannot be vectorized|unsupported data-?type|no vectype|not supported by target"
      r"|bad operation", Cause.INSTRUCTION),
 )  # fmt: skip
-_NO_OBSTACLE = re.compile(r"failed: evolution|step unknown|misalignment|hybrid|versioning not|single-iteration|versioning")
+_NO_OBSTACLE = re.compile(
+    r"failed: evolution|step unknown|misalignment|hybrid|versioning not|single-iteration|versioning"
+)
 
 
 @dataclass
@@ -109,10 +111,8 @@ class Section:
     line: int
     vectorised: bool = False
     versioned: bool = False
-    vector_bytes: int = 0
-    """The longest vectors used; 0: not known."""
     lanes: int = 0
-    """Elements of a vector; 0: not known."""
+    """Iterations that one vector operation covers; 0: not known."""
     split: bool = False
     """A part of it was not vectorised."""
     words: list[str] = field(default_factory=list)
@@ -137,8 +137,6 @@ class SourceLoop:
     last_line: int
     found: LoopVerdict
     has_inner: bool
-    element_bytes: int
-    """The largest element that it loads or stores; 0: not known."""
     label: str
     """parallel, reduction, recurrence, collision, unknown, unjudged; "": it has none."""
 
@@ -174,12 +172,13 @@ class Compiler:
 COMPILERS = (
     Compiler(
         "gcc", {Language.C: "gcc", Language.CXX: "g++", Language.FORTRAN: "gfortran"},
-        ("-fno-ipa-cp", "-fopt-info-vec-all-internals", "-fopt-info-loop-optimized"),
+        ("-fno-inline-functions", "-fno-inline-small-functions", "-fno-inline-functions-called-once", "-fno-ipa-cp",
+         "-fopt-info-vec-all-internals", "-fopt-info-loop-optimized"),
         ("-fvect-cost-model=unlimited",), True,
     ),
     Compiler(
         "clang", {Language.C: "clang", Language.CXX: "clang++", Language.FORTRAN: "flang-new"},
-        ("-Rpass=loop-(vectorize|unroll|idiom|delete)", "-Rpass-missed=loop-vectorize",
+        ("-finline-hint-functions", "-Rpass=loop-(vectorize|unroll|idiom|delete)", "-Rpass-missed=loop-vectorize",
          "-Rpass-analysis=loop-vectorize"),
         ("-mllvm", "-force-vector-width=4"), False,
     ),
@@ -216,11 +215,10 @@ def source_loops(source: Path) -> dict[int, SourceLoop]:
             before = found.get(line)
             if before is not None and list(Verdict).index(before.found.verdict) >= list(Verdict).index(answer.verdict):
                 continue
-            accesses = [access for effect in one.effects for access in (*effect.loads, effect.store) if access]
             found[line] = SourceLoop(
                 line, one.loop.place.last, answer,
                 any(other is not one and one.loop in other.nest for other in loops),
-                max((access.element_bytes for access in accesses), default=0), labels[line],
+                labels[line],
             )  # fmt: skip
     return found
 
@@ -238,26 +236,29 @@ def gcc_sections(report: str, name: str) -> tuple[dict[int, Section], dict[int, 
     sections: dict[int, Section] = {}
     changed: dict[int, str] = {}
     current: Section | None = None
+    factor = 0
     for text in report.splitlines():
         start = _GCC_LOOP.match(text)
         if start is not None:
             line = int(start["line"])
             current = sections.setdefault(line, Section(line)) if Path(start["file"]).name == name else None
+            factor = 0
             continue
         match = _GCC_LINE.match(text)
         if match is None or Path(match["file"]).name != name:
             continue
         line, kind, words = int(match["line"]), match["kind"], match["text"]
         if kind == "optimized":
-            vectors = re.match(r"loop vectorized using (\d+) byte vectors", words)
-            if vectors is not None:
+            if words.startswith("loop vectorized"):
                 section = sections.setdefault(line, Section(line))
                 section.vectorised = True
-                section.vector_bytes = max(section.vector_bytes, int(vectors[1]))
+                section.lanes = section.lanes or factor
             elif "possible aliasing" in words:
                 sections.setdefault(line, Section(line)).versioned = True
             elif _TRANSFORMED.search(words):
                 changed.setdefault(line, words)
+        elif kind == "note" and (known := re.match(r"vectorization factor = (\d+)", words)):
+            factor = factor or int(known[1])  # the first that fits; others are for what is left over
         elif kind == "missed" and current is not None and "couldn't vectorize loop" not in words:
             current.words.append(words)
     return sections, changed
@@ -301,12 +302,13 @@ def compiled(compiler: Compiler, source: Path, extra: Sequence[str] = ()) -> str
     Raises:
         subprocess.CalledProcessError: it does not compile.
     """
-    command = compiler.commands[language_of(source) or Language.C]
+    language = language_of(source) or Language.C
+    command = compiler.commands[language]
     with tempfile.TemporaryDirectory(prefix="foretrace-reports-") as folder:
         output = str(Path(folder, "loops.o"))
         # Fortran's .mod files are written to the working folder.
         result = subprocess.run(
-            [command, *FLAGS, *ALONE, *compiler.report, *extra, "-w", "-c", "-o", output, str(source.resolve())],
+            [command, *FLAGS, *STANDARDS.get(language, ()), *compiler.report, *extra, "-w", "-c", "-o", output, str(source.resolve())],
             check=True, capture_output=True, timeout=MOST_SECONDS, cwd=folder,
         )  # fmt: skip
     return result.stderr.decode("utf-8", "replace")
@@ -379,19 +381,18 @@ def _allowed(loop: SourceLoop, section: Section) -> Cause:
         return Cause.SPLIT
     if any(call in reason for reason in loop.found.reasons for call in ("allocate is called", "free is called")):
         return Cause.ALLOCATION
-    lanes = section.lanes or (section.vector_bytes // loop.element_bytes if loop.element_bytes else 0)
-    causes = {_allowed_in_spite_of(one, section, lanes) for one in loop.found.dependences} or {Cause.UNEXPLAINED}
+    causes = {_allowed_in_spite_of(one, section) for one in loop.found.dependences} or {Cause.UNEXPLAINED}
     return next(cause for cause in reversed(Cause) if cause in causes)
 
 
-def _allowed_in_spite_of(one: Dependence, section: Section, lanes: int) -> Cause:
+def _allowed_in_spite_of(one: Dependence, section: Section) -> Cause:
     if one.test == "scalar":
         return Cause.LAST if one.source.place == one.sink.place else Cause.ADVANCE
     if not one.source.store:
         return Cause.ANTI
     if one.sink.store:
         return Cause.STORES
-    if one.distance is not None and lanes and one.distance >= lanes:
+    if one.distance is not None and 0 < section.lanes <= one.distance:
         return Cause.DISTANCE
     return Cause.CHECKED if section.versioned or not one.certain else Cause.UNEXPLAINED
 
