@@ -24,6 +24,7 @@ from . import algebra
 from .algebra import Polynomial
 from .integer_sets import System, renamed
 from .records import Access, Dependence, Effect, LoopFacts, LoopVerdict, Verdict
+from .stores import measured
 from .subscripts import Scope, array_name, extreme, parted
 
 MOST_PAIRS = 2_000
@@ -74,6 +75,12 @@ class _Test:
         self.loop_variables = frozenset(inner | {self.loop.variable})
         self.varying = frozenset(scalars | inner | {self.loop.variable} | {name.name for name in facts.carried})
         self.stored = frozenset(effect.store.array for effect in facts.effects if effect.store is not None)
+        self.assigned = frozenset(
+            effect.store.array
+            for effect in facts.effects
+            if effect.store is not None and not isinstance(effect.target, form.Subscript)
+        )
+        """Arrays that are assigned as a whole, or members of arrays' elements."""
         self.step = 1 if self.loop.step is None else 0
         """0: not a number."""
         if isinstance(self.loop.step, form.Constant) and isinstance(self.loop.step.value, int):
@@ -212,10 +219,15 @@ class _Test:
         return known[1]
 
     def _is_invariant(self, expression: form.Expression) -> bool:
+        sizes = {id(part) for part in measured(expression) if array_name(part) not in self.assigned}
         for part in within(expression):
             if isinstance(part, form.Name) and part.name in self.varying:
                 return False
-            if isinstance(part, (form.Subscript, form.Member)) and array_name(part) in self.stored:
+            if (
+                isinstance(part, (form.Subscript, form.Member))
+                and array_name(part) in self.stored
+                and id(part) not in sizes
+            ):
                 return False
             if isinstance(part, form.Unknown) or (isinstance(part, form.Call) and not part.pure):
                 return False

@@ -28,7 +28,7 @@ from . import algebra
 from .liveness import Liveness, addressed
 from .normal import leaves, negated
 from .records import Access, Effect, LoopFacts
-from .stores import loaded, loads_any, overlaps, reached, stored_arrays
+from .stores import loaded, loads_any, measured, overlaps, reached, resized, stored_arrays
 from .subscripts import Scope, access, array_name, loads
 
 MOST_NODES = 150
@@ -251,7 +251,9 @@ class _Flow:
     def _kill_call(self, call: form.Call) -> None:
         variables = self.function.variables
         self._kill_names(addressed(call) | self.live.lasting)
-        arrays = {*reached(call)} | {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
+        arrays = {*resized(reached(call))} | {
+            name for name, known in variables.items() if known.storage is Storage.GLOBAL
+        }
         env = self.env
         for name in [name for name, value in env.items() if loads_any(value, arrays)]:
             del env[name]
@@ -581,7 +583,9 @@ def _may_load(value: form.Expression, array: str, stored: form.Expression | None
     for part in loaded(value):
         if overlaps(array_name(part), array) and not (stored is not None and _distinct(part, stored)):
             return True
-    return False
+    if isinstance(stored, form.Subscript):  # an element: no size changes but those of arrays inside it
+        return any(array_name(part) != array and overlaps(array_name(part), array) for part in measured(value))
+    return any(overlaps(array_name(part), array) for part in measured(value))
 
 
 def _distinct(one: form.Expression, other: form.Expression) -> bool:

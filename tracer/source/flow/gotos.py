@@ -140,9 +140,7 @@ class _Structuring:
             if isinstance(loop, form.Loop) and isinstance(target, form.Target):
                 name = loop.label or f"%{target.label}"
                 inside = self._changed(loop.body, target.label, JumpKind.BREAK, name)
-                made[place] = msgspec.structs.replace(
-                    loop, body=inside, label=name if _named(inside, name) else ""
-                )
+                made[place] = msgspec.structs.replace(loop, body=inside, label=name if _named(inside, name) else "")
         return tuple(made)
 
     # Jumps forward

@@ -95,9 +95,7 @@ class System:
             truncated += 1
             if truncated <= MOST_TRUNCATED:
                 up = [algebra.scaled(rest, -1), algebra.plus({(): divisor - 1}, rest)]
-                choices.append(
-                    [self._rows_of([dividend, *down]), self._rows_of([algebra.scaled(dividend, -1), *up])]
-                )
+                choices.append([self._rows_of([dividend, *down]), self._rows_of([algebra.scaled(dividend, -1), *up])])
         for chosen in combinations(*choices):
             yield [row for rows in chosen for row in rows]
 

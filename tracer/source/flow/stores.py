@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import parts, statements
+from foretrace.tracer.source.form.walk import parts, statements, within
 
 from .subscripts import array_name
 
+SIZE = "{size}"
+"""Behind an array's name: its size may change, not only its elements. Assignments to it as a whole do that, and calls
+that take it."""
 ANYTHING = "?"
 """A store through something without a name: it may change any array."""
 
@@ -28,15 +31,17 @@ def stored_arrays(
         match statement:
             case form.Assign(target=target, value=value):
                 if isinstance(value, form.Call) and not value.pure:
-                    found.update(reached(value))
-                if not isinstance(target, form.Name):
+                    found.update(resized(reached(value)))
+                if isinstance(target, form.Subscript):
                     found.add(array_name(target))
+                elif not isinstance(target, form.Name):
+                    found.update(resized([array_name(target)]))
                 elif isinstance(value, (form.AddressOf, form.Operation, form.Name, form.Member, form.Subscript)):
                     copies.setdefault(target.name, set()).add(array_name(value))
             case form.Evaluate(call=call):
-                found.update(reached(call))
+                found.update(resized(reached(call)))
             case form.Opaque(writes=writes):
-                found.update(array_name(part) for part in writes)
+                found.update(resized(map(array_name, writes)))
     pending = list(found)
     while pending:
         name = pending.pop()
@@ -50,6 +55,13 @@ def stored_arrays(
         found |= fresh
         pending.extend(fresh)
     return frozenset(found)
+
+
+def resized(names: Iterable[str]) -> Iterator[str]:
+    """Names of arrays that may change as wholes: their elements and their sizes."""
+    for name in names:
+        yield name
+        yield f"{name}{SIZE}"
 
 
 def reached(call: form.Call) -> Iterator[str]:
@@ -87,10 +99,14 @@ def overlaps(one: str, other: str) -> bool:
 
 
 def loads_any(expression: form.Expression, arrays: Iterable[str]) -> bool:
-    """Whether an expression loads an element or a member of one of the arrays."""
+    """Whether an expression loads an element, a member or the changed size of one of the arrays."""
     arrays = tuple(arrays)
     if not arrays:
         return False
+    for part in measured(expression):
+        own = array_name(part)
+        if any(_changes_size(own, array) for array in arrays):
+            return True
     for part in loaded(expression):
         own = array_name(part)
         if any(overlaps(own, array) for array in arrays):
@@ -98,11 +114,32 @@ def loads_any(expression: form.Expression, arrays: Iterable[str]) -> bool:
     return False
 
 
+def _changes_size(own: str, array: str) -> bool:
+    if array.endswith(SIZE):
+        return overlaps(own, array.removesuffix(SIZE))
+    return array == ANYTHING or (len(array) < len(own) and overlaps(own, array))
+
+
+def measured(expression: form.Expression) -> Iterator[form.Member]:
+    """Members whose size an expression asks for: that is no load of their elements."""
+    for part in within(expression):
+        if isinstance(part, form.Call) and part.function == "size" and isinstance(part.arguments[0], form.Member):
+            yield part.arguments[0]
+
+
 def loaded(expression: form.Expression) -> Iterator[form.Expression]:
     """The loads of an expression: elements, members, and pointers on the way to them, but not what they are part of."""
     pending = [expression]
     while pending:
         part = pending.pop()
+        if isinstance(part, form.Call) and part.function == "size" and isinstance(part.arguments[0], form.Member):
+            pending.extend(parts(part)[1:])
+            inside: form.Expression = part.arguments[0]
+            while isinstance(inside, form.Member):
+                inside = inside.base
+            if not isinstance(inside, form.Name):
+                pending.append(inside)
+            continue
         address = isinstance(part, form.AddressOf)
         if isinstance(part, form.AddressOf):
             part = part.operand
