@@ -30,7 +30,7 @@ def neighbours_2d(u, v):
 
 
 def gaps(n):
-    x = np.linspace(0.0, 1.0, n)
+    x = np.linspace(0.0, 1.0, n)                         # idiom: stream
     h = np.empty(n - 1)
     h[:] = x[1:] - x[:-1]                                # idiom: stencil
     return h

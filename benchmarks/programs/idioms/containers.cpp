@@ -91,7 +91,7 @@ void scatter(std::vector<double> &out, const std::vector<double> &in, const std:
 
 std::array<int, 256> letters(const std::string &text)
 {
-    std::array<int, 256> count{};
+    std::array<int, 256> count{};                             // idiom: stream
     for (unsigned char letter : text)                         // loop: reduction
         ++count[letter];                                      // idiom: gather-modify-scatter
     return count;
@@ -235,7 +235,7 @@ bool use()
     std::vector<float> f(8);
     std::vector<Body> bodies(2);
     std::vector<std::size_t> next(8);
-    std::vector<std::vector<double>> m(4, a);
+    std::vector<std::vector<double>> m(4, a);                 // idiom: stream
     std::vector<std::complex<double>> z(8);
     std::vector<std::uint8_t> bytes(8);
     std::string text = "text";

@@ -90,7 +90,7 @@ void no_gather(int n, double *a, const double *b, const int *at)
 /* A segment of a larger array: in the loop over k its start stands still. */
 void scale_segments(int rows, const int *start, const int *length, double *a)
 {
-    for (int r = 0; r < rows; r++)                            /* loop: unknown */
+    for (int r = 0; r < rows; r++)                            /* loop: reduction */
         for (int k = 0; k < length[r]; k++)                   /* loop: parallel */
             a[start[r] + k] *= 2.0;                           /* idiom: stream */
 }

@@ -232,5 +232,5 @@ def smallest_first(items):
     heapq.heapify(heap)
     out = []
     while heap:                                          # loop: unjudged
-        out.append(heapq.heappop(heap))                  # idiom: none
+        out.append(heapq.heappop(heap))                  # idiom: stream
     return out

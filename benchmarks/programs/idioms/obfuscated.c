@@ -112,10 +112,10 @@ void sliding(int n, double *out, const double *in)
 void with_goto(int n, double *a, const double *b)
 {
     int i = 0;
-again:
+again:                                                        /* loop: parallel */
     if (i >= n)
         return;
-    a[i] = b[i];
+    a[i] = b[i];                                              /* idiom: stream */
     i++;
     goto again;
 }

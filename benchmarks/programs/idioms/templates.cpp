@@ -47,7 +47,7 @@ private:
 template <typename T>
 void multiply(const Matrix<T> &a, const Matrix<T> &b, Matrix<T> &c)
 {
-    for (int i = 0; i < a.rows(); ++i)                        // loop: parallel
+    for (int i = 0; i < a.rows(); ++i)                        // loop: unjudged
         for (int j = 0; j < b.columns(); ++j) {               // loop: parallel
             T sum = T(0);
             for (int k = 0; k < a.columns(); ++k)             // loop: reduction
@@ -59,14 +59,14 @@ void multiply(const Matrix<T> &a, const Matrix<T> &b, Matrix<T> &c)
 template <typename T>
 void transpose(const Matrix<T> &a, Matrix<T> &b)
 {
-    for (int i = 0; i < a.rows(); ++i)                        // loop: parallel
+    for (int i = 0; i < a.rows(); ++i)                        // loop: unjudged
         for (int j = 0; j < a.columns(); ++j)                 // loop: parallel
             b(j, i) = a(i, j);                                // idiom: transpose
 }
 
 void laplace(const Matrix<double> &u, Matrix<double> &v)
 {
-    for (int i = 1; i < u.rows() - 1; ++i)                    // loop: parallel
+    for (int i = 1; i < u.rows() - 1; ++i)                    // loop: unjudged
         for (int j = 1; j < u.columns() - 1; ++j)             // loop: parallel
             v(i, j) = u(i - 1, j) + u(i + 1, j) + u(i, j - 1) + u(i, j + 1) - 4 * u(i, j); // idiom: stencil
 }

@@ -26,7 +26,7 @@ from foretrace.tracer.source.form.records import (
     Unknown,
 )  # fmt: skip
 
-from .form_types import ARRAYS
+from .form_types import ARRAYS, UNKNOWN
 from .jumps import negation
 from .scope import MOST_TABLE, NULL, ZERO, Scope, Source
 from .syntax import (
@@ -203,7 +203,12 @@ class Expressions(Scope):
         base = self.object(children[0]) if children else self.this
         if declared is None:
             return Member(base, self._member_word(node))
-        return Member(base, declared.name) if declared.name else base
+        return Member(base, declared.name, self.member_type(declared.type)) if declared.name else base
+
+    def member_type(self, number: int) -> Type | None:
+        """The type of a member that is a number or a pointer; None: of others."""
+        made = self.types.form(number)
+        return made if isinstance(made, PointerType) or (isinstance(made, ScalarType) and made != UNKNOWN) else None
 
     def _member_word(self, node: int) -> str:
         """The name of a member that the syntax has no declaration for."""

@@ -129,10 +129,12 @@ class Lowering(Calls):
         for child, value in pairwise(children):
             if self.tree.kind[child] == Node.MEMBER_REFERENCE and Node.UNEXPOSED <= self.tree.kind[value] < Node.LABEL:
                 word = self.tree.declaration[child]
-                member = self.declared(word).name if word >= 0 else str(self.tree.value[child] or "%unknown")
+                declared = self.declared(word) if word >= 0 else None
+                member = declared.name if declared else str(self.tree.value[child] or "%unknown")
+                kind = self.member_type(declared.type) if declared else None
                 made = self.whole(value)
                 if not (isinstance(made, Call) and not made.arguments):
-                    self.assign(value, Member(self.this, member), made)
+                    self.assign(value, Member(self.this, member, kind), made)
                 self.flush()
 
     # Blocks

@@ -11,6 +11,7 @@ supercomputing", 1988.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import gcd
@@ -24,7 +25,6 @@ from . import algebra
 from .algebra import Polynomial
 from .integer_sets import System, renamed
 from .records import Access, Dependence, Effect, LoopFacts, LoopVerdict, Verdict
-from .stores import measured
 from .subscripts import Scope, array_name, extreme, parted
 
 MOST_PAIRS = 2_000
@@ -75,12 +75,6 @@ class _Test:
         self.loop_variables = frozenset(inner | {self.loop.variable})
         self.varying = frozenset(scalars | inner | {self.loop.variable} | {name.name for name in facts.carried})
         self.stored = frozenset(effect.store.array for effect in facts.effects if effect.store is not None)
-        self.assigned = frozenset(
-            effect.store.array
-            for effect in facts.effects
-            if effect.store is not None and not isinstance(effect.target, form.Subscript)
-        )
-        """Arrays that are assigned as a whole, or members of arrays' elements."""
         self.step = 1 if self.loop.step is None else 0
         """0: not a number."""
         if isinstance(self.loop.step, form.Constant) and isinstance(self.loop.step.value, int):
@@ -157,7 +151,7 @@ class _Test:
         self, name: str, effects: Sequence[Effect], located: dict[str, str], carried: set[str]
     ) -> str:
         own = form.Name(name)
-        operators = {_reduced(own, effect.value, effect.conditions) for effect in effects}
+        operators = {reduction_operator(own, effect.value, effect.conditions) for effect in effects}
         operator = next(iter(operators)) if len(operators) == 1 else ""
         if not operator:
             return ""
@@ -219,15 +213,10 @@ class _Test:
         return known[1]
 
     def _is_invariant(self, expression: form.Expression) -> bool:
-        sizes = {id(part) for part in measured(expression) if array_name(part) not in self.assigned}
         for part in within(expression):
             if isinstance(part, form.Name) and part.name in self.varying:
                 return False
-            if (
-                isinstance(part, (form.Subscript, form.Member))
-                and array_name(part) in self.stored
-                and id(part) not in sizes
-            ):
+            if isinstance(part, (form.Subscript, form.Member)) and array_name(part) in self.stored:
                 return False
             if isinstance(part, form.Unknown) or (isinstance(part, form.Call) and not part.pure):
                 return False
@@ -417,16 +406,15 @@ class _Test:
             return None
         if len(one.indices) != len(two.indices):
             return None
-        split = len(one.indices) == 1 and len(store.access.indices) == len(other.access.indices) > 1
-        if split:
-            left = parted(one.indices[0], Scope(store.effect.nest, self.variables))
-            right = parted(two.indices[0], Scope(other.effect.nest, self.variables))
-            if [stride for _, stride in left] == [stride for _, stride in right]:
-                return [(part, its) for (part, _), (its, _) in zip(left, right, strict=True)]
-        return [
-            (algebra.polynomial(part), algebra.polynomial(its))
-            for part, its in zip(one.indices, two.indices, strict=True)
-        ]
+        pairs: list[tuple[Polynomial, Polynomial]] = []
+        for part, its in zip(one.indices, two.indices, strict=True):
+            left = parted(part, Scope(store.effect.nest, self.variables))
+            right = parted(its, Scope(other.effect.nest, self.variables))
+            if [(each.stride, each.least) for each in left] == [(each.stride, each.least) for each in right]:
+                pairs += [(own.terms, theirs.terms) for own, theirs in zip(left, right, strict=True)]
+            else:
+                pairs.append((algebra.polynomial(part), algebra.polynomial(its)))
+        return pairs
 
     def _flattened(self, subscript: form.Subscript) -> form.Subscript:
         """`a[i][j]` behind pointers, and `a[i].m[j]`, as one subscript; rows are assumed to lie apart."""
@@ -471,17 +459,19 @@ class _Test:
         answers = []
         own: Polynomial = {(form.Name(self.loop.variable),): 1}
         its: Polynomial = {(form.Name(primed[self.loop.variable]),): 1}
-        for direction in (1, -1):
+        for direction, negative in itertools.product((1, -1), (False, True)):
             system = System()
             for terms in equations:
-                if all(len(product) <= 1 for product in terms):
+                if all(len(atoms) <= 1 for atoms in terms):
                     system.require(terms, equal=True)
             self._bounds(system, store.effect.nest, {})
             self._bounds(system, other.effect.nest, primed)
             gap = algebra.scaled(algebra.plus(own, its, -1), direction)
             system.require(algebra.plus(gap, {(): 1}, -1))
+            if not _require_quotients(system, negative=negative) and negative:
+                continue
             answers.append(system.empty())
-        if answers == [True, True]:
+        if all(answers):
             return True
         return None if None in answers else False
 
@@ -537,7 +527,7 @@ class _Test:
         operators: set[str] = set()
         for site in written:
             effect = site.effect
-            operator = _reduced(effect.target, effect.value, effect.conditions)
+            operator = reduction_operator(effect.target, effect.value, effect.conditions)
             if not operator:
                 return ""
             operators.add(operator)
@@ -721,6 +711,28 @@ def _multiple(rest: Polynomial, factor: Polynomial) -> int | None:
     return quotients.pop() if len(quotients) == 1 else None
 
 
+def _require_quotients(system: System, *, negative: bool) -> bool:
+    """Bounds of the system's quotients by constants; of a negative number, where one rounds to zero. Whether one does."""
+    quotients = [
+        (atom, atom.operator == "/", atom.operands[0], by)
+        for atom in system.unknowns
+        if isinstance(atom, form.Operation) and atom.operator in ("/", "//")
+        and isinstance(atom.operands[1], form.Constant) and isinstance(by := atom.operands[1].value, int) and by > 1
+    ]  # fmt: skip
+    if sum(to_zero for _, to_zero, _, _ in quotients) > 1:
+        return False
+    for atom, to_zero, above, by in quotients:
+        number = algebra.polynomial(above)
+        rest = algebra.plus(number, {(atom,): by}, -1)
+        if to_zero:
+            system.require(algebra.plus(algebra.scaled(number, -1), {(): -1}) if negative else number)
+            if negative:
+                rest = algebra.scaled(rest, -1)
+        system.require(rest)
+        system.require(algebra.plus({(): by - 1}, rest, -1))
+    return any(to_zero for _, to_zero, _, _ in quotients)
+
+
 def _alternatives(bound: form.Expression, function: str) -> list[form.Expression]:
     """Bounds that all hold: the arguments of a `min` above or of a `max` below."""
     if isinstance(bound, form.Call) and bound.function == function:
@@ -733,10 +745,10 @@ def _alternatives(bound: form.Expression, function: str) -> list[form.Expression
     return [bound]
 
 
-def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
+def reduction_operator(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
     """The operator by which a value updates what it is stored to; "": none."""
     if isinstance(value, form.Convert):
-        return _reduced(own, value.operand, conditions)
+        return reduction_operator(own, value.operand, conditions)
     match value:
         case form.Operation(operator="+" | "-"):
             terms = list(_flat(value, "+"))
@@ -753,14 +765,14 @@ def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[
             return operator if parts.count(own) == 1 and sum(_uses(part, own) for part in parts) == 1 else ""
         case form.Call(function="min" | "max" as function, arguments=arguments):
             inner = [part for part in arguments if _uses(part, own)]
-            if len(inner) == 1 and (inner[0] == own or _reduced(own, inner[0]) == function):
+            if len(inner) == 1 and (inner[0] == own or reduction_operator(own, inner[0]) == function):
                 return function
             return ""
         case form.Operation(operator="select", operands=(condition, true, false)):
             for chosen, other, negative in ((true, false, False), (false, true, True)):
                 if other == own:
                     if not _uses(condition, own):
-                        return _reduced(own, chosen)
+                        return reduction_operator(own, chosen)
                     if not _uses(chosen, own):
                         return _extreme(own, chosen, condition, negative=negative)
             return ""

@@ -30,7 +30,31 @@ def without_gotos(body: Sequence[form.Statement]) -> Body:
     made = tuple(body)
     if not 0 < jumps <= MOST_JUMPS:
         return made
-    return _Structuring(Counter(jump.label for jump in _gotos(body))).block(made)
+    made = _Structuring(Counter(jump.label for jump in _gotos(body))).block(made)
+    if made and isinstance(made[-1], form.Loop) and made[-1].kind is LoopKind.ENDLESS:
+        made = (*made[:-1], _left(made[-1]))
+    return made
+
+
+def _left(loop: form.Loop) -> form.Loop:
+    """The last loop of a function, with breaks in place of returns."""
+
+    def change(body: Body, nested: bool) -> Body:
+        made: list[form.Statement] = []
+        for part in body:
+            match part:
+                case form.Jump(kind=JumpKind.RETURN, value=None) if not nested or loop.label:
+                    part = form.Jump(part.place, JumpKind.BREAK, loop.label if nested else "")
+                case form.Loop():
+                    part = msgspec.structs.replace(part, body=change(part.body, True))
+                case form.Branch():
+                    part = msgspec.structs.replace(
+                        part, body=change(part.body, nested), otherwise=change(part.otherwise, nested)
+                    )
+            made.append(part)
+        return tuple(made)
+
+    return msgspec.structs.replace(loop, body=change(loop.body, False))
 
 
 class _Structuring:

@@ -40,6 +40,11 @@ class System:
         self._rows: list[Row] = []
         self.linear = True
 
+    @property
+    def unknowns(self) -> tuple[form.Expression, ...]:
+        """The atoms of all constraints."""
+        return tuple(self._columns)
+
     def require(self, terms: Polynomial, *, equal: bool = False) -> None:
         """Adds `terms >= 0`, or `terms == 0`."""
         row = self._row(terms)

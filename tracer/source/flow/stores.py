@@ -10,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import parts, statements, within
+from foretrace.tracer.source.form.types import Variables, type_of
+from foretrace.tracer.source.form.walk import parts, rebuilt, statements
 
 from .subscripts import array_name
 
-SIZE = "{size}"
-"""Behind an array's name: its size may change, not only its elements. Assignments to it as a whole do that, and calls
-that take it."""
 ANYTHING = "?"
 """A store through something without a name: it may change any array."""
 
@@ -31,17 +29,15 @@ def stored_arrays(
         match statement:
             case form.Assign(target=target, value=value):
                 if isinstance(value, form.Call) and not value.pure:
-                    found.update(resized(reached(value)))
-                if isinstance(target, form.Subscript):
+                    found.update(reached(value))
+                if not isinstance(target, form.Name):
                     found.add(array_name(target))
-                elif not isinstance(target, form.Name):
-                    found.update(resized([array_name(target)]))
                 elif isinstance(value, (form.AddressOf, form.Operation, form.Name, form.Member, form.Subscript)):
                     copies.setdefault(target.name, set()).add(array_name(value))
             case form.Evaluate(call=call):
-                found.update(resized(reached(call)))
+                found.update(reached(call))
             case form.Opaque(writes=writes):
-                found.update(resized(map(array_name, writes)))
+                found.update(array_name(part) for part in writes)
     pending = list(found)
     while pending:
         name = pending.pop()
@@ -57,11 +53,72 @@ def stored_arrays(
     return frozenset(found)
 
 
-def resized(names: Iterable[str]) -> Iterator[str]:
-    """Names of arrays that may change as wholes: their elements and their sizes."""
-    for name in names:
-        yield name
-        yield f"{name}{SIZE}"
+def resized_arrays(body: Sequence[form.Statement], variables: Variables) -> frozenset[tuple[str, int]]:
+    """Arrays whose number of elements a body may change, by calls or by assigning them as a whole: name and depth.
+
+    With depth 1 the rows of an array of arrays change, with depth 0 the array itself.
+    """
+    found: set[tuple[str, int]] = set()
+    for statement in statements(body):
+        match statement:
+            case form.Assign(target=target, value=value):
+                if isinstance(value, form.Call) and not value.pure:
+                    found.update((name, 0) for name in reached(value))
+                kind = type_of(target, variables)
+                element = isinstance(kind, form.PointerType) or (
+                    isinstance(kind, form.ScalarType) and kind.kind is not form.Kind.UNKNOWN
+                )
+                if not element:
+                    found.add((array_name(target), len(_path(target))))
+            case form.Evaluate(call=call):
+                found.update((name, 0) for name in reached(call))
+            case form.Opaque(writes=writes):
+                found.update((array_name(part), 0) for part in writes)
+    return frozenset(found)
+
+
+def _path(expression: form.Expression) -> list[form.Expression]:
+    """The indices on the way from a variable to a part of it."""
+    found: list[form.Expression] = []
+    while isinstance(expression, (form.Subscript, form.Member)):
+        if isinstance(expression, form.Subscript):
+            found += expression.indices
+        expression = expression.base
+    return found
+
+
+def moved_pointers(body: Sequence[form.Statement]) -> frozenset[str]:
+    """Names of members that a body may assign themselves, rather than what they point at."""
+    found: set[str] = set()
+    for statement in statements(body):
+        match statement:
+            case form.Assign(target=target, value=value):
+                if isinstance(value, form.Call) and not value.pure:
+                    found.update(reached(value))
+                if isinstance(target, form.Member):
+                    found.add(array_name(target))
+            case form.Evaluate(call=call):
+                found.update(reached(call))
+            case form.Opaque(writes=writes):
+                found.update(array_name(part) for part in writes)
+    return frozenset(found)
+
+
+def without_sizes(expression: form.Expression, resized: Iterable[tuple[str, int]]) -> form.Expression:
+    """An expression in which sizes of arrays that keep theirs load only what their indices load."""
+    resized = tuple(resized)
+
+    def change(part: form.Expression) -> form.Expression:
+        match part:
+            case form.Call(function="size", arguments=(array, *_)):
+                own = array_name(array)
+                indices = _path(array)
+                changes = any(overlaps(own, other) and depth <= len(indices) for other, depth in resized)
+                if own != ANYTHING and not changes:
+                    return form.Call("size", tuple(indices))
+        return part
+
+    return rebuilt(expression, change)
 
 
 def reached(call: form.Call) -> Iterator[str]:
@@ -99,14 +156,10 @@ def overlaps(one: str, other: str) -> bool:
 
 
 def loads_any(expression: form.Expression, arrays: Iterable[str]) -> bool:
-    """Whether an expression loads an element, a member or the changed size of one of the arrays."""
+    """Whether an expression loads an element or a member of one of the arrays."""
     arrays = tuple(arrays)
     if not arrays:
         return False
-    for part in measured(expression):
-        own = array_name(part)
-        if any(_changes_size(own, array) for array in arrays):
-            return True
     for part in loaded(expression):
         own = array_name(part)
         if any(overlaps(own, array) for array in arrays):
@@ -114,32 +167,11 @@ def loads_any(expression: form.Expression, arrays: Iterable[str]) -> bool:
     return False
 
 
-def _changes_size(own: str, array: str) -> bool:
-    if array.endswith(SIZE):
-        return overlaps(own, array.removesuffix(SIZE))
-    return array == ANYTHING or (len(array) < len(own) and overlaps(own, array))
-
-
-def measured(expression: form.Expression) -> Iterator[form.Member]:
-    """Members whose size an expression asks for: that is no load of their elements."""
-    for part in within(expression):
-        if isinstance(part, form.Call) and part.function == "size" and isinstance(part.arguments[0], form.Member):
-            yield part.arguments[0]
-
-
 def loaded(expression: form.Expression) -> Iterator[form.Expression]:
     """The loads of an expression: elements, members, and pointers on the way to them, but not what they are part of."""
     pending = [expression]
     while pending:
         part = pending.pop()
-        if isinstance(part, form.Call) and part.function == "size" and isinstance(part.arguments[0], form.Member):
-            pending.extend(parts(part)[1:])
-            inside: form.Expression = part.arguments[0]
-            while isinstance(inside, form.Member):
-                inside = inside.base
-            if not isinstance(inside, form.Name):
-                pending.append(inside)
-            continue
         address = isinstance(part, form.AddressOf)
         if isinstance(part, form.AddressOf):
             part = part.operand

@@ -37,7 +37,7 @@ REDUCTIONS = frozenset({"sum", "product", "minval", "maxval", "minloc", "maxloc"
 
 _RELATIONS = frozenset({"<", "<=", "==", "!=", ">", ">=", "not", "is", "in"})
 _INTEGERS = frozenset({"size", "lower_bound", "upper_bound", "minloc", "maxloc", "count", "argsort", "bincount"})
-_SAME = frozenset({"transpose", "cumsum", "sort", "argsort", "copy", "spread", "reshape"})
+_SAME = frozenset({"transpose", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "copy", "spread", "reshape", "cshift"})
 UNKNOWN = ScalarType(Kind.UNKNOWN)
 
 

@@ -497,21 +497,37 @@ class _Statements:
     def _implied(self, node: Node, target: form.Expression, implied: Node) -> Iterator[form.Statement]:
         """`a = [(f(i), i = 1, n)]` as a loop."""
         *values, control = implied.named_children
-        if len(values) != 1 or control.type != "loop_control_expression" or not isinstance(target, form.Name):
+        lowest = self._lowest(target)
+        if len(values) != 1 or control.type != "loop_control_expression" or lowest is None:
             yield self._opaque(node, "an array constructor", reads=True, writes=True)
             return
         variable, first, last, step = self._control(control)
-        kind = self._scope.type_of(target.name)
-        lower = kind.lower[0] if isinstance(kind, form.ArrayType) and kind.lower else ONE
+        base, lower, by = lowest
         position: form.Expression = form.Name(variable)
         if step is not None:
             position = form.Operation("//", (form.Operation("-", (position, first)), step))
             position = form.Operation("+", (position, lower))
         elif lower != first:
             position = form.Operation("+", (form.Operation("-", (position, first)), lower))
+        if by is not None and by != ONE:
+            position = form.Operation("+", (form.Operation("*", (form.Operation("-", (position, lower)), by)), lower))
         place = self._place(node)
-        body = (form.Assign(place, form.Subscript(target, (position,)), self._expressions.lower(values[0])),)
+        body = (form.Assign(place, form.Subscript(base, (position,)), self._expressions.lower(values[0])),)
         yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, synthetic=True)
+
+    def _lowest(
+        self, target: form.Expression
+    ) -> tuple[form.Expression, form.Expression, form.Expression | None] | None:
+        """A vector, the lowest index of the elements that are assigned, and the step; None: it is none."""
+        section = form.Section()
+        if isinstance(target, form.Subscript) and len(target.indices) == 1:
+            if not isinstance(target.indices[0], form.Section):
+                return None
+            target, section = target.base, target.indices[0]
+        kind = type_of(target, self._scope)
+        if not isinstance(kind, form.ArrayType) or len(kind.shape) != 1:
+            return None
+        return target, section.first or (kind.lower[0] if kind.lower else ONE), section.step
 
     def _call(self, node: Node) -> form.Statement:
         callee = node.child_by_field_name("subroutine") or node.named_children[0]

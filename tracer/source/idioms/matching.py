@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 
+from foretrace.tracer.source.flow import algebra
+from foretrace.tracer.source.flow.dependences import reduction_operator
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
+from foretrace.tracer.source.flow.subscripts import Scope
+from foretrace.tracer.source.flow.subscripts import access as access_of
+from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
 
@@ -21,10 +26,13 @@ Place = tuple[form.Expression, ...]
 Terms = tuple[tuple[int, form.Expression], ...]
 """A sum: each term with its sign, 1 or -1."""
 
+MOST_DELAYS = 6
+"""Iterations that a value may have been handed on."""
 MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_TRUTHS = {*_COMPARISONS, "not", "and", "or"}
 _CHAINS = {
     ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and",
     ast.Or: "or",
@@ -48,6 +56,8 @@ class Step:
     """The loads and the store, by their expressions."""
     variables: tuple[str, ...]
     """Induction variables of the loops around it, outermost first; "" for a loop without."""
+    handed: frozenset[str] = frozenset()
+    """Scalars that the next loop around hands from one iteration to the next."""
 
 
 @dataclass(frozen=True)
@@ -117,23 +127,28 @@ class Match:
     """One for each statement of the pattern."""
 
 
-def prepared(facts: LoopFacts) -> list[Step]:
+def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
     """The effects of a loop itself, not those of loops inside it, ready to be matched.
 
-    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it.
+    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it. So
+    does one that the iteration before left, if that was no carried value: `left = here; here = a[i]`. `around`: the
+    next loop around this one.
     """
+    handed = frozenset(name.name for name in around.carried) if around is not None else frozenset()
     kept = {name.name for name in (*facts.carried, *facts.live_out)}
-    values: dict[str, form.Expression] = {}
-    loads: dict[str, tuple[Access, ...]] = {}
+    inside = {loop.variable for effect in facts.effects for loop in effect.nest[len(facts.nest) :]}
+    values = _delayed(facts)
+    scope = Scope(facts.nest, facts.function.variables)
+    loads = {name: tuple(element_loads(value, scope, facts.loop.place)) for name, value in values.items()}
     steps = []
     for effect in facts.effects:
         if not effect.nest or effect.nest[-1] is not facts.loop:
             if isinstance(effect.target, form.Name):
                 values.pop(effect.target.name, None)  # a loop inside changes it
             continue
-        if _allocates(effect.value):
-            continue
-        step = _prepared(effect, facts, values, loads)
+        if _lists(effect.value) or (isinstance(effect.target, form.Name) and effect.target.name in inside):
+            continue  # what an inner loop leaves in its own variable
+        step = _prepared(effect, facts, values, loads, handed)
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
             values[effect.target.name] = step.value
             loads[effect.target.name] = tuple(step.accesses.values())
@@ -142,20 +157,65 @@ def prepared(facts: LoopFacts) -> list[Step]:
     return steps
 
 
-def _allocates(value: form.Expression) -> bool:
-    """New memory without values in it."""
-    return isinstance(value, form.Call) and value.function in ("allocate", "empty")
+def _lists(value: form.Expression) -> bool:
+    """New memory without values in it, or with a list of them."""
+    return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
+
+
+def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
+    """Scalars that an iteration finds as the one before left them, as what that one computed from elements."""
+    loop = facts.loop
+    carried = {name.name for name in facts.carried}
+    stored = {effect.store.array for effect in facts.effects if effect.store is not None}
+    step = 1 if loop.step is None else _whole(loop.step)
+    left: dict[str, form.Expression] = {}
+    updates: dict[str, int] = {}
+    for effect in facts.effects:
+        if isinstance(effect.target, form.Name):
+            name = effect.target.name
+            updates[name] = updates.get(name, 0) + 1
+            if name in carried and effect.nest[-1] is loop and not effect.conditions:
+                if not any(load.array in stored for load in effect.loads):
+                    left[name] = effect.value
+    if not loop.induction or not step:
+        return {}
+    before = {loop.induction: form.Operation("-", (form.Name(loop.induction), form.Constant(step)))}
+    found: dict[str, form.Expression] = {}
+    for _ in range(MOST_DELAYS):
+        for name, value in left.items():
+            if name in found or updates[name] > 1:
+                continue
+            known = {other: found[other] for other in names(value) & carried if other in found}
+            if names(value) & carried == known.keys():
+                found[name] = rebuilt(replaced(replaced(value, known), before), _simplified)
+    return {name: value for name, value in found.items() if any(isinstance(part, form.Subscript) for part in within(value))}
+
+
+def _simplified(part: form.Expression) -> form.Expression:
+    if isinstance(part, form.Subscript):
+        return form.Subscript(part.base, tuple(map(algebra.simplified, part.indices)))
+    return part
 
 
 def _prepared(
-    effect: Effect, facts: LoopFacts, values: dict[str, form.Expression], loads: dict[str, tuple[Access, ...]]
+    effect: Effect,
+    facts: LoopFacts,
+    values: dict[str, form.Expression],
+    loads: dict[str, tuple[Access, ...]],
+    handed: frozenset[str],
 ) -> Step:
     accesses: dict[form.Expression, Access] = {load.subscript: load for load in effect.loads}
     if effect.store is not None:
         accesses.setdefault(effect.store.subscript, effect.store)
-    value, conditions = effect.value, effect.conditions
-    mentioned = {name for one in (value, *conditions) for name in names(one) if name in values}
+    target, value, conditions = effect.target, effect.value, effect.conditions
+    own = target.name if isinstance(target, form.Name) else ""
+    values = {name: known for name, known in values.items() if name != own}
+    mentioned = {name for one in (target, value, *conditions) for name in names(one) if name in values}
     if mentioned:
+        if effect.store is not None:
+            target = replaced(target, values)
+            scope = Scope(effect.nest, facts.function.variables)
+            accesses[target] = access_of(target, scope, effect.place, store=True)
         value = replaced(value, values)
         conditions = tuple(replaced(condition, values) for condition in conditions)
         for name in mentioned:
@@ -163,9 +223,9 @@ def _prepared(
                 accesses.setdefault(access.subscript, access)
     value = rebuilt(value, _canonical)
     conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
-    value, conditions = _guarded(effect.target, value, conditions)
+    value, conditions = _guarded(target, value, conditions)
     variables = tuple(loop.variable for loop in effect.nest)
-    return Step(effect, facts, effect.target, value, conditions, accesses, variables)
+    return Step(effect, facts, target, value, conditions, accesses, variables, handed)
 
 
 def _canonical(expression: form.Expression) -> form.Expression:
@@ -185,6 +245,11 @@ def _guarded(
 ) -> tuple[form.Expression, tuple[form.Expression, ...]]:
     """Choices that keep the old value are guards; a guard that compares old and new value is a minimum or maximum."""
     match value:
+        case form.Operation(operator="+", operands=operands) if target in operands:
+            added = _stripped(operands[1] if operands[0] == target else operands[0])
+            if isinstance(added, form.Operation) and added.operator in _TRUTHS:
+                one = form.Operation("+", (target, form.Constant(1)))
+                return one, (*conditions, added)
         case form.Operation(operator="select", operands=(condition, yes, no)) if no == target:
             value, conditions = yes, (*conditions, condition)
         case form.Operation(operator="select", operands=(condition, yes, no)) if yes == target:
@@ -239,7 +304,8 @@ def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterat
 def _induction_names(pattern: Pattern) -> list[str]:
     found: dict[str, None] = {}
     for statement in pattern.statements:
-        for part in (statement.target, statement.value, *statement.guards):
+        conditions = [loop.condition for loop in statement.loops if loop.condition is not None]
+        for part in (statement.target, statement.value, *statement.guards, *conditions):
             for node in ast.walk(part):
                 if isinstance(node, ast.Name) and node.id in INDUCTION:
                     found.setdefault(node.id)
@@ -276,6 +342,8 @@ def _matched(pattern: Pattern, statement: StatementPattern, step: Step, bindings
     matcher = _Matcher(pattern, step)
     for bound in matcher.loops(statement.loops, bindings):
         for targeted in matcher.value(statement.target, step.target, bound):
+            if len(statement.loops) > 1 and not step.handed.isdisjoint(targeted.scalars.values()):
+                continue  # a total over all iterations of the loops around, too
             for valued in matcher.value(statement.value, step.value, targeted):
                 yield from matcher.guards(statement.guards, valued)
 
@@ -296,21 +364,35 @@ class _Matcher:
                 access = self._span(loop)
                 bound = None if access is None or bound is None else bound.array(pattern.span, access)
             if pattern.condition is not None:
-                condition = self._step.effect.nest[-1].condition
-                if condition is None or bound is None:
-                    return
-                bound = next(self.value(pattern.condition, condition, bound), None)
+                bound = None if bound is None else self._goes_on_while(pattern.condition, bound)
         if bound is not None:
             yield bound
+
+    def _goes_on_while(self, pattern: ast.expr, bindings: Bindings) -> Bindings | None:
+        """Bindings with which a loop goes on while a condition holds: its own, or what holds where a jump did not leave."""
+        own = self._step.effect.nest[-1].condition
+        given = [] if own is None else [own]
+        if self._step.facts.early_exit:
+            given += self._step.conditions
+        for condition in given:
+            for bound in self.value(pattern, condition, bindings):
+                return bound
+        return None
 
     def _span(self, loop: form.Loop) -> Access | None:
         """The array that holds a loop's bounds in neighbouring elements."""
         if loop.first is None or loop.last is None:
             return None
         first, last = _load_within(loop.first), _load_within(loop.last)
+        if first is None and last is not None and self._goes_on(loop):
+            return Access(_root(last), last, (), False, loop.place)
         if first is None or last is None or _root(first) != _root(last) or first == last:
             return None
         return Access(_root(first), first, (), False, loop.place)
+
+    def _goes_on(self, loop: form.Loop) -> bool:
+        """Whether a loop starts where its last execution ended."""
+        return isinstance(loop.first, form.Name) and loop.first.name.startswith(f"%{loop.variable.lstrip('%')}_first")
 
     def guards(self, guards: Sequence[ast.expr], bindings: Bindings) -> Iterator[Bindings]:
         """Each guard of the pattern is met by one of the statement's conditions."""
@@ -522,8 +604,12 @@ class _Matcher:
         """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""
         if index.kind is not IndexKind.AFFINE:
             return False
+        own = bindings.loops[name]
         variables = {variable for variable, _ in index.coefficients}
-        return variables & set(bindings.loops.values()) == {bindings.loops[name]}
+        if variables & set(bindings.loops.values()) != {own}:
+            return False
+        order = self._step.variables
+        return all(order.index(variable) <= order.index(own) for variable in variables if variable in order)
 
     def _linear(self, wanted: Sequence[ast.expr], index: Index, bindings: Bindings) -> Iterator[Bindings]:
         """Two indices in one, `A[i * n + j]`: the one whose factor is 1 moves fastest."""
@@ -642,9 +728,15 @@ def _outside_subscripts(expression: form.Expression) -> Iterator[form.Expression
 
 
 def _shifted(expression: form.Expression) -> Iterator[form.Expression]:
-    """Terms and factors of an index that may be the load of an index array: `I[i]`, `I[i] - 1`, `3 * I[i] + c`."""
+    """Parts of an index that may be the load of an index array: `I[i]`, `I[i] - 1`, `3 * I[i] + c`, `J[I[i]]`."""
     for _, term in _terms(expression):
-        yield from _operands(term, "*")
+        for factor in _operands(term, "*"):
+            yield factor
+            if isinstance(factor, form.Subscript):
+                for index in factor.indices:
+                    for part in _outside_subscripts(index):
+                        if isinstance(part, form.Subscript):
+                            yield from _shifted(part)
 
 
 def _load_within(expression: form.Expression) -> form.Expression | None:
@@ -713,7 +805,8 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     if store is None:
         return {}
     moving = [index for index in store.indices if index.kind is IndexKind.AFFINE]
-    for load in step.effect.loads:
+    values = [step.accesses[part] for part in within(step.value) if part in step.accesses]
+    for load in (*step.effect.loads, *values):
         read = [index for index in load.indices if index.kind is IndexKind.AFFINE]
         if len(read) != len(moving) or len(load.indices) - len(read) != len(store.indices) - len(moving):
             continue
@@ -786,6 +879,8 @@ def _updates(match: Match, array: str) -> bool:
     store, access = match.steps[0].effect.store, match.bindings.arrays.get(array)
     if store is None or access is None or access.array != store.array:
         return False
+    if access.subscript != store.subscript:
+        return False
     return any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
 
 
@@ -826,8 +921,77 @@ def _computed(match: Match) -> bool:
     read = names(step.value)
     if not read.isdisjoint(name.name for name in step.facts.carried):
         return True
-    made = {effect.target.name for effect in step.facts.effects if isinstance(effect.target, form.Name)}
+    made = {
+        effect.target.name for effect in step.facts.effects
+        if isinstance(effect.target, form.Name) and effect.nest[-1] is not step.facts.loop
+    }  # fmt: skip
     return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
+
+
+def _commutes(match: Match) -> bool:
+    """The statement updates a place by an operator for which the order does not matter."""
+    step = match.steps[0]
+    return bool(reduction_operator(step.target, step.value, step.conditions))
+
+
+def _in_step(match: Match) -> bool:
+    """What the statement reads and writes moves by equal steps in the innermost loop, or stands still.
+
+    An array that is read must move with the one that is written, unless the value depends on no array at all.
+    """
+    step = match.steps[0]
+    store, variable = step.effect.store, step.variables[-1]
+    if store is None:
+        return False
+    written = _moves(store, variable)
+    if not written:
+        return False
+    values = [step.accesses[part] for part in _outside_subscripts(step.value) if part in step.accesses]
+    read = [_moves(access, variable) for access in values]
+    same = [_alike(moves, written, len(access.indices) == len(store.indices)) for moves, access in zip(read, values)]
+    return not values or (any(same) and all(one for one, moves in zip(same, read) if moves))
+
+
+def _alike(one: list[tuple[int, form.Expression]] | None, other: list[tuple[int, form.Expression]], placed: bool) -> bool:
+    """Whether two accesses move alike; `placed`: also in the same dimension."""
+    if not one or len(one) != len(other):
+        return False
+    return all(
+        factor == its and (at == place or not placed)
+        for (at, factor), (place, its) in zip(one, other, strict=True)
+    )  # fmt: skip
+
+
+def _moves(access: Access, variable: str) -> list[tuple[int, form.Expression]] | None:
+    """The indices of an access that a loop moves, counted from the last, and by which factors; None: in no fixed way."""
+    found = []
+    for position, index in enumerate(reversed(access.indices)):
+        if index.kind is IndexKind.AFFINE:
+            found += [(position, factor) for name, factor in index.coefficients if name == variable]
+        elif index.kind is not IndexKind.INVARIANT:
+            return None
+    return found
+
+
+def _behind(match: Match) -> bool:
+    """The other places of the written array that are read were written by earlier iterations of one loop."""
+    step = match.steps[0]
+    store = step.effect.store
+    if store is None:
+        return False
+    read = [place for place in offsets(match).get(store.array, ()) if any(place)]
+    moved = {position for place in read for position, apart in enumerate(place) if apart}
+    if len(moved) != 1:
+        return False
+    position = moved.pop()
+    index = [index for index in store.indices if index.kind is IndexKind.AFFINE][position]
+    if len(index.coefficients) != 1:
+        return False
+    variable, factor = index.coefficients[0]
+    loop = step.effect.nest[step.variables.index(variable)]
+    step_size = 1 if loop.step is None else _whole(loop.step)
+    direction = (_whole(factor) or 0) * (step_size or 0)
+    return all(place[position] * direction < 0 for place in read)
 
 
 def _innermost(match: Match, name: str) -> bool:
@@ -843,4 +1007,5 @@ def _varies(match: Match, name: str) -> bool:
 _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
     "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
+    "in_step": _in_step, "behind": _behind, "commutes": _commutes,
 }  # fmt: skip

@@ -80,7 +80,11 @@ def _add(findings: list[Finding], found: Sequence[Finding]) -> None:
 def _in_function(
     unit: form.Unit, loops: Sequence[LoopFacts], definitions: Sequence[IdiomDefinition], lines: Sequence[str]
 ) -> list[Finding]:
-    steps = [step for loop in loops for step in prepared(loop)]
+    facts_of = {id(loop.loop): loop for loop in loops}
+    steps = [
+        step for loop in loops
+        for step in prepared(loop, facts_of.get(id(loop.nest[-2])) if len(loop.nest) > 1 else None)
+    ]  # fmt: skip
     by_name = {definition.name: definition for definition in definitions}
     claimed: set[int] = set()
     placed: set[form.Place] = set()
