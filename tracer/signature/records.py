@@ -432,6 +432,8 @@ class Provenance(msgspec.Struct, frozen=True):
     exception: str = ""
     mapped: tuple[AddressRange, ...] = ()
     """Memory that had been touched before the run began: of a fork, the largest ranges."""
+    source_digests: dict[str, str] = msgspec.field(default_factory=dict)
+    """SHA-256 of source files that hold loops, as they were when the program was traced. Not of all files."""
 
 
 class Totals(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ _FRONT_ENDS = {
     Language.C: "foretrace.tracer.source.c_code.lowering",
     Language.CXX: "foretrace.tracer.source.c_code.lowering",
     Language.FORTRAN: "foretrace.tracer.source.fortran_code.lowering",
-    Language.PYTHON: "foretrace.tracer.source.python_code.lowering",
+    Language.PYTHON: "foretrace.tracer.source.python_code.files",
 }
 
 
