@@ -35,7 +35,8 @@ def verdict_text(loop: LoopReport) -> str:
 def join_lines(one: Joined) -> list[str]:
     """What the source says of something that ran, beside the run; then each disagreement."""
     names = one.idioms
-    shown = ", ".join(names[:_MOST_IDIOMS]) + (f" and {len(names) - _MOST_IDIOMS} more" if len(names) > _MOST_IDIOMS else "")
+    more = f" and {len(names) - _MOST_IDIOMS} more" if len(names) > _MOST_IDIOMS else ""
+    shown = ", ".join(names[:_MOST_IDIOMS]) + more
     if one.loop is not None:
         where = f"{place_text(one.loop.file, one.loop.line, one.loop.last_line)} in {one.loop.function}"
     else:

@@ -206,7 +206,9 @@ class _Sites:
                 block
                 for one in pending
                 for block in self._before[one]
-                if block not in seen and self._function(block) == self._function(header) and not self._inside(block, loop)
+                if block not in seen
+                and self._function(block) == self._function(header)
+                and not self._inside(block, loop)
             ]
             seen.update(pending)
             found += [site for block in pending if (site := _site(self._blocks[block])) != own and site[0]]
