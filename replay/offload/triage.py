@@ -367,7 +367,7 @@ class _Report:
 
     def _idioms(self, node: int, gathers: GatherScatter | None) -> str:
         """Those of the loops below a node, as one word; a gather/scatter unit only knows its own."""
-        if self.device.rates is None:
+        if self.device.rates is not None:
             regions = self.run.workload.regions
             loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
             inside = sorted(loop for loop in loops if loop is not None)

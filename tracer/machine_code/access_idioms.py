@@ -189,7 +189,7 @@ class AccessIdioms:
 
     def _walks(self, loop: int, walks: Sequence[Access], graph: Graph) -> None:
         """What is stored, or only loaded, in regular steps."""
-        again = {one.number for pair in recurrences(walks, partial(self._reaches, graph)) for one in pair}
+        again = {one.number for pair in recurrences(walks, partial(self._comes_back, graph)) for one in pair}
         around = stencil(walks)
         turned = transposed(walks, partial(self._reaches, graph, only_moves=True))
         strided = [one for one in walks if not is_unit(one, walks)]
@@ -204,6 +204,11 @@ class AccessIdioms:
         ):
             if members:
                 self._add(loop, kind, members)
+
+    def _comes_back(self, graph: Graph, load: Access, store: Access) -> bool:
+        """Whether a load goes into a store whose address is computed from the same values, but for numbers."""
+        origins = [self._carried.address_origins(one.number, graph) for one in (load, store)]
+        return origins[0] == origins[1] and self._reaches(graph, load, store)
 
     def _reaches(self, graph: Graph, load: Access, store: Access, *, only_moves: bool = False) -> bool:
         """Whether what is loaded goes into what is stored, in one iteration."""

@@ -91,8 +91,8 @@ class CarriedValues:
     """Classifies what loops carry.
 
     `updates` are, by load and store, how often the store overwrote what the load had just read, `stores` how often a
-    store ran; `fixed` are operations that only ever touched one place; `indirect` those whose address comes
-    from an index.
+    store ran; `fixed` are operations that only ever touched one place, and its address; `indirect` those whose address
+    comes from an index.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class CarriedValues:
         left_out: Collection[int],
         updates: Mapping[Pair, int],
         stores: Mapping[int, int],
-        fixed: Collection[int],
+        fixed: Mapping[int, int],
         indirect: Collection[int],
     ) -> None:
         """Nothing is classified yet."""
@@ -187,6 +187,38 @@ class CarriedValues:
     def node_of(self, operation: int) -> int:
         """The value that a memory operation loads or stores."""
         return self._graph.node_of(operation)
+
+    def address_origins(self, operation: int, graph: Graph) -> frozenset[object]:
+        """What an operation's address is computed from: registers as they were when the iteration began, and loads.
+        Loads of a variable, which is at one place, are the same."""
+        node = self.node_of(operation)
+        names = {
+            name
+            for address in (*self._graph.value_of[node].flow.loads, *self._graph.value_of[node].flow.stores)
+            for name, _ in address.registers
+        }
+        found: set[object] = set()
+        seen: set[int] = set()
+        pending = [
+            source
+            for label, sources in graph.inputs.get(node, {}).items()
+            if label.removeprefix(PLACE) in names
+            for source in sources
+        ]
+        while pending:
+            one = pending.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if one < 0:
+                found.add(one)
+            elif self._graph.value_of[one].flow.loads:
+                load = self._graph.operation_of(one, is_store=False)
+                found.add(("place", self._fixed[load]) if load in self._fixed else ("load", load))
+            else:
+                of_one = graph.inputs.get(one, {})
+                pending += [source for label, sources in of_one.items() if label != FLAGS for source in sources]
+        return frozenset(found)
 
     def instruction_of(self, node: int) -> int:
         """The instruction that computes a value."""

@@ -113,6 +113,29 @@ class Join:
             return None
         return replace(best, findings=tuple(findings), disagreements=tuple(disagreements))
 
+    def runs_of(self, finding: Finding) -> tuple[Joined, ...]:
+        """The loops that ran of a finding's own loop; where the compiler left none of it, those around."""
+        around = [one for one in self.joined if finding in one.findings]
+        own = [one for one in around if one.loop is None or one.loop.line == finding.loop_line]
+        return tuple(own or around)
+
+    def disagreements(self) -> list[tuple[str, int, Disagreement]]:
+        """All of them, with file and line of the source, each once."""
+        found: dict[tuple[str, int, Disagreement], None] = {}
+        for one in self.joined:
+            if one.loop is not None:
+                found.update(dict.fromkeys((one.loop.file, one.loop.line, text) for text in one.disagreements))
+            elif one.findings:
+                place = one.findings[0]
+                found.update(dict.fromkeys((place.file, place.first_line, text) for text in one.disagreements))
+        return list(found)
+
+    def is_never_run(self, finding: Finding) -> bool:
+        """Whether a finding is in a loop that did not run."""
+        return any(
+            one.file == finding.file and one.line <= finding.loop_line <= one.last_line for one in self.never_ran
+        )
+
 
 def join(found: Findings, run: Run, files: Iterable[Path] = ()) -> Join:
     """Put what ran beside the source's loops and idioms.
