@@ -55,6 +55,7 @@ class AccessIdioms:
         """Nothing is searched yet."""
         self._blocks, self._forest, self._sites = blocks, forest, sites
         self._chased = indirections.self_dependent
+        self._index_operation = indirections.index_operation
         self._indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
         self._gathers = [one for one in indirections.idioms if one.kind is IdiomKind.GATHER]
         self._statistics = statistics
@@ -134,6 +135,7 @@ class AccessIdioms:
             and one.number not in self._indirect
             and one.number not in self._fixed
             and one.number not in self._chased
+            and self._index_operation.get(one.number) not in self._chased
         ]
         self._walks(loop, walks, graph)
 
@@ -168,7 +170,7 @@ class AccessIdioms:
                 kinds.setdefault(IdiomKind.REDUCTION, set()).update(operations - self._fixed.keys())
             elif one.kind is DependenceKind.COLLISION or (operations and operations <= self._indirect):
                 kinds.setdefault(IdiomKind.GATHER_MODIFY_SCATTER, set()).update(operations)
-            elif one.kind is DependenceKind.RECURRENCE and one.cycle:
+            elif one.kind is DependenceKind.RECURRENCE and any(map(self._carried.is_calculated, one.cycle)):
                 kinds.setdefault(IdiomKind.RECURRENCE, set()).update(operations - self._fixed.keys())
         for kind, operations in sorted(kinds.items()):
             self._add(loop, kind, operations)

@@ -30,6 +30,7 @@ from .basic_blocks import BasicBlocks
 from .value_graph import FLAGS, PLACE, STEPS, VARYING, LoopValues, ValueGraph
 
 _MOVES = frozenset({OperationKind.MOVE, OperationKind.FP_CONVERT})
+_SHUFFLES = _MOVES | {OperationKind.FP_OTHER, OperationKind.VECTOR_INT, OperationKind.UNKNOWN}
 _MOST_DEPTH = 12
 """Of expressions that are compared."""
 _ALL = 0.99
@@ -227,6 +228,10 @@ class CarriedValues:
     def is_combined(self, node: int) -> bool:
         """Whether a value is computed, not only moved or compared."""
         return node >= 0 and self._combines(node) != "move" and not self._is_compare(node)
+
+    def is_calculated(self, node: int) -> bool:
+        """Whether scalar or floating-point arithmetic makes a value: a shuffle may keep half of a register."""
+        return self.is_combined(node) and self._kind(node) not in _SHUFFLES
 
     # ---- places ----
 

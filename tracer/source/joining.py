@@ -14,6 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
+from foretrace.names import short_name
+
 from .flow.records import Verdict
 from .idioms.records import Finding, Findings, LoopReport
 from .traced_loops import COLLISION, PARALLEL, REDUCTION, SERIAL, Place, Ran, Run
@@ -146,7 +148,7 @@ def join(found: Findings, run: Run, files: Iterable[Path] = ()) -> Join:
         files: the source files that were read, also those without loops.
     """
     index = _Index(found, files, _names_of(run))
-    placed = [index.joined(one) for one in run.loops]
+    placed = index.in_order([index.joined(one) for one in run.loops])
     by_loop: dict[tuple[str, int], list[Joined]] = defaultdict(list)
     for one in placed:
         if one.loop is not None:
@@ -161,7 +163,8 @@ def join(found: Findings, run: Run, files: Iterable[Path] = ()) -> Join:
 
 def _names_of(run: Run) -> set[str]:
     """The files that ran, as debug information calls them."""
-    return {name for name in (*(one.file for one in run.loops), *run.lines) if name}
+    sites = (file for one in run.loops for file, _ in one.sites)
+    return {name for name in (*(one.file for one in run.loops), *run.lines, *sites) if name}
 
 
 class _Index:
@@ -197,6 +200,33 @@ class _Index:
                 if there is not None:
                     return there
         return Joined(ran, None, ())
+
+    def in_order(self, placed: Sequence[Joined]) -> list[Joined]:
+        """The same, with algorithms that were expanded in line where the code before does not tell: if a function has
+        as many calls of algorithms as loops from files outside of the tree, they are each other's, in their order."""
+        loops: dict[str, list[int]] = defaultdict(list)
+        taken = {finding for one in placed for finding in one.findings}
+        for position, one in enumerate(placed):
+            if self._is_foreign(one):
+                loops[_last_name(one.ran.function)].append(position)
+        calls: dict[str, list[Finding]] = defaultdict(list)
+        for file, findings in self._findings.items():
+            for finding in findings:
+                if finding not in taken and not self._starts(file, finding.loop_line):
+                    calls[_last_name(finding.function)].append(finding)
+        found = list(placed)
+        for function, positions in loops.items():
+            lines = dict.fromkeys((one.file, one.first_line) for one in calls[function])
+            if len(lines) != len(positions):
+                continue
+            for position, (file, line) in zip(positions, sorted(lines), strict=True):
+                there = tuple(one for one in calls[function] if (one.file, one.first_line) == (file, line))
+                found[position] = Joined(placed[position].ran, None, there, site=(file, line))
+        return found
+
+    def _is_foreign(self, one: Joined) -> bool:
+        """Whether a loop from outside of the tree has no place in it."""
+        return bool(one.ran.file) and one.loop is None and not one.findings and self.file(one.ran.file) is None
 
     def _at(self, ran: Ran, place: Place, site: Place | None) -> Joined | None:
         file = self.file(place[0])
@@ -239,6 +269,7 @@ class _Index:
                 lines[one.loop.file].add(one.loop.line)
             for finding in one.findings if one.loop is None else ():
                 lines[finding.file].update(range(finding.first_line, finding.last_line + 1))
+        unplaced = {_last_name(one.ran.function) for one in joined if self._is_foreign(one)}
         found: dict[tuple[str, int], NeverRan] = {}
         for file in dict.fromkeys((*self._loops, *self._findings)):
             ran = sorted(lines[file])
@@ -251,8 +282,11 @@ class _Index:
                 names = tuple(dict.fromkeys(one.idiom for one in inside))
                 found[file, loop.line] = NeverRan(file, loop.line, loop.last_line, loop.function, names)
             for one in self._findings[file]:
-                if self.loop(file, one.first_line) is None and not any(
-                    one.first_line <= line <= one.last_line for line in ran
+                is_told = _last_name(one.function) not in unplaced  # else it may be one of those
+                if (
+                    is_told
+                    and self.loop(file, one.first_line) is None
+                    and not any(one.first_line <= line <= one.last_line for line in ran)
                 ):
                     never = NeverRan(file, one.first_line, one.last_line, one.function, (one.idiom,))
                     found.setdefault((file, one.first_line), never)
@@ -317,6 +351,11 @@ def _matched(names: Iterable[str], by_name: dict[str, list[str]]) -> dict[str, s
             if score >= known:
                 best[file] = (score, [*which, name] if score == known else [name])
     return {name: file for file, (_, which) in best.items() for name in which}
+
+
+def _last_name(function: str) -> str:
+    """A function's name without parameters, namespace and template arguments."""
+    return short_name(function).partition("<")[0].rpartition("::")[2]
 
 
 def _common_end(one: str, other: str) -> int:

@@ -208,7 +208,7 @@ class _Sites:
                 for block in self._before[one]
                 if block not in seen
                 and self._function(block) == self._function(header)
-                and not self._inside(block, loop)
+                and self._is_before(block, loop)
             ]
             seen.update(pending)
             found += [site for block in pending if (site := _site(self._blocks[block])) != own and site[0]]
@@ -217,13 +217,13 @@ class _Sites:
     def _function(self, block: int) -> tuple[str, str]:
         return self._blocks[block].module, self._blocks[block].function
 
-    def _inside(self, block: int, loop: int) -> bool:
-        at = self._blocks[block].loop_id
-        while at is not None:
-            if at == loop:
-                return True
-            at = self._loops[at].parent_id
-        return False
+    def _is_before(self, block: int, loop: int) -> bool:
+        """Whether a block runs before a loop is entered, and is of no other loop."""
+        within = self._blocks[block].loop_id
+        above = self._loops[loop].parent_id
+        while above is not None and above != within:
+            above = self._loops[above].parent_id
+        return above == within
 
 
 def _site(block: Block) -> Place:
