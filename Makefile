@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms compiler-reports offload docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -97,6 +97,9 @@ compiler-reports: $(INSTALLED) ## what gcc and clang report of labelled loops, a
 
 idioms: $(INSTALLED) ## read programs with labelled idioms, in C, C++, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.idioms $(ARGS)
+
+built-idioms: $(INSTALLED) ## build and trace programs with known idioms, and show which source, run and stripped binary tell
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.built_idioms $(ARGS)
 
 random-loops: $(INSTALLED) | $(HERE) ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.random_loops --machine $(HERE) $(ARGS)

@@ -49,12 +49,13 @@ def find_dependences(
     isa: Isa,
     blocks: Sequence[Block],
     function_of: Sequence[int],
-    fixed: Iterable[int],
+    fixed: Mapping[int, int],
     indirect: Iterable[int],
 ) -> Found:
     """What loops carry. `loop_nodes` are the tree's nodes of the rows of `raw.loops`, -1 for those that it has not.
 
-    `fixed` are memory operations that touched one place only, `indirect` those of gathers and scatters.
+    `fixed` are memory operations that touched one place only, and its address; `indirect` those of gathers and
+    scatters.
     """
     loader = frozenset(
         number for number, block in enumerate(blocks) if PurePosixPath(block.module).name.startswith(("ld-", "ld."))
@@ -97,9 +98,7 @@ def find_dependences(
                 if above in seen and pair in members[above]:
                     seen[above].within.add(pair)
                 above = parents[above]
-    carried = CarriedValues(
-        basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect)
-    )
+    carried = CarriedValues(basic, forest, isa, function_of, loader, updates, stores, fixed, frozenset(indirect))
     by_loop: dict[int, list[Seen]] = defaultdict(list)
     for node, one in seen.items():
         by_loop[int(tree.loop_id[node])].append(one)
