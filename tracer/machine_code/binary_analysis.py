@@ -69,7 +69,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
         found = find_dependences(
             raw.dependences, nodes, tree, blocks, forest, instruction_set, signature_blocks,
-            places.function_numbers(), fixed_operations(merged), indirect,
+            places.function_numbers(), fixed_operations(merged), indirect, in_windows=raw.dependences.in_windows,
         )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,
