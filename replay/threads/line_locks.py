@@ -67,11 +67,7 @@ def line_locks_of(tree: ExecutionTree, find: Callable[[dict[_Site, _Site], _Site
     edges = [edge for edge in tree.synchronisation if edge.kind is SynchronisationKind.LOCK]
     if not edges:
         return LineLocks()
-    semaphores = {
-        _site(tree, "take", edge.target_node, edge.target_line)
-        for edge in tree.synchronisation
-        if edge.kind is SynchronisationKind.WAKE and edge.target_node >= 0
-    }
+    semaphores = _semaphores(tree)
     leader: dict[_Site, _Site] = {}
     counts: Counter[_Site] = Counter()
     inside = 0
@@ -97,6 +93,16 @@ def line_locks_of(tree: ExecutionTree, find: Callable[[dict[_Site, _Site], _Site
     }
     unpaired = {site: count for site, count in counts.items() if (site[1], site[2]) not in pairs}
     return LineLocks(ordered, tuple(_notes(inside, unpaired)))
+
+
+def _semaphores(tree: ExecutionTree) -> set[_Site]:
+    """Places at which threads waited for a semaphore more often than for a lock: that one is inside of it."""
+    balance: Counter[_Site] = Counter()
+    for edge in tree.synchronisation:
+        sign = {SynchronisationKind.WAKE: 1, SynchronisationKind.LOCK: -1}.get(edge.kind, 0)
+        if sign and edge.target_node >= 0:
+            balance[_site(tree, "take", edge.target_node, edge.target_line)] += sign * edge.count
+    return {site for site, more in balance.items() if more > 0}
 
 
 def _is_placed(edge: Synchronisation) -> bool:

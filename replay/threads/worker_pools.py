@@ -142,9 +142,11 @@ class Pool:
         ]
         workers = f"{len(self.workers)} {'processes' if self.process < 0 else 'threads'}"
         notes = [f"{workers} ran the same functions: their {self.calls:,} calls are divided among {size}"]
-        waits = {name for thread in job.threads if thread.name in traced for name in _semaphores(thread.program)}
-        if waits:
-            notes.append(f"what they waited for within calls, at {len(waits)} semaphores, queues or conditions, is left out")
+        programs = [thread.program for thread in job.threads if thread.name in traced]
+        waited, posted = ({name for program in programs for name in _at(program, kind)} for kind in (Wait, Post))
+        if waited & posted:
+            count = len(waited & posted)
+            notes.append(f"at {count} semaphores, queues or conditions workers wait for each other: that is left out")
         return JobPrograms((*kept, *made), job.barriers, (*job.notes, *notes))
 
     @property
@@ -207,11 +209,11 @@ def _begins(program: Iterable[Part], names: set[str]) -> bool:
     )
 
 
-def _semaphores(program: Iterable[Part]) -> Iterable[str]:
+def _at(program: Iterable[Part], kind: type[Wait] | type[Post]) -> Iterable[str]:
     for part in program:
         if isinstance(part, Repeat):
-            yield from _semaphores(part.body)
-        elif isinstance(part, Wait | Post):
+            yield from _at(part.body, kind)
+        elif isinstance(part, kind):
             yield part.name
 
 
