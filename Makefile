@@ -131,12 +131,13 @@ UNSANITIZED := tests/cache_sim/test_simulator.py::test_memory_that_runs_out_is_a
 BUILD_SANITIZED = CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
 	--build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
 WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):tests/helpers
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):tests/helpers CFLAGS="$(SANITIZE)"
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
-	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
+	$(WITH_SANITIZERS) $(PYTEST) -n $(JOBS) --dist loadfile $(addprefix --deselect=,$(UNSANITIZED)) \
 		$(or $(ARGS),tests/cache_sim tests/replay/core tests/replay/engine \
 		tests/benchmarks/calibration/test_kernels.py tests/tracer/execution_tree/test_twin.py \
+		tests/tracer/data_flow/test_core.py tests/tracer/data_flow/test_dependence_twin.py \
 		tests/tracer/reader tests/tracer/stored)
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
