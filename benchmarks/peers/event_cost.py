@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.tools import foretrace_executable
 from foretrace.terminal import console
 
 THREADS = (1, 2, 8)
@@ -50,7 +51,7 @@ class Cost:
 
 def asked(option: str) -> str:
     """What `foretrace events` prints with an option."""
-    command = [sys.executable, "-P", "-m", "foretrace", "events", option]
+    command = [foretrace_executable(), "events", option]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
