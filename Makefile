@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms offload docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms compiler-reports offload docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -91,6 +91,9 @@ residuals: $(INSTALLED) ## write replay/residuals.csv, from which intervals foll
 
 dependences: $(INSTALLED) ## trace loops with known dependences, in C, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.dependences $(ARGS)
+
+compiler-reports: $(INSTALLED) ## what gcc and clang report of labelled loops, against the dependence test on source
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.compiler_reports $(ARGS)
 
 idioms: $(INSTALLED) ## read programs with labelled idioms, in C, C++, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.idioms $(ARGS)

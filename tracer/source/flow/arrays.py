@@ -374,6 +374,8 @@ class _Arrays:
             return self._at(whole, offsets)
 
         match function:
+            case "matmul" | "dot" if len(arguments) != 2:
+                raise _NotLoweredError(f"{function} of {len(arguments)} values")
             case "matmul" | "dot":
                 self._product(arguments[0], arguments[1], at)
             case "cumsum" | "cumprod" | "cummax" | "cummin":
@@ -403,6 +405,8 @@ class _Arrays:
                 self.out.append(
                     self.nest(counters, (form.Assign(self.place, bin_at, form.Operation("+", (bin_at, weight))),))
                 )
+            case "pack" if len(arguments) < 2:
+                raise _NotLoweredError("pack without a mask")
             case "pack":
                 position = self.scalar(Kind.INTEGER)
                 self._packed = position
@@ -457,6 +461,8 @@ class _Arrays:
     def _reduce(self, call: form.Call, result: form.Expression) -> None:
         """Emits the loop that reduces arrays to a scalar."""
         arguments = tuple(self.hoisted(argument, arrays=True) for argument in call.arguments)
+        if call.function in ("dot", "matmul") and len(arguments) != 2:
+            raise _NotLoweredError(f"{call.function} of {len(arguments)} values")
         if call.function == "matmul" and all(rank(argument, self.variables) == 1 for argument in arguments):
             call = form.Call("dot", arguments)
         if call.function in ("dot", "matmul"):

@@ -815,7 +815,9 @@ class _Statements:
                     parts.append(form.Operation(">=", (value, bounds.first)))
                 if bounds.last is not None:
                     parts.append(form.Operation("<=", (value, bounds.last)))
-                test = parts[0] if len(parts) == 1 else form.Operation("and", tuple(parts))
+                test: form.Expression = form.Constant(True, form.Kind.BOOLEAN)
+                if parts:
+                    test = parts[0] if len(parts) == 1 else form.Operation("and", tuple(parts))
             else:
                 test = form.Operation("==", (value, self._expressions.lower(one)))
             made = test if made is None else form.Operation("or", (made, test))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import permutations
 
 from foretrace.tracer.source.flow import algebra
@@ -330,7 +331,8 @@ def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterat
         yield from _matched(pattern, statement, step, empty.with_loops(loops))
 
 
-def _induction_names(pattern: Pattern) -> list[str]:
+@cache
+def _induction_names(pattern: Pattern) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for statement in pattern.statements:
         conditions = [loop.condition for loop in statement.loops if loop.condition is not None]
@@ -341,7 +343,7 @@ def _induction_names(pattern: Pattern) -> list[str]:
         for loop in statement.loops:
             if loop.variable:
                 found.setdefault(loop.variable)
-    return list(found)
+    return tuple(found)
 
 
 def _nested(loops: Sequence[LoopPattern], step: Step, chosen: dict[str, str]) -> bool:

@@ -47,7 +47,9 @@ def _report(unit: form.Unit, loop: LoopFacts) -> LoopReport:
         function=loop.function.name,
         lowered=not loop.unknown and loop.loop.kind is not form.LoopKind.UNKNOWN,
         verdict=found.verdict,
-        reason="; ".join(dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences)])),
+        reason="; ".join(
+            dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences), *found.reasons])
+        ),
         assumptions=found.assumptions,
     )
 
@@ -84,6 +86,7 @@ def _in_function(
         for step in prepared(loop, facts_of.get(id(loop.nest[-2])) if len(loop.nest) > 1 else None)
     ]  # fmt: skip
     by_name = {definition.name: definition for definition in definitions}
+    places = {id(step): position for position, step in enumerate(steps)}
     claimed: set[int] = set()
     placed: set[form.Place] = set()
     found: list[Finding] = []
@@ -92,11 +95,11 @@ def _in_function(
             if position in claimed:
                 continue
             match = next(matches(definition, steps, step), None)
-            if match is None or any(index in claimed for index in _positions(match, steps)):
+            if match is None or any(index in claimed for index in _positions(match, places)):
                 continue
             if step.effect.place in placed and _of_temporaries(step):
                 continue
-            claimed.update(_positions(match, steps))
+            claimed.update(_positions(match, places))
             placed.update(one.effect.place for one in match.steps)
             parent = len(found)
             found.append(_finding(unit, match, lines, None))
@@ -114,8 +117,8 @@ def _of_temporaries(step: Step) -> bool:
     )
 
 
-def _positions(match: Match, steps: Sequence[Step]) -> list[int]:
-    return [index for index, step in enumerate(steps) if any(step is one for one in match.steps)]
+def _positions(match: Match, places: dict[int, int]) -> list[int]:
+    return [places[id(one)] for one in match.steps]
 
 
 def _finding(unit: form.Unit, match: Match, lines: Sequence[str], parent: int | None) -> Finding:

@@ -142,11 +142,11 @@ class Statements(Expressions):
             kind = guess
         self.declare(name, kind)
         array = isinstance(self.variables[name].type, form.ArrayType)
-        if array and not self.rank(value) and not isinstance(value, form.AddressOf):
-            if not (isinstance(value, form.Call) and value.function in ("list", "dict", "zeros", "ones", "empty")):
-                kept = self.temporary(type_of(value, self.variables))  # a name is bound anew: nothing is copied
-                self.assign(kept, value)
-                value = form.AddressOf(kept)
+        fresh = isinstance(value, form.Call) and value.function in ("list", "dict", "zeros", "ones", "empty")
+        if array and not fresh and not self.rank(value) and not isinstance(value, form.AddressOf):
+            kept = self.temporary(type_of(value, self.variables))  # a name is bound anew: nothing is copied
+            self.assign(kept, value)
+            value = form.AddressOf(kept)
         self.assign(form.Name(name), value)
 
     def _repeated(self, value: form.Expression) -> tuple[form.Type, form.Expression, form.Expression] | None:
