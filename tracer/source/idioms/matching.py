@@ -181,7 +181,9 @@ def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
 
 
 def _lists(value: form.Expression) -> bool:
-    """New memory without values in it, or with a list of them."""
+    """New memory without values in it, or with a list of them, or a text."""
+    if isinstance(value, form.Constant):
+        return isinstance(value.value, str)
     return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
 
 
