@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ from foretrace.replay.records import (
 )
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import Workload
-from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.units import format_bytes
 
 from .decisions import Policy
@@ -121,6 +121,9 @@ class _Report:
         self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions)
         self.planner = Planner(self.offers, self.times)
         self.names = node_names(self.work)
+        self.kinds: dict[int | None, list[IdiomKind]] = defaultdict(list)
+        for idiom in signature.idioms:
+            self.kinds[idiom.loop_id].append(idiom.kind)
         self.kernels, self.policies = self._planned()
         self.threaded = set(self.times.choice(self.kernels)[1])
         self.alone_s = self.work.inclusive(self.work.own_host_s)
@@ -305,7 +308,7 @@ class _Report:
             gain_s = verdict.host_s - verdict.thread_s
         return Instance(
             place=place,
-            idiom=loop.idiom if loop else "none",
+            idiom=self._idioms(node, loop),
             range_bytes=loop.range_bytes if loop else round(one.footprint_bytes),
             refs=loop.refs if loop else round(self._sum(node, "accesses")),
             moved_bytes=loop.moved_bytes if loop else round(self._sum(node, "access_bytes")),
@@ -375,6 +378,17 @@ class _Report:
             return None
         hottest = max(below, key=lambda region: float(self.run.times.time_s[TYPICAL, region]))
         return GatherScatter.of(self.signature, regions[hottest])
+
+    def _idioms(self, node: int, gathers: GatherScatter | None) -> str:
+        """Those of the loops below a node, as one word; a gather/scatter unit only knows its own."""
+        if self.device.rates is not None:
+            regions = self.run.workload.regions
+            loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
+            inside = sorted(loop for loop in loops if loop is not None)
+            names = "+".join(told_apart(kind for loop in inside for kind in self.kinds[loop]))
+        else:
+            names = gathers.idiom if gathers else ""
+        return names or "none"
 
     def _sum(self, node: int, name: str) -> float:
         demand = self.offers.demand

@@ -477,7 +477,7 @@ bool ft_flow_access(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t pl
     const uint32_t epoch = flow->epoch;
     if (!pass(flow, 1))
         return false;
-    if (UNLIKELY(epoch != flow->epoch))
+    if (UNLIKELY(epoch != flow->epoch)) /* its block may be gone */
         *hint = (struct ft_flow_hint){0};
     return apply_all(flow, hint, place, address, size_bytes, is_store);
 }

@@ -53,16 +53,16 @@ def find_dependences(
     isa: Isa,
     blocks: Sequence[Block],
     function_of: Sequence[int],
-    fixed: Iterable[int],
+    fixed: Mapping[int, int],
     indirect: Iterable[int],
     *,
     in_windows: bool = False,
 ) -> Found:
     """What loops carry. `loop_nodes` are the tree's nodes of the rows of `raw.loops`, -1 for those that it has not.
 
-    `fixed` are memory operations that touched one place only, `indirect` those of gathers and scatters. With
-    `in_windows` only parts of the run were examined: hot loops are judged, of which iterations were seen that follow on
-    one another.
+    `fixed` are memory operations that touched one place only, and its address; `indirect` those of gathers and
+    scatters. With `in_windows` only parts of the run were examined: hot loops are judged, of which iterations were seen
+    that follow on one another.
     """
     if in_windows:
         loop_nodes = _hot(loop_nodes, tree, blocks)
@@ -111,7 +111,7 @@ def find_dependences(
                     seen[above].within.add(pair)
                 above = parents[above]
     carried = CarriedValues(
-        basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect),
+        basic, forest, isa, function_of, loader, updates, stores, fixed, frozenset(indirect),
         [block.function for block in blocks],
     )  # fmt: skip
     by_loop: dict[int, list[Seen]] = defaultdict(list)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections import Counter
 from typing import Any
 
@@ -213,19 +212,23 @@ def test_a_sample_is_near_the_whole(core: Any) -> None:
     sample.close()
 
 
-def test_a_hint_does_not_outlive_its_block(core: Any) -> None:
-    """The access at which half of the blocks are given up, by a hint to one of those."""
-    free, window = 1 << 20, 1 << 18
-    flow, hint = Core(core), (ctypes.c_uint64 * 2)()
-    addresses = [number << 7 for number in range(200) if number * 0x9E3779B1 % (1 << 32) >= 1 << 31][:2]
-    flow.access(0, addresses[0], 8, True, hint)
-    assert hint[1]
-    slots = [(0, 8, True), (0, 8, True)]
-    for accesses in (free, window - 2):
-        flow.run(slots, np.tile(np.array([addresses], np.uint64), (accesses // 2, 1)))
-    flow.access(0, addresses[0], 8, True, hint)
-    assert flow.log_weight == 0
-    flow.access(0, addresses[0], 8, True, hint)
-    assert flow.log_weight == 1
-    assert list(hint) == [(addresses[0] >> 7) + 1, 0]
-    flow.close()
+@pytest.mark.parametrize("last_block", range(4))
+def test_a_block_that_is_given_up_is_not_used_again(core: Any, last_block: int) -> None:
+    """An access to a block whose place was remembered is the one at which blocks are given up."""
+    blocks, window = 512, 1 << 18  # accesses between two looks at how many are followed
+    everything = Operand(0, (16,), 8, is_store=False)
+    kept, fresh = Core(core), Core(core)
+    while kept.log_weight < 2:
+        for flow in (kept, fresh):
+            for _ in range(window // (8 * blocks) - 1):
+                flow.array(0, [8 * blocks], [], [everything])
+        epoch, hints = kept.epoch, [kept.new_hint() for _ in range(blocks)]
+        for number in range(8 * blocks):
+            block = (number + 1 + last_block) % blocks
+            assert epoch == kept.epoch
+            kept.access(1, 128 * block, 8, number % 3 == 0, hints[block])
+            fresh.access(1, 128 * block, 8, number % 3 == 0)
+    assert fresh.log_weight == kept.log_weight
+    assert kept.finish() == fresh.finish()
+    kept.close()
+    fresh.close()
