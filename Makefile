@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms offload docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -92,6 +92,9 @@ residuals: $(INSTALLED) ## write replay/residuals.csv, from which intervals foll
 dependences: $(INSTALLED) ## trace loops with known dependences, in C, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.dependences $(ARGS)
 
+compiler-reports: $(INSTALLED) ## what gcc and clang report of labelled loops, against the dependence test on source
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.compiler_reports $(ARGS)
+
 idioms: $(INSTALLED) ## read programs with labelled idioms, in C, C++, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.idioms $(ARGS)
 
@@ -128,12 +131,13 @@ UNSANITIZED := tests/cache_sim/test_simulator.py::test_memory_that_runs_out_is_a
 BUILD_SANITIZED = CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
 	--build-lib $(SANITIZED) --build-temp $(SANITIZED)-objects
 WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):tests/helpers
+	ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):tests/helpers CFLAGS="$(SANITIZE)"
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
-	$(WITH_SANITIZERS) $(PYTEST) $(addprefix --deselect=,$(UNSANITIZED)) \
+	$(WITH_SANITIZERS) $(PYTEST) -n $(JOBS) --dist loadfile $(addprefix --deselect=,$(UNSANITIZED)) \
 		$(or $(ARGS),tests/cache_sim tests/replay/core tests/replay/engine \
 		tests/benchmarks/calibration/test_kernels.py tests/tracer/execution_tree/test_twin.py \
+		tests/tracer/data_flow/test_core.py tests/tracer/data_flow/test_dependence_twin.py \
 		tests/tracer/reader tests/tracer/stored)
 
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ctypes.util
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -22,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.tools import foretrace_executable
 from foretrace.terminal import console
-from foretrace.tracer.events import linking
 
 THREADS = (1, 2, 8)
 OPERATIONS = {"inc": "inc_counter", "record": "record"}
@@ -48,19 +49,24 @@ class Cost:
         return float(self.ns.max(axis=1).min())
 
 
-def build(folder: Path) -> Path:
+def asked(option: str) -> str:
+    """What `foretrace events` prints with an option."""
+    command = [foretrace_executable(), "events", option]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def build(folder: Path, libraries: Path) -> Path:
     """The program, linked with whatever is called libsde.so.1 when it starts."""
     program = folder / "event_cost"
     source = Path(__file__).with_suffix(".c")
-    include = linking.library().parent / "include"
     command = [
         "gcc",
         "-O2",
-        f"-I{include}",
+        *shlex.split(asked("--cflags")),
         str(source),
         "-o",
         str(program),
-        f"-L{linking.drop_in()}",
+        f"-L{libraries}",
         "-l:libsde.so.1",
         "-pthread",
     ]
@@ -121,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("error: needs PAPI's libsde.so (Debian packages papi-tools and libpapi-dev)", file=sys.stderr)
         return 1
     with tempfile.TemporaryDirectory() as folder:
-        costs = compared(build(Path(folder)), linking.drop_in(), 3 if options.quick else 20)
+        libraries = Path(asked("--drop-in"))
+        costs = compared(build(Path(folder), libraries), libraries, 3 if options.quick else 20)
     shown = table("Nanoseconds of a call", "call", "threads", "median", "PAPI's", "ratio", "worst", "PAPI's", "ratio")
     for operation, name in OPERATIONS.items():
         for threads in THREADS:

@@ -157,13 +157,14 @@ class Triage(Shown, records.Triage):
 
 @dataclass(frozen=True, slots=True)
 class ComparedLoop:
-    """A loop on several accelerators: seconds by accelerator (None: it cannot run there), and the best place, which may
-    be the host."""
+    """A loop on several accelerators: seconds by accelerator (None: it cannot run there), on all cores of the host that
+    may be used (None: they gain nothing), and the best place, which may be the host."""
 
     place: records.Place
     host_s: float
     accelerator_s: dict[str, float | None]
     best: str
+    thread_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -184,11 +185,19 @@ class Comparison(Shown):
             made = [one for one in instances if one is not None]
             host_s = max(one.host_s for one in made)
             times = {one.accelerator: _time_on(instance) for one, instance in zip(triages, instances, strict=True)}
-            known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < host_s}
+            thread_s = min((one.thread_s for one in made if one.thread_s is not None), default=None)
+            here_s = min(host_s, thread_s or host_s)
+            known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < here_s}
             where_best = min(known, key=lambda name: known[name], default=best.host)
-            rows.append(ComparedLoop(made[0].place, host_s, times, where_best))
+            rows.append(ComparedLoop(made[0].place, host_s, times, where_best, thread_s))
         rows.sort(key=lambda row: -row.host_s)
         return cls(tuple(triages), best, tuple(rows))
+
+    @property
+    def notable_rows(self) -> tuple[ComparedLoop, ...]:
+        """The loops without those of less than a thousandth of the time."""
+        least_s = records.LEAST_SHOWN_SHARE * self.best.program.host_s
+        return tuple(row for row in self.rows if row.host_s >= least_s)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each loop, with its seconds on each accelerator."""

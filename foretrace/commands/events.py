@@ -8,8 +8,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ import click
 import numpy as np
 
 from foretrace.cli import die_by_signal
-from foretrace.errors import EventsError, ProgramError
+from foretrace.errors import EventsError, OutputError, ProgramError
+from foretrace.file_kinds import PICTURE
+from foretrace.files import check_output, write_atomically
+from foretrace.reports.plots import check_picture, draw_recorders
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.events import linking
 from foretrace.tracer.events.board_file import Board, Event, Kind, is_running, processes, read_board
@@ -34,12 +38,14 @@ from foretrace.verb import Verb
 @click.option("--libs", is_flag=True, help="Print what a linker needs.")
 @click.option("--drop-in", is_flag=True, help="Print a folder with libsde.so.1, for LD_LIBRARY_PATH.")
 @click.option("--values", metavar="LIBRARY::EVENT", help="Print the values of one recorder, a line each.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Draw the recorders: .svg, .png or .pdf.")
+@click.option("--force", is_flag=True, help="Replace the picture, if there is one.")
 @click.option("--clean", is_flag=True, help="Remove what killed processes left behind.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each event, comma-separated.")
 def command(
-    target: tuple[str, ...], cflags: bool, libs: bool, drop_in: bool, values: str | None, clean: bool, as_json: bool,
-    as_csv: bool,
+    target: tuple[str, ...], cflags: bool, libs: bool, drop_in: bool, values: str | None, output: Path | None,
+    force: bool, clean: bool, as_json: bool, as_csv: bool,
 ) -> int:  # fmt: skip
     """Show the software-defined events of a process, while it runs or after it was killed, or of a program's run.
 
@@ -52,10 +58,15 @@ def command(
         _clean()
     elif not target:
         _list(as_json)
-    elif len(target) == 1 and target[0].isascii() and target[0].isdecimal():
-        _show(_board_of(int(target[0])), values, as_json, as_csv)
     else:
-        return _run(target, values, as_json, as_csv)
+        show = partial(_show, values=values, as_json=as_json, as_csv=as_csv)
+        if output is not None:
+            check_picture(output)
+            check_output(output, PICTURE, force=force)
+            show = partial(_draw, output=output, force=force, show=show)
+        if len(target) > 1 or not (target[0].isascii() and target[0].isdecimal()):
+            return _run(target, show)
+        show([_board_of(int(target[0]))])
     return 0
 
 
@@ -97,7 +108,7 @@ def _own_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _run(program: Sequence[str], values: str | None, as_json: bool, as_csv: bool) -> int:
+def _run(program: Sequence[str], show: Callable[[Sequence[Board]], None]) -> int:
     """Run a program, then show its events and its children's. Returns its exit code, or dies of its signal."""
     with _own_folder() as folder:
         environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(folder), "FORETRACE_EVENTS_KEEP": "1"}
@@ -111,22 +122,36 @@ def _run(program: Sequence[str], values: str | None, as_json: bool, as_csv: bool
                 f"{program[0]}: no library of it has software-defined events; link it with $(foretrace events --libs), "
                 "or set LD_LIBRARY_PATH to $(foretrace events --drop-in)"
             )
-        for board in boards:
-            _show(board, values, as_json, as_csv)
+        show(boards)
     if code < 0:
         die_by_signal(-code)
     return code
 
 
-def _show(board: Board, values: str | None, as_json: bool, as_csv: bool) -> None:
-    if values is not None:
-        _print_values(board, values)
-    elif as_json:
-        print_json(document(board))
-    elif as_csv:
-        _print_csv(board)
-    else:
-        _print_table(board)
+def _show(boards: Sequence[Board], *, values: str | None, as_json: bool, as_csv: bool) -> None:
+    for board in boards:
+        if values is not None:
+            _print_values(board, values)
+        elif as_json:
+            print_json(document(board))
+        elif as_csv:
+            _print_csv(board)
+        else:
+            _print_table(board)
+
+
+def _draw(boards: Sequence[Board], *, output: Path, force: bool, show: Callable[[Sequence[Board]], None]) -> None:
+    """Show events, and draw the recorders that have numbers."""
+    show(boards)
+    recorders = [
+        (event.library, event.name, event.values)
+        for board in boards
+        for event in board.events
+        if event.values is not None and event.values.ndim == 1 and len(event.values)
+    ]
+    if not recorders:
+        raise OutputError(f"{output}: there is nothing to draw: no recorder has numbers")
+    write_atomically(output, draw_recorders(recorders, output.suffix[1:]), PICTURE, force=force)
 
 
 def document(board: Board) -> dict[str, Any]:
@@ -184,7 +209,9 @@ def _print_csv(board: Board) -> None:
 
 def _print_table(board: Board) -> None:
     out = console()
-    shown = table("event", "kind", "value", "", "description", left=("event", "kind", "", "description"))
+    shown = table(
+        "event", "kind", "value", "", "description", left=("event", "kind", "", "description"), whole=("event", "kind")
+    )
     for event in board.events:
         described = event.description if event.description != f"{event.library}::{event.name}" else ""
         value = (

@@ -28,6 +28,11 @@ from foretrace.units import format_count
 from foretrace.verb import Verb
 
 MOST_SKIPPED = 8
+_COUNTED = {
+    "branch": ("preprocessor branch not taken", "preprocessor branches not taken"),
+    "declaration": ("name without a declaration", "names without a declaration"),
+}
+"""What is only counted, not listed, and how one and several of it are called."""
 
 
 @click.command(cls=Verb, epilog="Example: foretrace idioms --idiom gather --idiom scatter src/")
@@ -238,12 +243,18 @@ def _show_loops(found: Idioms, top: int | None) -> None:
 
 
 def _show_skipped(found: Idioms) -> None:
+    """What was not read. Preprocessor branches that are not taken, and names assumed, are only counted."""
     out = console()
-    for part in found.skipped[:MOST_SKIPPED]:
+    counted = Counter(part.what for part in found.skipped if part.what in _COUNTED)
+    listed = [part for part in found.skipped if part.what not in _COUNTED]
+    for part in listed[:MOST_SKIPPED]:
         place = f"{part.file}:{part.line}" if part.line else part.file
         out.print(f"skipped: {plain(place)}: {part.what}: {plain(part.reason)}")
-    if len(found.skipped) > MOST_SKIPPED:
-        out.print(f"{len(found.skipped) - MOST_SKIPPED} more parts were skipped: --json lists them.")
+    if len(listed) > MOST_SKIPPED:
+        out.print(f"{len(listed) - MOST_SKIPPED} more parts were skipped: --json lists them.")
+    if counted:
+        amounts = [f"{number:,} {_COUNTED[what][number > 1]}" for what, number in counted.items()]
+        out.print(f"Not read, or assumed: {', '.join(amounts)}; --json lists them.")
 
 
 def _list(patterns: Path | None) -> None:

@@ -55,10 +55,13 @@ def command(
     if as_json:
         print_json(comparison_document(report) if isinstance(report, Comparison) else document(report))
         return
-    if isinstance(report, Comparison):
-        _show_comparison(report, None if all_loops else top)
-    elif explain:
-        _show_explained(report)
+    if explain:
+        for number, one in enumerate(report.triages if isinstance(report, Comparison) else (report,)):
+            if number:
+                console().print()
+            _show_explained(one)
+    elif isinstance(report, Comparison):
+        _show_comparison(report, top, all_loops=all_loops)
     else:
         _show(report, None if all_loops else top)
     made = report.triages if isinstance(report, Comparison) else (report,)
@@ -92,7 +95,8 @@ def comparison_document(report: Comparison) -> dict[str, Any]:
     return document(report.best) | {
         "accelerators": [document(one) for one in report.triages],
         "matrix": [
-            place_document(row.place) | {"host_s": row.host_s, "accelerator_s": row.accelerator_s, "best": row.best}
+            place_document(row.place)
+            | {"host_s": row.host_s, "thread_s": row.thread_s, "accelerator_s": row.accelerator_s, "best": row.best}
             for row in report.rows
         ],
     }
@@ -131,6 +135,7 @@ def _instance_document(report: Triage, instance: Instance) -> dict[str, Any]:
         "flip": plain(instance.flip),
         "explanation": [plain(line) for line in instance.explanation],
         "caller": plain(instance.caller),
+        "array_operation": plain(instance.array_operation),
         "source": joined_document(there) if there is not None else None,
     }
 
@@ -331,18 +336,23 @@ def _show_explained(report: Triage) -> None:
         _show_source(report, one)
 
 
-def _show_comparison(report: Comparison, top: int | None) -> None:
+def _show_comparison(report: Comparison, top: int, *, all_loops: bool) -> None:
     out = console()
+    notable = report.rows if all_loops else report.notable_rows
+    threads = any(row.thread_s is not None for row in notable)
     names = [one.accelerator for one in report.triages]
     out.print(f"{plain(report.best.host_title)}, with {len(names)} accelerators")
     out.print()
-    rows = table("source", "function", "host", *names, "best", left=("source", "function", "best"), whole=("best",))
-    for row in report.rows[:top]:
-        cells = [format_seconds(one) if one is not None else "-" for one in row.accelerator_s.values()]
+    columns = ["source", "function", "host", *(["all cores"] if threads else []), *names, "best"]
+    rows = table(*columns, left=("source", "function", "best"), drop=("function",), whole=("best",))
+    for row in notable if all_loops else notable[:top]:
+        times = [*([row.thread_s] if threads else []), *row.accelerator_s.values()]
+        cells = [format_seconds(one) if one is not None else "-" for one in times]
         rows.add_row(
             short_place(row.place), plain(short_name(row.place.function)), format_seconds(row.host_s), *cells, row.best
         )
-    program = [f"{format_seconds(one.program.after_s)}" for one in report.triages]
+    ends_s = [*([report.best.program.threads_s] if threads else []), *(one.program.after_s for one in report.triages)]
+    program = [format_seconds(one) for one in ends_s]
     rows.add_row("program", "", format_seconds(report.best.program.host_s), *program, report.best.accelerator)
     out.print(rows)
     out.print()
@@ -350,4 +360,6 @@ def _show_comparison(report: Comparison, top: int | None) -> None:
         out.print(f"warning: {plain(warning)}")
     for one in report.triages:
         out.print(f"{plain(one.accelerator)}: {plain(gain_lines(one)[0])}")
+    for line in _threads_line(report.best.program):
+        out.print(line)
     out.print(f"The best is {plain(report.best.accelerator)}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -342,7 +342,21 @@ class _Report:
             flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
+            array_operation=self._array_operation(node),
         )
+
+    def _array_operation(self, node: int) -> str:
+        """The name of an array operation of Python: that of most accesses, if it is several."""
+        work = self.work
+        if work.kinds[node] is not NodeKind.ARRAY:
+            return ""
+        rows = slice(*np.searchsorted(work.row_node, [node, node + 1]).tolist())
+        blocks = set(work.row_block[rows].tolist())
+        counts: Counter[str] = Counter()
+        for one in self.signature.operations:
+            if one.array_operation and one.block_id in blocks:
+                counts[one.array_operation] += one.executions
+        return max(counts, key=lambda name: counts[name], default="")
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
@@ -425,7 +439,7 @@ class _Report:
         device_s = sum(one.cost.total_s for one in kernels if one.cost)
         rest_s = max(after.time_s - device_s, 0.0)
         least, most = sum(one[0] for one in ranges), sum(one[1] for one in ranges)
-        moved, _ = self.planner.moved(self.kernels)
+        moved = Moved() if self.device.way.shared_memory else self.planner.moved(self.kernels)[0]
         return ProgramGain(
             **{name: getattr(gain, name) for name in ("host_s", "after_s", "speedup", "loops", "loops_offloaded",
                                                       "loops_for_95_percent")},
@@ -468,7 +482,7 @@ class _Report:
             time_s=found.makespan_s,
             speedup=host_s / found.makespan_s if found.makespan_s else 1.0,
             kernels=len(gone),
-            moved_bytes=found.to_device_bytes + found.from_device_bytes,
+            moved_bytes=0.0 if self.device.way.shared_memory else found.to_device_bytes + found.from_device_bytes,
         )
         return outcome, gone
 
@@ -485,16 +499,13 @@ class _Report:
                 "--dependences to know; intervals reach to what the program takes if the iterations depend on each "
                 "other"
             )
-        if not self.signature.examined_loops:
-            serial = np.array([kind is Parallel.NO and bool(text) for kind, text in
-                               zip(evidence.parallel, evidence.texts, strict=True)])  # fmt: skip
-            least_s = LEAST_SHOWN_SHARE * float(self.work.own_host_s.sum())
-            if count := int((serial & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
-                loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
-                said.append(
-                    f"{loops} {count_as} as serial by what the data flow shows, where an array that each iteration "
-                    "writes anew looks the same: foretrace trace --dependences tells them apart"
-                )
+        least_s = LEAST_SHOWN_SHARE * float(self.work.own_host_s.sum())
+        if count := int((evidence.by_flow & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
+            loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
+            said.append(
+                f"{loops} {count_as} as serial for what an iteration seems to hand on, where an array that each "
+                "iteration writes anew looks the same: foretrace trace --dependences tells them apart"
+            )
         return tuple(said)
 
     def _beyond_memory(self) -> tuple[str, ...]:

@@ -50,9 +50,10 @@ class AccessIdioms:
         statistics: OperationStatistics,
         sites: Sequence[tuple[str, int]],
         function_of: Sequence[int],
+        functions: Sequence[str],
         indirections: Indirections,
     ) -> None:
-        """Nothing is searched yet."""
+        """Nothing is searched yet. `functions` names the function of each block."""
         self._blocks, self._forest, self._sites = blocks, forest, sites
         self._chased = indirections.self_dependent
         self._index_operation = indirections.index_operation
@@ -64,7 +65,7 @@ class AccessIdioms:
         self._updates: dict[Pair, int] = {}
         self._stores: dict[int, int] = {}
         self._carried = CarriedValues(
-            blocks, forest, isa, function_of, (), self._updates, self._stores, self._fixed, self._indirect
+            blocks, forest, isa, function_of, (), self._updates, self._stores, self._fixed, self._indirect, functions
         )
         self._next = len(indirections.idioms)
         self._found: list[Idiom] = []

@@ -53,13 +53,14 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = places.sites(blocks.operation_instruction)
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
+    signature_blocks = _blocks(blocks, places, forest)
     access_idioms = AccessIdioms(
-        blocks, forest, instruction_set, merged, sites, places.function_numbers(), indirections
+        blocks, forest, instruction_set, merged, sites, places.function_numbers(),
+        [block.function for block in signature_blocks], indirections,
     ).find()  # fmt: skip
     given_up = []
     if indirections.loops_given_up:
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
-    signature_blocks = _blocks(blocks, places, forest)
     loops = tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops)))
     maker = _tree(raw, blocks, signature_blocks, loops)
     tree = maker.tree() if maker else None
@@ -69,7 +70,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
         found = find_dependences(
             raw.dependences, nodes, tree, blocks, forest, instruction_set, signature_blocks,
-            places.function_numbers(), fixed_operations(merged), indirect,
+            places.function_numbers(), fixed_operations(merged), indirect, in_windows=raw.dependences.in_windows,
         )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,

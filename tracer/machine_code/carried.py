@@ -16,6 +16,7 @@ itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,9 @@ _MOST_DEPTH = 12
 """Of expressions that are compared."""
 _ALL = 0.99
 """Share of a store's executions that have to be updates."""
+
+_CHOOSES = re.compile(r"_*f(max|min)(f|l|f\d+x?)?(@.*)?")
+"""Functions of the C library that return the larger or the smaller of two numbers (C11, 7.12.12)."""
 
 Pair = tuple[int, int]
 
@@ -107,12 +111,14 @@ class CarriedValues:
         stores: Mapping[int, int],
         fixed: Mapping[int, int],
         indirect: Collection[int],
+        functions: Sequence[str],
     ) -> None:
-        """Nothing is classified yet."""
+        """Nothing is classified yet. `functions` names the function of each block."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
         self._graph = ValueGraph(blocks, forest, isa, function_of, left_out)
         self._updates, self._stores = updates, stores
         self._fixed, self._indirect = fixed, indirect
+        self._names = functions
         self._block_of_operation: list[int] = blocks.block_of[blocks.operation_instruction].tolist()
         self._is_store: list[bool] = blocks.operation_is_store.tolist()
         self._functions: dict[int, LoopValues] = {}
@@ -280,7 +286,9 @@ class CarriedValues:
                     self._functions[function] = self._graph.function(function)
                 graph.add_inputs(self._functions[function])
         for source, sink in within:
-            graph.add_edge(self._graph.node_of(source), self._graph.node_of(sink))
+            node = self._graph.node_of(source)
+            if node not in self._graph.value_of or not self._graph.value_of[node].is_call:  # no return address
+                graph.add_edge(node, self._graph.node_of(sink))
         by_edge: dict[Pair, set[Pair]] = defaultdict(set)
         for source, sink in flow:
             edge = (self._graph.node_of(source), self._graph.node_of(sink))
@@ -323,6 +331,8 @@ class CarriedValues:
         if node not in self._combining:
             value = self._graph.value_of[node]
             found = "add" if node % STEPS == STEPS - 1 else self._isa.combines(self._blocks.codes[node // STEPS])
+            if value.is_call:
+                found = self._chosen_by_call(node)
             if value.flow.sum is not None and any(scale != 1 for _, scale in value.flow.sum.registers):
                 found = ""  # a sum of multiples
             elif node % STEPS and value.flow.sum is not None and value.flow.sum.registers and not value.flow.stores:
@@ -331,6 +341,12 @@ class CarriedValues:
                 found = "move"
             self._combining[node] = found
         return self._combining[node]
+
+    def _chosen_by_call(self, node: int) -> str:
+        """ "max" or "min" if all that a call reached returns the larger or the smaller of its arguments."""
+        names = [_CHOOSES.fullmatch(self._names[block]) for block in self._graph.called(node)]
+        found = {name[1] if name else "" for name in names}
+        return found.pop() if len(found) == 1 else ""
 
     def _is_compare(self, node: int) -> bool:
         value = self._graph.value_of[node]

@@ -23,6 +23,7 @@ from foretrace.tracer.analysis.access_order import Access
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import data_flow_of
+from foretrace.tracer.execution_tree.lock_lines import with_lines_of_release
 from foretrace.tracer.execution_tree.python_tree import PythonTree
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
@@ -100,7 +101,7 @@ def analyse(
     loops = _in_order(code, arrays, compiled)
     operations = tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array)))
     maker = None if raw.tree is None else PythonTree(raw.tree, code.own_number, blocks, loops)
-    tree = None if maker is None else maker.tree()
+    tree = None if maker is None else with_lines_of_release(maker.tree())
     found = Found()
     if maker is not None and tree is not None and raw.dependences is not None:
         found = find_dependences(

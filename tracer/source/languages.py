@@ -26,6 +26,10 @@ _FRONT_ENDS = {
 }
 
 
+class MissingPackageError(SourceError):
+    """The package that reads a language is not installed."""
+
+
 def language_of(path: Path) -> Language | None:
     """The language of a file, by its name; None: none that is read."""
     if path.suffix == ".C":
@@ -47,7 +51,7 @@ def lower(path: Path) -> Unit:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("foretrace"):
             raise
-        raise SourceError(
+        raise MissingPackageError(
             f"{path}: reading {language} needs {error.name}; install it with: pip install 'foretrace[source]'"
         ) from None
     return front_end(path)
