@@ -30,7 +30,7 @@ from foretrace.tracer.source.scanning import scanned
 from foretrace.tracer.source.traced_loops import run_of
 from foretrace.tracer.tracing import trace_binary
 
-LEVELS = (("-O0",), ("-O2",), ("-O3", "-march=haswell"))
+LEVELS: tuple[tuple[str, ...], ...] = (("-O0",), ("-O2",), ("-O3", "-march=haswell"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if one.remark:
             out.print(f"{one.example.idiom} in {one.example.program} at {' '.join(one.level)}: {one.remark}")
     kinds = {one.example.idiom for one in outcomes}
-    for level in dict.fromkeys(one.level for one in outcomes):
+    for level in LEVELS:
         here = [one for one in outcomes if one.level == level]
         joined = kinds - {one.example.idiom for one in here if not one.is_joined}
         alone = {one.example.idiom for one in here if one.is_shown}

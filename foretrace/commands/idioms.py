@@ -219,8 +219,8 @@ def _show_joined(found: Idioms, known: Join, top: int | None) -> None:
         out.print(f"{len(listed) - len(listed[:top])} more: --all shows them.")
     for file, line, text in known.disagreements():
         out.print(f"disagree: {plain(Path(file).name)}:{line}: {plain(str(text))}")
-    for text in never_ran_lines(known):
-        out.print(text)
+    for line_text in never_ran_lines(known):
+        out.print(line_text)
     _show_skipped(found)
 
 

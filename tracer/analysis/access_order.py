@@ -92,18 +92,23 @@ def recurrences(walks: Sequence[Access], flows: Flows) -> Iterator[tuple[Access,
                 break
 
 
-def stencil(walks: Sequence[Access]) -> set[int]:
-    """Loads that walk over one array at several places of it at once.
+def stencil(walks: Sequence[Access], flows: Flows) -> set[int]:
+    """Loads that walk over one array at several places of it at once, and go into what is stored: the bounds of a row
+    of a sparse matrix do not.
 
     Two places that are also stored to are none: a row of a matrix that is eliminated from another one, a butterfly.
     """
     stored = {(one.first, one.last) for one in walks if one.is_store}
+    stores = [one for one in walks if one.is_store]
     loads = [one for one in walks if not one.is_store]
     taken: set[int] = set()
     for one in loads:
         if one.number in taken:
             continue
         group = [other for other in loads if other.number not in taken and one.shift(other) is not None]
+        if len({other.first for other in group}) < 2:
+            continue
+        group = [other for other in group if any(flows(other, store) for store in stores)]
         places = {other.first for other in group}
         least = 3 if any((other.first, other.last) in stored for other in group) else 2
         if len(places) >= least and not _is_unrolled(group):

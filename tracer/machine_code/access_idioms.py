@@ -193,7 +193,7 @@ class AccessIdioms:
     def _walks(self, loop: int, walks: Sequence[Access], graph: Graph) -> None:
         """What is stored, or only loaded, in regular steps."""
         again = {one.number for pair in recurrences(walks, partial(self._comes_back, graph)) for one in pair}
-        around = stencil(walks)
+        around = stencil(walks, partial(self._reaches, graph))
         turned = transposed(walks, partial(self._reaches, graph, only_moves=True))
         strided = [one for one in walks if not is_unit(one, walks)]
         stored = [one.number for one in walks if one.is_store and one not in strided]

@@ -91,7 +91,7 @@ def _indirect(accesses: Iterable[Access], indexed: Collection[int]) -> Iterator[
 def _walks(walks: Sequence[Access], *, is_copy: bool, is_indirect: bool) -> Iterator[Found]:
     """What is stored, or only loaded, in regular steps."""
     again = {one.number for pair in recurrences(walks, lambda load, store: True) for one in pair}
-    around = stencil(walks)
+    around = stencil(walks, lambda load, store: True)
     turned = transposed(walks, lambda load, store: True) if is_copy else set()
     strided = [one for one in walks if not is_unit(one, walks)]
     stored = {one.number for one in walks if one.is_store and one not in strided}

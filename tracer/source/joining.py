@@ -281,15 +281,15 @@ class _Index:
                 inside = [one for one in self._findings[file] if loop.line <= one.loop_line <= loop.last_line]
                 names = tuple(dict.fromkeys(one.idiom for one in inside))
                 found[file, loop.line] = NeverRan(file, loop.line, loop.last_line, loop.function, names)
-            for one in self._findings[file]:
-                is_told = _last_name(one.function) not in unplaced  # else it may be one of those
+            for finding in self._findings[file]:
+                is_told = _last_name(finding.function) not in unplaced  # else it may be one of those
                 if (
                     is_told
-                    and self.loop(file, one.first_line) is None
-                    and not any(one.first_line <= line <= one.last_line for line in ran)
+                    and self.loop(file, finding.first_line) is None
+                    and not any(finding.first_line <= line <= finding.last_line for line in ran)
                 ):
-                    never = NeverRan(file, one.first_line, one.last_line, one.function, (one.idiom,))
-                    found.setdefault((file, one.first_line), never)
+                    never = NeverRan(file, finding.first_line, finding.last_line, finding.function, (finding.idiom,))
+                    found.setdefault((file, finding.first_line), never)
         return tuple(sorted(found.values(), key=lambda one: (not one.idioms, not lines[one.file], one.file, one.line)))
 
     # ---- versions ----
