@@ -164,8 +164,8 @@ class Core:
     def close(self) -> None:
         self._core.ft_flow_free(self._flow)
 
-    def access(self, place: int, address: int, size_bytes: int, is_store: bool) -> None:
-        hint = (ctypes.c_uint64 * 2)()
+    def access(self, place: int, address: int, size_bytes: int, is_store: bool, hint: Any = None) -> None:
+        hint = hint or (ctypes.c_uint64 * 2)()
         arguments = (place, ctypes.c_uint64(address), size_bytes, ctypes.c_bool(is_store))
         assert self._core.ft_flow_access(self._flow, hint, *arguments)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from typing import Any
 
@@ -210,3 +211,21 @@ def test_a_sample_is_near_the_whole(core: Any) -> None:
     assert sum(footprints.values()) == pytest.approx(num_bytes, rel=0.1)
     whole.close()
     sample.close()
+
+
+def test_a_hint_does_not_outlive_its_block(core: Any) -> None:
+    """The access at which half of the blocks are given up, by a hint to one of those."""
+    free, window = 1 << 20, 1 << 18
+    flow, hint = Core(core), (ctypes.c_uint64 * 2)()
+    addresses = [number << 7 for number in range(200) if number * 0x9E3779B1 % (1 << 32) >= 1 << 31][:2]
+    flow.access(0, addresses[0], 8, True, hint)
+    assert hint[1]
+    slots = [(0, 8, True), (0, 8, True)]
+    for accesses in (free, window - 2):
+        flow.run(slots, np.tile(np.array([addresses], np.uint64), (accesses // 2, 1)))
+    flow.access(0, addresses[0], 8, True, hint)
+    assert flow.log_weight == 0
+    flow.access(0, addresses[0], 8, True, hint)
+    assert flow.log_weight == 1
+    assert list(hint) == [(addresses[0] >> 7) + 1, 0]
+    flow.close()

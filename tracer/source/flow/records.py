@@ -23,7 +23,7 @@ class IndexKind(StrEnum):
     """How an index depends on the induction variables of the loops around it."""
 
     INVARIANT = "invariant"  # not at all
-    AFFINE = "affine"  # a sum of induction variables times invariants, plus an invariant
+    AFFINE = "affine"  # a sum of induction variables times invariants, plus what stands still in the innermost loop
     INDIRECT = "indirect"  # through elements of arrays: `depth` of them, one inside the other
     COUNTER = "counter"  # a scalar that some iterations advance: compaction, queues
     OPAQUE = "opaque"  # in another way: products of induction variables, remainders, calls
@@ -55,6 +55,7 @@ class Access:
     subscript: Expression
     """As resolved: a `Subscript`, or a `Member` of one."""
     indices: tuple[Index, ...]
+    """Of all subscripts on the way: i and j of `a[i].m[j]`."""
     store: bool
     place: Place
     element_bytes: int = 0
