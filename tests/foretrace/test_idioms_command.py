@@ -15,7 +15,9 @@ def test_branches_that_are_not_taken_are_one_line(tmp_path: Path) -> None:
     pytest.importorskip("tree_sitter_fortran", reason="the extra 'source' is not installed")
     branch = "#ifdef THERE\n  a(1) = 0\n#endif\n"
     source = tmp_path / "a.F90"
-    source.write_text(f"subroutine f(n, a)\n  integer :: n, i\n  real :: a(n)\n{branch * 20}\n  a = 1\nend subroutine\n")
+    source.write_text(
+        f"subroutine f(n, a)\n  integer :: n, i\n  real :: a(n)\n{branch * 20}\n  a = 1\nend subroutine\n"
+    )
     shown = run("idioms", "--no-cache", source).output
     assert "Not read, or assumed: 20 preprocessor branches not taken; --json lists them." in shown.replace("\n", " ")
     assert "skipped:" not in shown

@@ -358,8 +358,13 @@ class Lowering(Calls):
         self.allocation_type = -1
         if types.is_array(kind) and self.tree.kind[value] == Node.INITIALISERS:
             made = self._array_value(made, types.form(kind))
-        if isinstance(made, Call) and made.pure and not made.arguments and types.is_class(kind):
-            return
+        if (
+            isinstance(made, Call)
+            and made.pure
+            and not made.arguments
+            and (types.is_class(kind) or types.is_array(kind))
+        ):
+            return  # made by default: nothing is known to be stored
         if isinstance(made, Operation) and isinstance(made.operands[0], Call) and types.is_container(kind) and (
             made.operands[0].function == "zeros"):  # fmt: skip
             self.assign(node, target, made.operands[0])

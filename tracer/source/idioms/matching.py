@@ -217,7 +217,9 @@ def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
 
 
 def _lists(value: form.Expression) -> bool:
-    """New memory without values in it, or with a list of them."""
+    """New memory without values in it, or with a list of them, or a text."""
+    if isinstance(value, form.Constant):
+        return isinstance(value.value, str)
     return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
 
 
@@ -1044,7 +1046,7 @@ def _table(match: Match, array: str) -> bool:
 def _computed(match: Match) -> bool:
     """The value comes from scalars that other statements compute: from earlier iterations, or no element at all."""
     step = match.steps[0]
-    read = names(step.value)
+    read = {part.name for part in _outside_subscripts(step.value) if isinstance(part, form.Name)}
     if not read.isdisjoint(name.name for name in step.facts.carried):
         return True
     made = {
@@ -1063,7 +1065,8 @@ def _commutes(match: Match) -> bool:
 def _in_step(match: Match) -> bool:
     """What the statement reads and writes moves by equal steps in the innermost loop, or stands still.
 
-    An array that is read must move with the one that is written, unless the value depends on no array at all.
+    An array that is read must move with the one that is written, unless the value depends on none, or on the loop's
+    variable besides. Local arrays that the loop fills itself count as scalars.
     """
     step = match.steps[0]
     store, variable = step.store, step.variables[-1]
@@ -1072,35 +1075,28 @@ def _in_step(match: Match) -> bool:
     written = _moves(store, variable)
     if not written:
         return False
-    values = [step.accesses[part] for part in _outside_subscripts(step.value) if part in step.accesses]
-    read = [_moves(access, variable) for access in values]
-    same = [
-        _alike(moves, written, placed=len(access.indices) == len(store.indices))
-        for moves, access in zip(read, values, strict=True)
-    ]
-    return not values or (any(same) and all(one for one, moves in zip(same, read, strict=True) if moves))
+    parts = list(_outside_subscripts(step.value))
+    values = [step.accesses[part] for part in parts if part in step.accesses]
+    filled = {effect.store.array for effect in step.facts.effects if effect.store is not None}
+    read = [
+        moves for access in values
+        if (moves := _moves(access, variable)) or not (access.array in filled and _is_local(access.array, step))
+    ]  # fmt: skip
+    moving = written in read or not read or form.Name(variable) in parts
+    return moving and all(moves == written for moves in read if moves)
 
 
-Moves = list[tuple[int, form.Expression]]
-"""Indices of an access that a loop moves, counted from the last, and by which factors."""
+def _is_local(array: str, step: Step) -> bool:
+    known = step.facts.function.variables.get(array)
+    return known is not None and known.storage is form.Storage.LOCAL and isinstance(known.type, form.ArrayType)
 
 
-def _alike(one: Moves | None, other: Moves, *, placed: bool) -> bool:
-    """Whether two accesses move alike; `placed`: also in the same dimension."""
-    if not one or len(one) != len(other):
-        return False
-    return all(
-        factor == its and (at == place or not placed)
-        for (at, factor), (place, its) in zip(one, other, strict=True)
-    )  # fmt: skip
-
-
-def _moves(access: Access, variable: str) -> Moves | None:
-    """How a loop moves an access; None: in no fixed way."""
+def _moves(access: Access, variable: str) -> list[form.Expression] | None:
+    """The factors by which a loop moves the indices of an access; None: it moves them in no fixed way."""
     found = []
-    for position, index in enumerate(reversed(access.indices)):
+    for index in access.indices:
         if index.kind is IndexKind.AFFINE:
-            found += [(position, factor) for name, factor in index.coefficients if name == variable]
+            found += [factor for name, factor in index.coefficients if name == variable]
         elif index.kind is not IndexKind.INVARIANT:
             return None
     return found
