@@ -712,7 +712,8 @@ class _Matcher:
                 for part in _shifted(index.expression):
                     yield from self.value(pattern, part, bindings)
             case ast.Call(func=ast.Name(id="_"), args=arguments):
-                yield from self._containing(arguments, (index.expression,), bindings)
+                if index.kind is IndexKind.INDIRECT:
+                    yield from self._containing(arguments, (index.expression,), bindings)
 
     def _affine(self, index: Index, name: str, bindings: Bindings) -> bool:
         """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""
