@@ -229,31 +229,3 @@ def test_a_member_keeps_its_size_where_its_elements_change(body: str, keeps: boo
     )
     (loop,) = facts(normal(lower_file(source).functions[0]))
     assert (verdict(loop).verdict is Verdict.PARALLEL) is keeps
-
-
-def test_a_scalar_under_a_condition_beside_a_goto_is_no_certain_recurrence(tmp_path: Path) -> None:
-    """With a GOTO every scalar may be read after a loop: what rests on that alone is not certain."""
-    pytest.importorskip("tree_sitter_fortran", reason="tree-sitter-fortran is not installed")
-    from foretrace.tracer.source.fortran_code.lowering import lower_file
-
-    path = tmp_path / "mixed.f90"
-    path.write_text("""
-subroutine mixed(n, u, w)
-  integer :: n, i, k
-  real(8) :: u(n), w(n), q
-  k = 0
-5 k = k + 1
-  do i = 1, n
-    if (w(i) > 0) then
-      q = w(i) * 2
-      u(i) = u(i) + sin(q) * q
-    end if
-  end do
-  if (w(k) > 3) goto 5
-  if (w(k) > 2) goto 20
-  k = 1
-20 w(1) = k
-end subroutine
-""")
-    (loop,) = [one for one in facts(normal(lower_file(path).functions[0])) if one.loop.variable == "i"]
-    assert verdict(loop).verdict is not Verdict.RECURRENCE
