@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="show N findings of each, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that read files side by side")
-    parser.add_argument("--json", action="store_true", help="print one JSON array")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
     try:
         if options.draw > 0:
@@ -202,7 +202,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     if options.json:
-        print_json([_document(tree) for tree in trees])
+        print_json({"trees": [_document(tree) for tree in trees]})
         return 0
     out = console()
     out.print(table_of(trees))

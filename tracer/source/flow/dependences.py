@@ -19,7 +19,7 @@ from math import gcd
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind, Storage
 from foretrace.tracer.source.form.text import expression_text
-from foretrace.tracer.source.form.walk import names, parts, within
+from foretrace.tracer.source.form.walk import names, parts, statements, within
 
 from . import algebra
 from .algebra import Polynomial
@@ -139,15 +139,22 @@ class _Test:
             elif name in live_out and not any(self._always(effect) for effect in effects):
                 if all(self.invariant(effect.value) for effect in effects) and len({e.value for e in effects}) == 1:
                     self.reductions[name] = "any"
-                else:
-                    self._scalar_dependence(name, effects[-1], effects[0])
+                else:  # no iteration reads it, but the last one that assigns it decides what follows
+                    self._scalar_dependence(name, effects[-1], effects[0], certain=not self._has_jumps())
             else:
                 self.private[name] = None
 
-    def _scalar_dependence(self, name: str, source: Effect, sink: Effect) -> None:
+    def _has_jumps(self) -> bool:
+        """Whether the function has a GOTO: then every scalar is taken to be read after the loop."""
+        return any(
+            isinstance(part, form.Target) or (isinstance(part, form.Jump) and part.kind is form.JumpKind.GOTO)
+            for part in statements(self.facts.function.body)
+        )
+
+    def _scalar_dependence(self, name: str, source: Effect, sink: Effect, *, certain: bool = True) -> None:
         read = Access(name, form.Name(name), (), False, sink.place)
         written = Access(name, form.Name(name), (), True, source.place)
-        self.dependences.append(Dependence(written, read, 1, True, "scalar"))
+        self.dependences.append(Dependence(written, read, 1, certain, "scalar"))
 
     def _scalar_reduction(
         self, name: str, effects: Sequence[Effect], located: dict[str, str], carried: set[str]

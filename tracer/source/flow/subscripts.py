@@ -96,11 +96,14 @@ def _unwrapped(expression: form.Expression, scope: Scope) -> form.Expression:
 
 
 def _outer_loads(expression: form.Expression) -> Iterator[form.Expression]:
+    """Loads that an index is computed from; what only chooses between two indices is none of them."""
     pending = [expression]
     while pending:
         part = pending.pop()
         if isinstance(part, form.Subscript):
             yield part
+        elif isinstance(part, form.Operation) and part.operator == "select":
+            pending.extend(reversed(part.operands[1:]))
         else:
             pending.extend(reversed(parts(part)))
 
@@ -157,6 +160,9 @@ def access(
                 own = tuple([each for each in own if each.kind is not IndexKind.INVARIANT])
             elif len(own) == 1 and own[0].kind is IndexKind.AFFINE:
                 own = delinearised(own[0], scope)
+                base = type_of(part.base, scope.variables)
+                if isinstance(base, form.ArrayType) and base.first_contiguous:
+                    own = own[::-1]
             indices = (*own, *indices)
         part = part.base
     return Access(array_name(expression), expression, indices, store, place, size)
@@ -262,12 +268,30 @@ def _split(
         else:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
+    more = _multiple_in(remainder, quotient, inductions)
+    if symbols and more:  # a stride of n + 4: `i * (n + 4) + j` as terms is n*i + 4*i + j
+        size = algebra.plus(size, {(): more})
+        remainder = algebra.plus(remainder, quotient, -more)
     trusted = trusting and bool(symbols)
     low = _least_within(remainder, size, scope, trusting=trusted) if remainder and quotient else None
     if low is None:
         return [Part(terms, unit, least)]
     outer = _split(quotient, algebra.times(size, unit), least, scope, trusting=trusting)
     return [*outer, *_split(remainder, unit, low, scope, trusting=trusting)]
+
+
+def _multiple_in(remainder: Polynomial, quotient: Polynomial, inductions: frozenset[str]) -> int:
+    """How often the part of a quotient that moves stands in a remainder; 0: not a whole number of times."""
+    moving = {
+        product: factor
+        for product, factor in quotient.items()
+        if any(isinstance(atom, form.Name) and atom.name in inductions for atom in product)
+    }
+    found = {divmod(remainder.get(product, 0), factor) for product, factor in moving.items()}
+    if len(found) != 1:
+        return 0
+    times, rest = found.pop()
+    return 0 if rest else times
 
 
 def _without(

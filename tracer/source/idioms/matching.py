@@ -604,10 +604,6 @@ class _Matcher:
                 for bound in self.value(pattern, one, bindings):
                     yield from self._operands(operator, others, left, bound)
 
-    def _fixed(self, expression: form.Expression) -> bool:
-        made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
-        return self._invariant(expression) and not (names(expression) & made)
-
     def _remaining(self, pattern: ast.expr, operator: str, rest: Terms, bindings: Bindings) -> Iterator[Bindings]:
         """What is left of a chain, against an operand that stands for any value."""
         arguments = pattern.args if isinstance(pattern, ast.Call) else []
@@ -617,6 +613,10 @@ class _Matcher:
                 yield from self._containing(arguments, operands, bindings)
         else:
             yield from self.value(pattern, _joined(operator, rest), bindings)
+
+    def _fixed(self, expression: form.Expression) -> bool:
+        made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
+        return self._invariant(expression) and not (names(expression) & made)
 
     def _invariant(self, expression: form.Expression) -> bool:
         return not any(part in self._step.accesses for part in within(expression)) and not (
@@ -712,7 +712,8 @@ class _Matcher:
                 for part in _shifted(index.expression):
                     yield from self.value(pattern, part, bindings)
             case ast.Call(func=ast.Name(id="_"), args=arguments):
-                yield from self._containing(arguments, (index.expression,), bindings)
+                if index.kind is IndexKind.INDIRECT:
+                    yield from self._containing(arguments, (index.expression,), bindings)
 
     def _affine(self, index: Index, name: str, bindings: Bindings) -> bool:
         """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""

@@ -9,6 +9,7 @@ import pytest
 from foretrace.tracer.source.idioms.patterns import built_in, definition
 from foretrace.tracer.source.idioms.recognition import MOST_TEXT, recognised
 from foretrace.tracer.source.idioms.records import Finding, LoopReport
+from foretrace.tracer.source.languages import lower
 from foretrace.tracer.source.python_code import lower_text
 
 
@@ -108,3 +109,60 @@ def test_instances_of_a_template_are_one_finding(tmp_path: Path) -> None:
     )
     findings, _ = recognised(lower_file(path), built_in(), path.read_text().splitlines())
     assert [(one.idiom, one.first_line) for one in findings] == [("stream", 3)]
+
+
+def found_in_file(path: Path, source: str) -> list[Finding]:
+    path.write_text(source)
+    return recognised(lower(path), built_in(), source.splitlines())[0]
+
+
+def test_rows_with_a_margin_are_two_dimensions(tmp_path: Path) -> None:
+    """A row of n + 4 elements beside one of n + 5: `k * (n + 4) + j` as a sum is n * k + 4 * k + j."""
+    pytest.importorskip("clang.cindex", reason="libclang is not installed")
+    source = """
+void cells(int n, int m, double *restrict a, const double *restrict b) {
+    for (int k = 1; k <= m; k++)
+        for (int j = 1; j <= n; j++)
+            a[(k + 2) * (n + 5) + j] = b[(k + 2) * (n + 4) + j] + b[(k + 1) * (n + 4) + j]
+                                     + b[(k + 2) * (n + 4) + j - 1];
+}
+"""
+    (one,) = found_in_file(tmp_path / "cells.c", source)
+    assert (one.idiom, one.shape) == ("stencil", "(-1,0) (0,-1) (0,0)")
+    assert [use.index for use in one.arrays] == ["k + 2, j", "k + 2, j"]
+
+
+def test_a_choice_between_neighbours_is_no_gather(tmp_path: Path) -> None:
+    pytest.importorskip("clang.cindex", reason="libclang is not installed")
+    source = """
+void upwind(int n, double *restrict f, const double *restrict v, const double *restrict d) {
+    for (int j = 1; j < n; j++) {
+        int donor = v[j] > 0 ? j - 1 : j;
+        f[j] = v[j] * d[donor];
+    }
+}
+"""
+    assert "gather" not in {one.idiom for one in found_in_file(tmp_path / "upwind.c", source)}
+
+
+def test_a_linear_buffer_of_fortran_has_its_first_dimension_first(tmp_path: Path) -> None:
+    pytest.importorskip("tree_sitter_fortran", reason="tree-sitter-fortran is not installed")
+    source = """
+subroutine pack(n, m, buffer, turned, field)
+  integer, intent(in) :: n, m
+  real(8) :: buffer(n*m), turned(n*m), field(n, m)
+  integer :: j, k
+  do k = 1, m
+    do j = 1, n
+      buffer(j + (k - 1) * n) = field(j, k)
+    end do
+  end do
+  do j = 1, n
+    do k = 1, m
+      turned(k + (j - 1) * m) = field(j, k)
+    end do
+  end do
+end subroutine
+"""
+    found = found_in_file(tmp_path / "pack.f90", source)
+    assert {one.first_line: one.idiom for one in found} == {8: "stream", 13: "transpose"}
