@@ -120,8 +120,7 @@ def scanned(
     progress(len(results), len(files))
     for path, result in _read(missing, definitions, processes or os.cpu_count() or 1):
         results[path] = result
-        if not any(part.what == "file" and part.reason == _too_long() for part in result.skipped):
-            cache.keep(path, result)
+        cache.keep(path, result)
         progress(len(results), len(files))
     if missing:
         cache.trim()
@@ -129,7 +128,7 @@ def scanned(
 
 
 def _too_long() -> str:
-    return f"reading it took more than {FILE_SECONDS} s"
+    return f"reading it took more than {FILE_SECONDS} s; --no-cache tries again"
 
 
 def _ended() -> str:
