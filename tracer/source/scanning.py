@@ -200,6 +200,8 @@ def file_result(path: Path, definitions: Sequence[IdiomDefinition]) -> FileResul
         raise
     except (OSError, RecursionError, MemoryError) as error:
         return _skipped(path, _reason(error))
+    except UnicodeEncodeError:
+        return _skipped(path, "its name, or that of a file it includes, is not UTF-8")
     except SourceError as error:
         return _skipped(path, shortened(str(error).removeprefix(f"{path}: ")))
     except Exception as error:  # a fault of ours costs this file, not the others
