@@ -774,6 +774,7 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "count": _reduction(np.count_nonzero), "dot": np.dot, "matmul": np.matmul, "transpose": np.transpose,
     "where": np.where, "cumsum": _reduction(np.cumsum), "sort": np.sort, "argsort": np.argsort, "take": np.take,
     "array": lambda *values: np.array(values),
-    "zeros": np.zeros, "ones": np.ones, "empty": np.zeros, "arange": np.arange, "copy": np.array,
+    "zeros": lambda *shape: np.zeros(shape), "ones": lambda *shape: np.ones(shape),
+    "empty": lambda *shape: np.zeros(shape), "arange": np.arange, "copy": np.array,
     "bincount": np.bincount,
 }  # fmt: skip

@@ -160,6 +160,11 @@ def _read(
                     yield path, _skipped(path, _too_long())
                 except ProcessExpired:
                     yield path, _skipped(path, _ended())
+                except SourceError:
+                    raise
+                except Exception as error:  # a fault of ours in one file must not cost the others
+                    words = shortened(f"{type(error).__name__}: {error}")
+                    yield path, _skipped(path, f"foretrace failed on it, please report this: {words}")
         except BaseException:
             pool.stop()  # type: ignore[no-untyped-call]
             raise

@@ -98,6 +98,14 @@ def test_repetitions_write_the_same_elements() -> None:
     assert inner.verdict is Verdict.PARALLEL
 
 
+def test_bounds_of_inner_loops_are_read() -> None:
+    body = "for i in range(1, n):\n  for j in range(a[i - 1]):\n    a[i] = 0"
+    assert verdicts(body)[0].verdict is Verdict.RECURRENCE
+    answer = verdicts(body.replace("a[i - 1]", "b[i - 1]"))[0]
+    assert answer.verdict is Verdict.PARALLEL
+    assert "a and b do not overlap" in answer.assumptions
+
+
 def test_a_matrix_product() -> None:
     body = """
     for i in range(n):

@@ -509,6 +509,23 @@ static void node_place(struct ft_syntax *syntax, CXCursor cursor, struct ft_node
     }
 }
 
+/* Closes the nodes inside the parent of what comes. The parts of a lambda that captures by name have a parent that was
+   never visited: they belong to the innermost lambda that is open. */
+static void close_until(struct ft_syntax *syntax, CXCursor parent)
+{
+    const struct open_node *stack = syntax->open.elements;
+    size_t left = syntax->open.number;
+    while (left > 1 && !clang.equalCursors(stack[left - 1].cursor, parent))
+        left--;
+    if (left == 1 && !clang.equalCursors(stack[0].cursor, parent)) {
+        left = syntax->open.number;
+        while (left > 1 && stack[left - 1].cursor.kind != LAMBDA)
+            left--;
+    }
+    while (syntax->open.number > left)
+        close_node(syntax);
+}
+
 static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
 {
     struct ft_syntax *syntax = data;
@@ -517,9 +534,7 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
         (kind >= FIRST_ATTRIBUTE && kind <= LAST_ATTRIBUTE) || is_class(kind) || kind == ENUM || kind == TYPEDEF ||
         kind == TYPE_ALIAS)
         return VISIT_CONTINUE;
-    struct open_node *stack = syntax->open.elements;
-    while (syntax->open.number > 1 && !clang.equalCursors(stack[syntax->open.number - 1].cursor, parent))
-        close_node(syntax);
+    close_until(syntax, parent);
     if (syntax->nodes.number >= syntax->most_nodes) {
         wrong(syntax, FT_TOO_LARGE);
         return VISIT_BREAK;

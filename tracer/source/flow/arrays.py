@@ -182,21 +182,23 @@ class _Arrays:
 
     def _overlaps(self, target: form.Expression, value: form.Expression) -> bool:
         """Whether a value reads elements that the target may have at other places."""
-        pending = [value]
+        pending = [(value, True)]
         own, whole = array_name(target), self._unsectioned(target)
         while pending:
-            part = pending.pop()
-            if self._unsectioned(part) == whole:
+            part, aligned = pending.pop()
+            if aligned and self._unsectioned(part) == whole:
                 continue
             if isinstance(part, (form.Name, form.Subscript, form.Member)):
                 if overlaps(array_name(part), own):
                     return True
                 while isinstance(part, (form.Subscript, form.Member)):
                     if isinstance(part, form.Subscript):
-                        pending.extend(part.indices)
+                        pending.extend((index, False) for index in part.indices)
                     part = part.base
-            else:
-                pending.extend(parts(part))
+                continue
+            if isinstance(part, form.Call) and part.function not in ELEMENTWISE:
+                aligned = False
+            pending.extend((each, aligned) for each in parts(part))
         return False
 
     def _unsectioned(self, value: form.Expression) -> form.Expression:
@@ -372,6 +374,8 @@ class _Arrays:
             return self._at(whole, offsets)
 
         match function:
+            case "matmul" | "dot" if len(arguments) != 2:
+                raise _NotLoweredError(f"{function} of {len(arguments)} values")
             case "matmul" | "dot":
                 self._product(arguments[0], arguments[1], at)
             case "cumsum" | "cumprod" | "cummax" | "cummin":
@@ -401,6 +405,8 @@ class _Arrays:
                 self.out.append(
                     self.nest(counters, (form.Assign(self.place, bin_at, form.Operation("+", (bin_at, weight))),))
                 )
+            case "pack" if len(arguments) < 2:
+                raise _NotLoweredError("pack without a mask")
             case "pack":
                 position = self.scalar(Kind.INTEGER)
                 self._packed = position
@@ -455,6 +461,8 @@ class _Arrays:
     def _reduce(self, call: form.Call, result: form.Expression) -> None:
         """Emits the loop that reduces arrays to a scalar."""
         arguments = tuple(self.hoisted(argument, arrays=True) for argument in call.arguments)
+        if call.function in ("dot", "matmul") and len(arguments) != 2:
+            raise _NotLoweredError(f"{call.function} of {len(arguments)} values")
         if call.function == "matmul" and all(rank(argument, self.variables) == 1 for argument in arguments):
             call = form.Call("dot", arguments)
         if call.function in ("dot", "matmul"):
@@ -563,6 +571,8 @@ class _Arrays:
                 kind = variable.type
                 return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
             case form.Member(base=base, type=kind):
+                if kind is None:
+                    return []
                 if rank(base, self.variables) or not isinstance(kind, form.ArrayType):
                     return self.ranges(base)
                 return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
@@ -638,7 +648,7 @@ class _Arrays:
             case form.Name():
                 ranges = self.ranges(value)
                 return form.Subscript(value, tuple(map(self._moved, ranges, counters)))
-            case form.Member(base=base, member=member, type=kind) if rank(base, self.variables):
+            case form.Member(base=base, member=member, type=kind) if kind is not None and rank(base, self.variables):
                 return form.Member(self.element(base, counters), member, kind)
             case form.Member():
                 return form.Subscript(value, tuple(map(self._moved, self.ranges(value), counters)))
@@ -675,9 +685,7 @@ class _Arrays:
                 return form.Call(function, tuple([self.element(argument, counters) for argument in arguments]))
         raise _NotLoweredError(value.function if isinstance(value, form.Call) else type(value).__name__)
 
-    def _shifted(
-        self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]
-    ) -> form.Expression:
+    def _shifted(self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]) -> form.Expression:
         """The element of a vector turned by `shift` places."""
         ranges = self.ranges(array)
         if len(ranges) != 1 or ranges[0].step is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 from foretrace.tracer.source.form import records as form
@@ -25,7 +25,9 @@ from . import algebra
 from .algebra import Polynomial
 from .integer_sets import System, renamed
 from .records import Access, Dependence, Effect, LoopFacts, LoopVerdict, Verdict
+from .stores import without_sizes
 from .subscripts import Scope, array_name, extreme, parted
+from .subscripts import loads as element_loads
 
 MOST_PAIRS = 2_000
 """Pairs of accesses tested in one loop; with more its verdict is UNKNOWN."""
@@ -234,6 +236,8 @@ class _Test:
                 loads.setdefault(access.array, []).append(_Site(access, effect, order))
             if effect.store is not None:
                 stores.setdefault(effect.store.array, []).append(_Site(effect.store, effect, order))
+        for site in self._bounds_read():
+            loads.setdefault(site.access.array, []).append(site)
         self._overlapping_names(stores, loads)
         pairs = 0
         for array, written in stores.items():
@@ -257,6 +261,23 @@ class _Test:
                 self.reductions[array] = "atomic"
             else:
                 self.dependences.extend(found)
+
+    def _bounds_read(self) -> Iterator[_Site]:
+        """Elements that bounds and conditions of inner loops read."""
+        seen: set[int] = set()
+        for order, effect in enumerate(self.facts.effects):
+            for position in range(self.depth, len(effect.nest)):
+                loop = effect.nest[position]
+                if id(loop) in seen:
+                    continue
+                seen.add(id(loop))
+                outer = effect.nest[:position]
+                head = replace(effect, nest=outer, conditions=())
+                for bound in (loop.first, loop.last, loop.step, loop.condition):
+                    if bound is not None:
+                        read = without_sizes(bound, ())
+                        for access in element_loads(read, Scope(outer, self.variables), loop.place):
+                            yield _Site(access, head, order)
 
     def _hidden(self, effect: Effect) -> Iterator[Access]:
         """Reads of stored arrays as wholes (arguments of calls), and of members of variables."""
@@ -628,6 +649,8 @@ class _Test:
             for access in (*effect.loads, *((effect.store,) if effect.store is not None else ())):
                 known = accesses.get(access.array)
                 accesses[access.array] = (access, access.store or (known is not None and known[1]))
+        for site in self._bounds_read():
+            accesses.setdefault(site.access.array, (site.access, False))
         listed = sorted(accesses)
         for position, one in enumerate(listed):
             for two in listed[position + 1 :]:
@@ -712,7 +735,7 @@ def _multiple(rest: Polynomial, factor: Polynomial) -> int | None:
 
 
 def _require_quotients(system: System, *, negative: bool) -> bool:
-    """Bounds of the system's quotients by constants; of a negative number, where one rounds to zero. Whether one does."""
+    """Bounds of quotients by constants; `negative`: of the one that rounds to zero. Whether there is such a one."""
     quotients = [
         (atom, atom.operator == "/", atom.operands[0], by)
         for atom in system.unknowns

@@ -70,7 +70,7 @@ class _Raw:
     whole: bool = False
     scope: Scope | None = None
     known: bool = False
-    """The scalar's value before the assignment was known: nothing after the one that made it reads the scalar itself."""
+    """The scalar's value before the assignment was known, so that its readers have that value instead of its name."""
     made: Effect | None = None
 
     def effect(self) -> Effect:
@@ -568,8 +568,7 @@ def _overwritten(kept: Sequence[_Raw]) -> set[int]:
     last: dict[str, _Raw] = {}
     for each in kept:
         for name in [name for name in last if name in each.reads or last[name].nest != each.nest]:
-            before = last[name]
-            if not (each.scalar == name and each.nest == before.nest):
+            if not (each.scalar == name and each.nest == last[name].nest):
                 del last[name]
         if not each.scalar:
             continue
@@ -629,9 +628,9 @@ def _may_load(
     With `variables`, only elements are stored: a member that points to them stays.
     """
     for part in loaded(value):
-        if variables is not None and isinstance(part, form.Member) and array_name(part) == array:
-            if isinstance(type_of(part, variables), form.PointerType):
-                continue
+        pointer = variables is not None and isinstance(part, form.Member) and array_name(part) == array
+        if pointer and variables is not None and isinstance(type_of(part, variables), form.PointerType):
+            continue
         if overlaps(array_name(part), array) and not (stored is not None and _distinct(part, stored)):
             return True
     return False

@@ -194,6 +194,7 @@ class _Structuring:
         inside = {part.label for part in statements(skipped) if isinstance(part, form.Target)}
         if any(self.jumps[one] != own[one] for one in inside):
             return None
+        skipped = self._loop_body(skipped)
         if isinstance(jumping, form.Jump):
             self.jumps[label] -= 1
             return ()

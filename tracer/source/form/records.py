@@ -226,7 +226,8 @@ INTRINSICS = frozenset({
     "tanh", "pow", "min", "max", "floor", "ceil", "round", "trunc", "mod", "sign", "fma", "conj", "real", "imag",
     "complex", "size", "shape", "lower_bound", "upper_bound",
     "sum", "product", "minval", "maxval", "minloc", "maxloc", "any", "all", "count", "dot", "matmul", "transpose",
-    "where", "spread", "reshape", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "bincount", "take", "zeros", "ones", "empty", "arange",
+    "where", "spread", "reshape", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "bincount", "take",
+    "zeros", "ones", "empty", "arange",
     "copy", "pack", "allocate", "array", "cshift",
 })  # fmt: skip
 """Functions that every front end maps to one name: those on scalars apply to whole arrays element by element; those

@@ -310,9 +310,9 @@ def _used(body: Sequence[form.Statement], scope: Scope, parameters: Sequence[str
     pending += parameters
     while pending:
         name = pending.pop()
-        if name in found or not name or name.startswith("%"):
-            continue
         known = scope.find(name)
+        if name in found or not name or (known is None and name.startswith("%")):
+            continue
         if known is None:
             storage = form.Storage.REFERENCE if name in parameters else form.Storage.LOCAL
             known = form.Variable(scope.implicit_type(name), storage)
@@ -399,7 +399,6 @@ class _Statements:
 
     def _lowered(self, node: Node) -> Iterator[form.Statement]:
         kind = node.type
-        lower = self._expressions.lower
         if kind == "assignment_statement":
             yield from self._assignment(node)
         elif kind in ("include_statement", "preproc_include"):
@@ -490,7 +489,7 @@ class _Statements:
             callee, *lists = node.named_children
             made = self._expressions.lower(callee)
             for one in lists:
-                made = form.Subscript(made, self._expressions.arguments(one) or (form.Section(),))
+                made = self._expressions.element(made, self._expressions.arguments(one) or (form.Section(),))
             return made
         return self._expressions.lower(node)
 
@@ -509,11 +508,22 @@ class _Statements:
             position = form.Operation("+", (position, lower))
         elif lower != first:
             position = form.Operation("+", (form.Operation("-", (position, first)), lower))
-        if by is not None and by != ONE:
+        if by is not None and by != ONE and not self._reads(self._expressions.lower(values[0]), base):
             position = form.Operation("+", (form.Operation("*", (form.Operation("-", (position, lower)), by)), lower))
-        place = self._place(node)
-        body = (form.Assign(place, form.Subscript(base, (position,)), self._expressions.lower(values[0])),)
+        place, value = self._place(node), self._expressions.lower(values[0])
+        if self._reads(value, base):  # all values come first
+            span = form.Operation("-", (last, first))
+            count = form.Operation("+", (span if step is None else form.Operation("/", (span, step)), ONE))
+            kept = self._expressions.temporary(form.ArrayType(type_of(value, self._scope), (count,), (lower,)))
+            body = (form.Assign(place, form.Subscript(kept, (position,)), value),)
+            yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, synthetic=True)
+            yield form.Assign(place, target, kept)
+            return
+        body = (form.Assign(place, form.Subscript(base, (position,)), value),)
         yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, synthetic=True)
+
+    def _reads(self, value: form.Expression, array: form.Expression) -> bool:
+        return any(part == array for part in within(value))
 
     def _lowest(
         self, target: form.Expression
@@ -521,9 +531,10 @@ class _Statements:
         """A vector, the lowest index of the elements that are assigned, and the step; None: it is none."""
         section = form.Section()
         if isinstance(target, form.Subscript) and len(target.indices) == 1:
-            if not isinstance(target.indices[0], form.Section):
+            only = target.indices[0]
+            if not isinstance(only, form.Section):
                 return None
-            target, section = target.base, target.indices[0]
+            target, section = target.base, only
         kind = type_of(target, self._scope)
         if not isinstance(kind, form.ArrayType) or len(kind.shape) != 1:
             return None
@@ -732,9 +743,26 @@ class _Statements:
         elif word in ("exit", "cycle"):
             yield form.Jump(place, form.JumpKind.BREAK if word == "exit" else form.JumpKind.CONTINUE, name)
         elif word in ("goto", "go"):
-            yield self._jump(place, words[-1].removeprefix("goto"))
+            yield from self._goto(node)
         elif word == "stop":
             yield form.Jump(place, form.JumpKind.EXIT)
+
+    def _goto(self, node: Node) -> Iterator[form.Statement]:
+        """GOTO; a computed one is a chain of branches."""
+        place = self._place(node)
+        labels = [text_of(child).strip() for child in node.named_children if child.type == "statement_label_reference"]
+        chosen = [child for child in node.named_children if child.type != "statement_label_reference"]
+        if not labels or node.has_error:
+            yield self._opaque(node, "an assigned GOTO", reads=True, anything=True)
+        elif not chosen:
+            yield self._jump(place, labels[0])
+        else:
+            value = self._expressions.lower(chosen[0])
+            branches: tuple[form.Statement, ...] = ()
+            for number, label in reversed(list(enumerate(labels, 1))):
+                test = form.Operation("==", (value, form.Constant(number)))
+                branches = (form.Branch(place, test, (self._jump(place, label),), branches),)
+            yield from branches
 
     def _jump(self, place: form.Place, label: str) -> form.Jump:
         """A jump to a label: to the statement that ends the loop around, it starts the next iteration."""
@@ -787,7 +815,9 @@ class _Statements:
                     parts.append(form.Operation(">=", (value, bounds.first)))
                 if bounds.last is not None:
                     parts.append(form.Operation("<=", (value, bounds.last)))
-                test = parts[0] if len(parts) == 1 else form.Operation("and", tuple(parts))
+                test: form.Expression = form.Constant(True, form.Kind.BOOLEAN)
+                if parts:
+                    test = parts[0] if len(parts) == 1 else form.Operation("and", tuple(parts))
             else:
                 test = form.Operation("==", (value, self._expressions.lower(one)))
             made = test if made is None else form.Operation("or", (made, test))

@@ -15,13 +15,24 @@ from itertools import permutations
 from foretrace.tracer.source.flow import algebra
 from foretrace.tracer.source.flow.dependences import reduction_operator
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
+from foretrace.tracer.source.flow.stores import overlaps
 from foretrace.tracer.source.flow.subscripts import Scope
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
 
-from .patterns import DISTANCE, INDUCTION, PLACES, VALUES, IdiomDefinition, LoopPattern, Pattern, StatementPattern
+from .patterns import (
+    DISTANCE,
+    INDUCTION,
+    OPERATORS,
+    PLACES,
+    VALUES,
+    IdiomDefinition,
+    LoopPattern,
+    Pattern,
+    StatementPattern,
+)
 
 Place = tuple[form.Expression, ...]
 Terms = tuple[tuple[int, form.Expression], ...]
@@ -33,6 +44,7 @@ MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _TRUTHS = {*_COMPARISONS, "not", "and", "or"}
 _CHAINS = {
     ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and",
@@ -60,6 +72,11 @@ class Step:
     handed: frozenset[str] = frozenset()
     """Scalars that the next loop around hands from one iteration to the next."""
 
+    @property
+    def store(self) -> Access | None:
+        """The element that it writes; None: it assigns a scalar."""
+        return self.accesses.get(self.target) if self.effect.store is not None else None
+
 
 @dataclass(frozen=True)
 class Bindings:
@@ -81,7 +98,7 @@ class Bindings:
         """These and `name` for an array, unless it stands for another one."""
         known = self.arrays.get(name)
         if known is not None:
-            return self if known.array == access.array else None
+            return self if _one_array(known, access) else None
         return Bindings(
             self.loops, {**self.arrays, name: access}, self.scalars, self.places, self.values, self.distance
         )
@@ -115,6 +132,11 @@ class Bindings:
         if self.distance is not None:
             return self if self.distance == distance else None
         return Bindings(self.loops, self.arrays, self.scalars, self.places, self.values, distance)
+
+
+def _one_array(one: Access, other: Access) -> bool:
+    """Whether two accesses are to one array, or one of them to a member of the other's elements."""
+    return overlaps(one.array, other.array) and ("[" in one.array) == ("[" in other.array)
 
 
 @dataclass(frozen=True)
@@ -159,7 +181,9 @@ def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
 
 
 def _lists(value: form.Expression) -> bool:
-    """New memory without values in it, or with a list of them."""
+    """New memory without values in it, or with a list of them, or a text."""
+    if isinstance(value, form.Constant):
+        return isinstance(value.value, str)
     return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
 
 
@@ -175,12 +199,13 @@ def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
         if isinstance(effect.target, form.Name):
             name = effect.target.name
             updates[name] = updates.get(name, 0) + 1
-            if name in carried and effect.nest[-1] is loop and not effect.conditions:
-                if not any(load.array in stored for load in effect.loads):
-                    left[name] = effect.value
+            steady = not effect.conditions and not any(load.array in stored for load in effect.loads)
+            if name in carried and effect.nest[-1] is loop and steady:
+                left[name] = effect.value
     if not loop.induction or not step:
         return {}
-    before = {loop.induction: form.Operation("-", (form.Name(loop.induction), form.Constant(step)))}
+    earlier = form.Operation("-", (form.Name(loop.induction), form.Constant(step)))
+    before: dict[str, form.Expression] = {loop.induction: earlier}
     found: dict[str, form.Expression] = {}
     for _ in range(MOST_DELAYS):
         for name, value in left.items():
@@ -189,7 +214,10 @@ def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
             known = {other: found[other] for other in names(value) & carried if other in found}
             if names(value) & carried == known.keys():
                 found[name] = rebuilt(replaced(replaced(value, known), before), _simplified)
-    return {name: value for name, value in found.items() if any(isinstance(part, form.Subscript) for part in within(value))}
+    return {
+        name: value for name, value in found.items()
+        if any(isinstance(part, form.Subscript) for part in within(value))
+    }  # fmt: skip
 
 
 def _simplified(part: form.Expression) -> form.Expression:
@@ -213,14 +241,17 @@ def _prepared(
     values = {name: known for name, known in values.items() if name != own}
     mentioned = {name for one in (target, value, *conditions) for name in names(one) if name in values}
     if mentioned:
+        scope = Scope(effect.nest, facts.function.variables)
         if effect.store is not None:
             target = replaced(target, values)
-            scope = Scope(effect.nest, facts.function.variables)
-            accesses[target] = access_of(target, scope, effect.place, store=True)
+            accesses.setdefault(target, access_of(target, scope, effect.place, store=True))
         value = replaced(value, values)
         conditions = tuple(replaced(condition, values) for condition in conditions)
         for name in mentioned:
             for access in loads[name]:
+                accesses.setdefault(access.subscript, access)
+        for part in (target, value, *conditions):
+            for access in element_loads(part, scope, effect.place):
                 accesses.setdefault(access.subscript, access)
     value = rebuilt(value, _canonical)
     conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
@@ -371,7 +402,7 @@ class _Matcher:
             yield bound
 
     def _goes_on_while(self, pattern: ast.expr, bindings: Bindings) -> Bindings | None:
-        """Bindings with which a loop goes on while a condition holds: its own, or what holds where a jump did not leave."""
+        """Bindings with which a loop goes on while a condition holds: its own, or one whose opposite leaves it."""
         own = self._step.effect.nest[-1].condition
         given = [] if own is None else [own]
         if self._step.facts.early_exit:
@@ -416,6 +447,9 @@ class _Matcher:
                 bound = bindings.value(name, _terms(expression))
                 if bound is not None:
                     yield bound
+            case ast.Name(id=name) if name in INDUCTION:
+                if expression == form.Name(bindings.loops[name]):
+                    yield bindings
             case ast.Name(id=name):
                 if isinstance(expression, form.Name) and expression.name not in self._step.variables:
                     bound = bindings.scalar(name, expression.name)
@@ -437,6 +471,22 @@ class _Matcher:
             case ast.Constant(value=value):
                 if isinstance(expression, form.Constant) and expression.value == value:
                     yield bindings
+            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in OPERATORS:
+                yield from self._operation(OPERATORS[type(operator)], [left, right], expression, bindings)
+            case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in OPERATORS:
+                name = OPERATORS[type(operator)]
+                yield from self._operation(name, [left, right], expression, bindings)
+                if name in _TURNED:
+                    yield from self._operation(_TURNED[name], [right, left], expression, bindings)
+            case ast.UnaryOp(op=operator, operand=operand):
+                name = "not" if isinstance(operator, ast.Not) else "neg"
+                yield from self._operation(name, [operand], expression, bindings)
+
+    def _operation(
+        self, operator: str, operands: list[ast.expr], expression: form.Expression, bindings: Bindings
+    ) -> Iterator[Bindings]:
+        if isinstance(expression, form.Operation) and expression.operator == operator:
+            yield from self._all(operands, expression.operands, bindings)
 
     def _all(
         self, patterns: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
@@ -590,6 +640,11 @@ class _Matcher:
                     bound = bindings.apart(apart) if apart else None
                     if bound is not None:
                         yield bound
+            case ast.BinOp(op=operator, left=ast.Name(id=name), right=ast.Constant(value=int() as ahead)):
+                if self._affine(index, name, bindings):
+                    behind = ahead if isinstance(operator, ast.Sub) else -ahead
+                    if self._distance(index, access, name, bindings, other=True) == behind:
+                        yield bindings
             case ast.Name():  # a counter, perhaps with something added
                 terms = _terms(index.expression)
                 for position, (sign, term) in enumerate(terms):
@@ -624,10 +679,15 @@ class _Matcher:
         if slow in factors and fast in factors and _is_one(factors[fast]) and not _is_one(factors[slow]):
             yield bindings
 
-    def _distance(self, index: Index, access: Access, name: str, bindings: Bindings) -> int | None:
-        """Iterations of a loop between the place that the statement writes and this one; None: not constant."""
-        store = self._step.effect.store
-        if store is None or store.array != access.array or len(store.indices) != len(access.indices):
+    def _distance(
+        self, index: Index, access: Access, name: str, bindings: Bindings, *, other: bool = False
+    ) -> int | None:
+        """Iterations of a loop between the place that the statement writes and this one; None: not constant.
+
+        `other`: this one may be in another array.
+        """
+        store = self._step.store
+        if store is None or len(store.indices) != len(access.indices) or (store.array != access.array and not other):
             return None
         variable = bindings.loops[name]
         loop = self._step.effect.nest[self._step.variables.index(variable)]
@@ -802,7 +862,7 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     Only reads that move with the store count: same induction variables, same factors, constant differences.
     """
     step = match.steps[0]
-    store = step.effect.store
+    store = step.store
     found: dict[str, set[tuple[int, ...]]] = {}
     if store is None:
         return {}
@@ -860,8 +920,10 @@ def _differs(match: Match, one: str, other: str) -> bool:
 
 def _compares(match: Match, array: str) -> bool:
     """The guards, the loop's condition or a minimum compare elements of the array."""
-    step = match.steps[0]
-    name = match.bindings.arrays[array].array
+    step, bound = match.steps[0], match.bindings.arrays.get(array)
+    if bound is None:
+        return False
+    name = bound.array
     tested = [*step.conditions, *(loop.condition for loop in step.effect.nest if loop.condition is not None)]
     compared: list[form.Expression] = [
         part for one in tested for part in within(one)
@@ -871,19 +933,17 @@ def _compares(match: Match, array: str) -> bool:
         part for part in within(step.value) if isinstance(part, form.Call) and part.function in ("min", "max")
     ]
     return any(
-        step.accesses[part].array == name
+        overlaps(step.accesses[part].array, name)
         for one in (*compared, *compared_calls) for part in within(one) if part in step.accesses
     )  # fmt: skip
 
 
 def _updates(match: Match, array: str) -> bool:
     """The statement reads the place of the array that it writes."""
-    store, access = match.steps[0].effect.store, match.bindings.arrays.get(array)
-    if store is None or access is None or access.array != store.array:
+    step, access = match.steps[0], match.bindings.arrays.get(array)
+    if step.store is None or access is None or access.subscript != step.target:
         return False
-    if access.subscript != store.subscript:
-        return False
-    return any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
+    return any(step.target in within(part) for part in (step.value, *step.conditions))
 
 
 def _most_offsets(match: Match) -> int:
@@ -898,7 +958,9 @@ def _carried(match: Match) -> bool:
 
 def _table(match: Match, array: str) -> bool:
     """An array that is constant, or small and of known size, or whose index is masked."""
-    access = match.bindings.arrays[array]
+    access = match.bindings.arrays.get(array)
+    if access is None:
+        return False
     root = access.array.split(".")[0]
     variable = match.steps[0].facts.function.variables.get(root)
     if variable is not None:
@@ -920,7 +982,7 @@ def _table(match: Match, array: str) -> bool:
 def _computed(match: Match) -> bool:
     """The value comes from scalars that other statements compute: from earlier iterations, or no element at all."""
     step = match.steps[0]
-    read = names(step.value)
+    read = {part.name for part in _outside_subscripts(step.value) if isinstance(part, form.Name)}
     if not read.isdisjoint(name.name for name in step.facts.carried):
         return True
     made = {
@@ -939,37 +1001,38 @@ def _commutes(match: Match) -> bool:
 def _in_step(match: Match) -> bool:
     """What the statement reads and writes moves by equal steps in the innermost loop, or stands still.
 
-    An array that is read must move with the one that is written, unless the value depends on no array at all.
+    An array that is read must move with the one that is written, unless the value depends on none, or on the loop's
+    variable besides. Local arrays that the loop fills itself count as scalars.
     """
     step = match.steps[0]
-    store, variable = step.effect.store, step.variables[-1]
+    store, variable = step.store, step.variables[-1]
     if store is None:
         return False
     written = _moves(store, variable)
     if not written:
         return False
-    values = [step.accesses[part] for part in _outside_subscripts(step.value) if part in step.accesses]
-    read = [_moves(access, variable) for access in values]
-    same = [_alike(moves, written, len(access.indices) == len(store.indices)) for moves, access in zip(read, values)]
-    return not values or (any(same) and all(one for one, moves in zip(same, read) if moves))
+    parts = list(_outside_subscripts(step.value))
+    values = [step.accesses[part] for part in parts if part in step.accesses]
+    filled = {effect.store.array for effect in step.facts.effects if effect.store is not None}
+    read = [
+        moves for access in values
+        if (moves := _moves(access, variable)) or not (access.array in filled and _is_local(access.array, step))
+    ]  # fmt: skip
+    moving = written in read or not read or form.Name(variable) in parts
+    return moving and all(moves == written for moves in read if moves)
 
 
-def _alike(one: list[tuple[int, form.Expression]] | None, other: list[tuple[int, form.Expression]], placed: bool) -> bool:
-    """Whether two accesses move alike; `placed`: also in the same dimension."""
-    if not one or len(one) != len(other):
-        return False
-    return all(
-        factor == its and (at == place or not placed)
-        for (at, factor), (place, its) in zip(one, other, strict=True)
-    )  # fmt: skip
+def _is_local(array: str, step: Step) -> bool:
+    known = step.facts.function.variables.get(array)
+    return known is not None and known.storage is form.Storage.LOCAL and isinstance(known.type, form.ArrayType)
 
 
-def _moves(access: Access, variable: str) -> list[tuple[int, form.Expression]] | None:
-    """The indices of an access that a loop moves, counted from the last, and by which factors; None: in no fixed way."""
+def _moves(access: Access, variable: str) -> list[form.Expression] | None:
+    """The factors by which a loop moves the indices of an access; None: it moves them in no fixed way."""
     found = []
-    for position, index in enumerate(reversed(access.indices)):
+    for index in access.indices:
         if index.kind is IndexKind.AFFINE:
-            found += [(position, factor) for name, factor in index.coefficients if name == variable]
+            found += [factor for name, factor in index.coefficients if name == variable]
         elif index.kind is not IndexKind.INVARIANT:
             return None
     return found
@@ -978,7 +1041,7 @@ def _moves(access: Access, variable: str) -> list[tuple[int, form.Expression]] |
 def _behind(match: Match) -> bool:
     """The other places of the written array that are read were written by earlier iterations of one loop."""
     step = match.steps[0]
-    store = step.effect.store
+    store = step.store
     if store is None:
         return False
     read = [place for place in offsets(match).get(store.array, ()) if any(place)]
@@ -997,13 +1060,13 @@ def _behind(match: Match) -> bool:
 
 
 def _innermost(match: Match, name: str) -> bool:
-    return match.bindings.loops[name] == match.steps[0].variables[-1]
+    return match.bindings.loops.get(name) == match.steps[0].variables[-1]
 
 
 def _varies(match: Match, name: str) -> bool:
     """A value that depends on an element of an array."""
     accesses = match.steps[0].accesses
-    return any(part in accesses for _, term in match.bindings.values[name] for part in within(term))
+    return any(part in accesses for _, term in match.bindings.values.get(name, ()) for part in within(term))
 
 
 _QUESTIONS: dict[str, Callable[..., int]] = {

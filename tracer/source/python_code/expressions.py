@@ -42,6 +42,17 @@ class Expressions:
         self.depth = 0
         self._temporaries = 0
 
+    def truth(self, value: form.Expression) -> form.Expression:
+        """A value as a condition: a list holds if it has elements."""
+        if not self.rank(value):
+            return value
+        match value:
+            case form.Operation(operator="and" | "or" | "not" as operator, operands=operands):
+                return form.Operation(operator, tuple(map(self.truth, operands)))
+            case form.Name() | form.Member() | form.Subscript():
+                return form.Operation("!=", (self.extent(value, 0), ZERO))
+        return form.Call("all", (value,))
+
     # Names and temporaries
 
     def temporary(self, kind: form.Type = UNKNOWN) -> form.Name:
@@ -143,6 +154,9 @@ class Expressions:
             if self.rank(left) == self.rank(right) == 1:
                 return form.Call("dot", (left, right))
             return form.Call("matmul", (left, right))
+        displays = [one for one in (left, right) if isinstance(one, form.Call) and one.function in ("list", "tuple")]
+        if displays and isinstance(node.op, ast.Add):
+            return form.Call("concatenate", (left, right))
         return form.Operation(library.OPERATORS[type(node.op)], (left, right))
 
     def _on_unaryop(self, node: ast.UnaryOp) -> form.Expression:
@@ -188,7 +202,7 @@ class Expressions:
         return value
 
     def _on_ifexp(self, node: ast.IfExp) -> form.Expression:
-        condition = self.expression(node.test)
+        condition = self.truth(self.expression(node.test))
         with self.block() as true_needs:
             true = self.expression(node.body)
         with self.block() as false_needs:
@@ -487,12 +501,13 @@ class Expressions:
                 return form.Operation("+", (shape, value))
             case (("where" | "nonzero" | "flatnonzero"), (condition,)):
                 return form.Call("pack", (form.Call("arange", (self.extent(condition, 0),)), condition))
-            case "linspace", (first, last, count):
-                step = form.Operation("/", (subtract(last, first), subtract(count, ONE)))
+            case "linspace", (first, end, count):
+                step = form.Operation("/", (subtract(end, first), subtract(count, ONE)))
                 steps = form.Operation("*", (form.Call("arange", (count,)), step))
                 return steps if first in (ZERO, form.Constant(0.0, Kind.FLOAT)) else form.Operation("+", (first, steps))
             case "diff", (array,) if self.rank(array) == 1:
-                later, earlier = form.Section(ONE), form.Section(None, subtract(self.extent(array, 0), form.Constant(2)))
+                later = form.Section(ONE)
+                earlier = form.Section(None, subtract(self.extent(array, 0), form.Constant(2)))
                 if not isinstance(array, form.Name):
                     array = self.held(array)
                 return form.Operation("-", (form.Subscript(array, (later,)), form.Subscript(array, (earlier,))))
@@ -598,12 +613,11 @@ class Expressions:
         self,
         body: tuple[form.Statement, ...],
         letters: list[str],
-        counters: dict[str, form.Expression],
+        counters: dict[str, form.Name],
         extents: dict[str, form.Expression],
     ) -> tuple[form.Statement, ...]:
         for letter in reversed(letters):
             counter = counters[letter]
-            assert isinstance(counter, form.Name)
             last = subtract(extents[letter], ONE)
             body = (form.Loop(self.place, LoopKind.COUNTED, body, counter.name, ZERO, last, synthetic=True),)
         return body
@@ -646,8 +660,8 @@ class Expressions:
                 return form.Operation(operator, tuple([self._element(operand, counter) for operand in operands]))
             case form.Call(function=function, arguments=arguments) if function in ELEMENTWISE:
                 return form.Call(function, tuple([self._element(argument, counter) for argument in arguments]))
-            case form.Subscript(base=base, indices=(index,)) if (
-                not isinstance(index, form.Section) and not is_mask(index, self.variables)
+            case form.Subscript(base=base, indices=(index,)) if not isinstance(index, form.Section) and not is_mask(
+                index, self.variables
             ):
                 return form.Subscript(base, (self._element(index, counter),))
         return form.Subscript(self.held(value), (counter,))
@@ -753,9 +767,7 @@ class Expressions:
                 made = form.Operation(operator, (result, element))
             self.assign(result, made)
         first, last = ZERO if start is not None else ONE, subtract(sequence.extent, ONE)
-        self.out.append(
-            form.Loop(self.place, LoopKind.COUNTED, tuple(body), counter.name, first, last, synthetic=True)
-        )
+        self.out.append(form.Loop(self.place, LoopKind.COUNTED, tuple(body), counter.name, first, last, synthetic=True))
         return result
 
     def _generators(self, generators: list[ast.comprehension], body: Callable[[], None]) -> None:

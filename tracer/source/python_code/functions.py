@@ -65,8 +65,9 @@ def _constants(tree: ast.Module, shape: Shape) -> dict[str, form.Variable]:
     found: dict[str, form.Variable] = {}
     for node in tree.body:
         match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.AnnAssign(
-                target=ast.Name(id=name), value=ast.expr() as value
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
             ):
                 elements = _elements(value)
                 if elements and bound[name] == 1 and name not in changed:

@@ -207,8 +207,11 @@ class Shape:
             ):
                 self.resized.add(name)
             case ast.Delete(targets=targets):
-                self.resized.update(part.value.id for part in targets if isinstance(part, ast.Subscript)
-                                    and isinstance(part.value, ast.Name))
+                self.resized.update(
+                    part.value.id
+                    for part in targets
+                    if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name)
+                )
             case ast.AugAssign(target=ast.Name(id=name)):
                 self.resized.add(name)
             case ast.Call(func=ast.Attribute(attr="at"), args=[ast.Name(id=array), ast.Name(id=index), *_]):

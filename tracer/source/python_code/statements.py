@@ -101,6 +101,9 @@ class Statements(Expressions):
             case _:
                 place = self.expression(target)
                 if isinstance(place, (form.Name, form.Member, form.Subscript)):
+                    if self.rank(value) and not self.rank(place):  # an attribute or element becomes an array
+                        value = self.materialised(value)
+                        value = value if isinstance(value, form.AddressOf) else form.AddressOf(value)
                     self.assign(place, value)
                 else:
                     self.out.append(
@@ -138,6 +141,12 @@ class Statements(Expressions):
         if kind == UNKNOWN:
             kind = guess
         self.declare(name, kind)
+        array = isinstance(self.variables[name].type, form.ArrayType)
+        fresh = isinstance(value, form.Call) and value.function in ("list", "dict", "zeros", "ones", "empty")
+        if array and not fresh and not self.rank(value) and not isinstance(value, form.AddressOf):
+            kept = self.temporary(type_of(value, self.variables))  # a name is bound anew: nothing is copied
+            self.assign(kept, value)
+            value = form.AddressOf(kept)
         self.assign(form.Name(name), value)
 
     def _repeated(self, value: form.Expression) -> tuple[form.Type, form.Expression, form.Expression] | None:
@@ -320,7 +329,7 @@ class Statements(Expressions):
     # Compound statements
 
     def _do_if(self, node: ast.If) -> None:
-        condition = self.expression(node.test)
+        condition = self.truth(self.expression(node.test))
         body = self.inside(node.body)
         self.out.append(form.Branch(self._head(node), condition, body, self.inside(node.orelse)))
 
@@ -367,7 +376,7 @@ class Statements(Expressions):
     def _do_while(self, node: ast.While) -> None:
         flag = self._else_flag(node)
         with self.block() as needed:
-            condition = self.expression(node.test)
+            condition = self.truth(self.expression(node.test))
         self._broken.append(flag)
         body = self.inside(node.body)
         self._broken.pop()
