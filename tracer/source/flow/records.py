@@ -3,8 +3,9 @@
 The passes, in order:
 
 1. `normal`: a function's form in normal shape. Loops that count are `COUNTED`, whatever their notation (`while`,
-   pointers that move, countdowns); array syntax, slices and array intrinsics are loops; induction variables other than
-   the loop's own are expressed by it (`p` that advances in each iteration is `p0 + i`).
+   pointers that move, countdowns); jumps that nest are loops and branches; array syntax, slices and array intrinsics
+   are loops; induction variables other than the loop's own are expressed by it (`p` that advances in each iteration is
+   `p0 + i`).
 2. `effects`: for each loop, what an iteration leaves behind. Copies, temporaries and scalars that are assigned before
    they are read in the same iteration are replaced by their values: data flow decides, not text.
 3. `subscripts`: how each index depends on the induction variables.

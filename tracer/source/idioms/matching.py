@@ -7,8 +7,8 @@ A matcher is a generator of bindings; where several ways lead to a match, it tri
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import permutations
 
@@ -54,6 +54,37 @@ _SMALL_TABLE = 65536
 """Elements of the largest array of known size that still counts as a table."""
 
 
+class _Parts:
+    """Parts of expressions, found once for each expression.
+
+    An expression is known by its identity, since hashing a large one takes as long as walking over it.
+    """
+
+    def __init__(self, accesses: dict[form.Expression, Access]) -> None:
+        self._accesses = accesses
+        self._known: dict[int, tuple[form.Expression, frozenset[str], tuple[form.Expression, ...]]] = {}
+
+    def names(self, expression: form.Expression) -> frozenset[str]:
+        """The variables an expression reads."""
+        return self._of(expression)[1]
+
+    def elements(self, expression: form.Expression) -> tuple[form.Expression, ...]:
+        """The array elements an expression reads outside of subscripts, each once."""
+        return self._of(expression)[2]
+
+    def _of(self, expression: form.Expression) -> tuple[form.Expression, frozenset[str], tuple[form.Expression, ...]]:
+        known = self._known.get(id(expression))
+        if known is None:
+            elements = dict.fromkeys(
+                part
+                for part in _outside_subscripts(expression)
+                if isinstance(part, form.Subscript | form.Member | form.Name) and part in self._accesses
+            )
+            known = (expression, frozenset(names(expression)), tuple(elements))
+            self._known[id(expression)] = known
+        return known
+
+
 @dataclass(frozen=True)
 class Step:
     """An effect, prepared for matching."""
@@ -71,6 +102,11 @@ class Step:
     """Induction variables of the loops around it, outermost first; "" for a loop without."""
     handed: frozenset[str] = frozenset()
     """Scalars that the next loop around hands from one iteration to the next."""
+    parts: _Parts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Starts without known parts."""
+        object.__setattr__(self, "parts", _Parts(self.accesses))
 
     @property
     def store(self) -> Access | None:
@@ -441,7 +477,7 @@ class _Matcher:
         expression = _stripped(expression)
         match pattern:
             case ast.Name(id="_"):
-                if self._free_of_scalars(expression, (), bindings):
+                if self._free_of_scalars((expression,), (), bindings):
                     yield bindings
             case ast.Name(id=name) if name in VALUES:
                 bound = bindings.value(name, _terms(expression))
@@ -456,8 +492,8 @@ class _Matcher:
                     if bound is not None:
                         yield bound
             case ast.Call(func=ast.Name(id="_"), args=arguments):
-                if self._free_of_scalars(expression, arguments, bindings):
-                    yield from self._containing(arguments, expression, bindings)
+                if self._free_of_scalars((expression,), arguments, bindings):
+                    yield from self._containing(arguments, (expression,), bindings)
             case ast.Call(func=ast.Name(id=function), args=arguments):
                 if isinstance(expression, form.Call) and expression.function == function:
                     for order in permutations(expression.arguments, len(arguments)):
@@ -497,22 +533,33 @@ class _Matcher:
         for bound in self.value(patterns[0], expressions[0], bindings):
             yield from self._all(patterns[1:], expressions[1:], bound)
 
-    def _free_of_scalars(self, expression: form.Expression, listed: Sequence[ast.expr], bindings: Bindings) -> bool:
-        """Whether an expression does without the pattern's scalars, but for those listed."""
+    def _free_of_scalars(
+        self, expressions: Sequence[form.Expression], listed: Sequence[ast.expr], bindings: Bindings
+    ) -> bool:
+        """Whether expressions do without the pattern's scalars, but for those listed."""
+        if not bindings.scalars:
+            return True
         allowed = {node.id for one in listed for node in ast.walk(one) if isinstance(node, ast.Name)}
         forbidden = {bindings.scalars[name] for name in self._pattern.scalars - allowed if name in bindings.scalars}
-        return not forbidden or not (forbidden & names(expression))
+        return all(forbidden.isdisjoint(self._step.parts.names(expression)) for expression in expressions)
 
     def _containing(
-        self, wanted: Sequence[ast.expr], expression: form.Expression, bindings: Bindings
+        self, wanted: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
     ) -> Iterator[Bindings]:
-        """Bindings with which all of `wanted` stand somewhere in an expression, but not inside a subscript."""
+        """Bindings with which all of `wanted` stand somewhere in expressions, but not inside a subscript."""
         if not wanted:
             yield bindings
             return
-        for part in _outside_subscripts(expression):
-            for bound in self.value(wanted[0], part, bindings):
-                yield from self._containing(wanted[1:], expression, bound)
+        for expression in expressions:
+            for part in self._candidates(wanted[0], expression):
+                for bound in self.value(wanted[0], part, bindings):
+                    yield from self._containing(wanted[1:], expressions, bound)
+
+    def _candidates(self, pattern: ast.expr, expression: form.Expression) -> Iterable[form.Expression]:
+        """The parts of an expression that a pattern may fit."""
+        if _is_element(pattern):
+            return self._step.parts.elements(expression)
+        return _outside_subscripts(expression)
 
     # Sums, products and other chains
 
@@ -541,7 +588,7 @@ class _Matcher:
                 if bound is not None:
                     yield bound
             elif rest:
-                yield from self.value(pattern, _joined(operator, rest), bindings)
+                yield from self._remaining(pattern, operator, rest, bindings)
             return
         known = isinstance(pattern, ast.Name) and bindings.values.get(pattern.id)
         if known:
@@ -560,6 +607,16 @@ class _Matcher:
     def _fixed(self, expression: form.Expression) -> bool:
         made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
         return self._invariant(expression) and not (names(expression) & made)
+
+    def _remaining(self, pattern: ast.expr, operator: str, rest: Terms, bindings: Bindings) -> Iterator[Bindings]:
+        """What is left of a chain, against an operand that stands for any value."""
+        arguments = pattern.args if isinstance(pattern, ast.Call) else []
+        if len(rest) > 1 and all(map(_is_element, arguments)):
+            operands = [one for _, one in rest]
+            if self._free_of_scalars(operands, arguments, bindings):
+                yield from self._containing(arguments, operands, bindings)
+        else:
+            yield from self.value(pattern, _joined(operator, rest), bindings)
 
     def _invariant(self, expression: form.Expression) -> bool:
         return not any(part in self._step.accesses for part in within(expression)) and not (
@@ -655,7 +712,7 @@ class _Matcher:
                 for part in _shifted(index.expression):
                     yield from self.value(pattern, part, bindings)
             case ast.Call(func=ast.Name(id="_"), args=arguments):
-                yield from self._containing(arguments, index.expression, bindings)
+                yield from self._containing(arguments, (index.expression,), bindings)
 
     def _affine(self, index: Index, name: str, bindings: Bindings) -> bool:
         """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""
@@ -702,6 +759,13 @@ class _Matcher:
                     return None
                 return apart // (factor * step)
         return None
+
+
+def _is_element(pattern: ast.expr) -> bool:
+    """Whether a pattern stands for an element of an array: `A[i]`, `A[i].m`."""
+    while isinstance(pattern, ast.Attribute):
+        pattern = pattern.value
+    return isinstance(pattern, ast.Subscript) and isinstance(pattern.value, ast.Name) and pattern.value.id[0].isupper()
 
 
 def _takes_rest(pattern: ast.expr) -> bool:
