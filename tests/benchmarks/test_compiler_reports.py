@@ -9,7 +9,16 @@ import pytest
 
 from foretrace.benchmarks.validation import compiler_reports
 from foretrace.benchmarks.validation.compiler_reports import (
-    COMPILERS, Cause, Section, SourceLoop, clang_sections, compare, gcc_sections, judged, source_loops, sources,
+    COMPILERS,
+    Cause,
+    Section,
+    SourceLoop,
+    clang_sections,
+    compare,
+    gcc_sections,
+    judged,
+    source_loops,
+    sources,
 )  # fmt: skip
 from foretrace.tracer.source.flow.records import LoopVerdict, Verdict
 

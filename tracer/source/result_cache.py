@@ -41,7 +41,7 @@ def digest_of(path: Path) -> str:
 
 def _digest_now(path: Path) -> str:
     try:
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:  # noqa: PTH123
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 return ""
             return hashlib.file_digest(file, "sha256").hexdigest()
