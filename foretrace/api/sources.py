@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,14 +95,27 @@ def idioms(
     else:
         own = tuple(patterns)
     definitions = (*own, *(one for one in built_in() if one.name not in {mine.name for mine in own}))
-    unknown = set(only) - {one.name for one in definitions}
-    if unknown:
-        known = ", ".join(one.name for one in definitions)
-        raise SourceError(f"there is no idiom {quoted(min(unknown))}: {known}")
+    check_names(only, definitions)
     found = scanned(
         [Path(path) for path in paths], definitions, cache_folder=cache_folder() if cache else None, progress=progress
     )
     return shown_as(Idioms, selected(found, lambda one: not only or one.idiom in only))
+
+
+def check_names(names: Iterable[str], definitions: Sequence[IdiomDefinition]) -> None:
+    """Checks that idioms of these names exist.
+
+    Raises:
+        SourceError: one does not.
+    """
+    unknown = set(names) - {one.name for one in definitions}
+    if unknown:
+        known = [one.name for one in definitions]
+        close = get_close_matches(min(unknown), known, 1)
+        raise SourceError(
+            f"there is no idiom {quoted(min(unknown))}: "
+            + (f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}")
+        )
 
 
 def idiom(name: str, *patterns: str, summary: str = "", where: str = "", confidence: float = 0.9) -> IdiomDefinition:

@@ -7,6 +7,7 @@ import io
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -15,19 +16,20 @@ import click
 
 from foretrace.api.joins import joined
 from foretrace.api.signatures import read_signature
-from foretrace.api.sources import COLUMNS, Idioms, finding_document, idioms, selected
+from foretrace.api.sources import COLUMNS, Idioms, check_names, finding_document, idioms, selected
 from foretrace.api.views import shown_as
 from foretrace.reports.join_reports import never_ran_document, never_ran_lines
 from foretrace.reports.sarif import sarif
 from foretrace.terminal import console, plain, print_json, progress_bar, table
 from foretrace.tracer.source.idioms.patterns import built_in, from_file
-from foretrace.tracer.source.idioms.records import Finding
+from foretrace.tracer.source.idioms.records import Finding, LoopReport
 from foretrace.tracer.source.joining import Join
 from foretrace.tracer.source.scanning import source_files
 from foretrace.units import format_count
 from foretrace.verb import Verb
 
 MOST_SKIPPED = 8
+LOOP_COLUMNS = ("file", "first_line", "last_line", "function", "lowered", "verdict", "reason", "assumptions")
 _COUNTED = {
     "branch": ("preprocessor branch not taken", "preprocessor branches not taken"),
     "declaration": ("name without a declaration", "names without a declaration"),
@@ -60,12 +62,18 @@ def command(
 ) -> None:  # fmt: skip
     """Find idioms (gather, scatter, stencil, reduction and more) in PATHS: C, C++, Fortran and Python."""
     if as_list:
-        _list(patterns)
+        if paths or depth or files or loops or as_json or as_csv or as_sarif:
+            raise click.UsageError("--list takes only --idiom and --patterns")
+        _list(patterns, names)
         return
     if not paths:
         raise click.UsageError("name at least one file or folder")
     if as_json + as_csv + as_sarif > 1:
         raise click.UsageError("--json, --csv and --sarif exclude one another")
+    if loops and as_sarif:
+        raise click.UsageError("--sarif shows idioms, not --loops: use --json or --csv")
+    if loops and (names or depth):
+        raise click.UsageError("--idiom and --depth choose idioms, not --loops: use --file")
     if signature is not None and (as_csv or as_sarif or loops):
         raise click.UsageError("--signature goes with the table and with --json, not with --csv, --sarif or --loops")
     traced = None if signature is None else read_signature(signature)
@@ -75,11 +83,14 @@ def command(
             progress=(lambda done, total: bar(done / total if total else 1.0)) if bar else lambda done, total: None,
         )  # fmt: skip
     known = None if traced is None else joined(traced, found, source_files(paths)[0])
-    found = shown_as(Idioms, selected(found, _wanted(depth, files)))
+    chosen = selected(found, _wanted(depth, files))
+    found = shown_as(Idioms, replace(chosen, loops=tuple(one for one in chosen.loops if _named(one.file, files))))
     if as_json:
         print_json(document(found, known))
     elif known is not None:
         _show_joined(found, known, None if show_all else top)
+    elif as_csv and loops:
+        _print_loops_csv(found)
     elif as_csv:
         _print_csv(found)
     elif as_sarif:
@@ -93,10 +104,13 @@ def command(
 
 def _wanted(depth: int | None, files: tuple[str, ...]) -> Callable[[Finding], bool]:
     def wanted(one: Finding) -> bool:
-        named = not files or any(fnmatch(one.file, glob) or fnmatch(Path(one.file).name, glob) for glob in files)
-        return named and one.depth >= (depth or 1)
+        return _named(one.file, files) and one.depth >= (depth or 1)
 
     return wanted
+
+
+def _named(file: str, globs: tuple[str, ...]) -> bool:
+    return not globs or any(fnmatch(file, glob) or fnmatch(Path(file).name, glob) for glob in globs)
 
 
 def document(found: Idioms, known: Join | None = None) -> dict[str, Any]:
@@ -133,19 +147,7 @@ def _document(found: Idioms) -> dict[str, Any]:
         "files": found.files,
         "lines": found.lines,
         "findings": [finding_document(one) for one in found.findings],
-        "loops": [
-            {
-                "file": loop.file,
-                "first_line": loop.line,
-                "last_line": loop.last_line,
-                "function": loop.function,
-                "lowered": loop.lowered,
-                "verdict": str(loop.verdict),
-                "reason": loop.reason,
-                "assumptions": list(loop.assumptions),
-            }
-            for loop in found.loops
-        ],
+        "loops": [_loop_document(loop) for loop in found.loops],
         "skipped": [
             {"file": part.file, "line": part.line, "what": part.what, "reason": part.reason} for part in found.skipped
         ],
@@ -161,6 +163,29 @@ def _print_csv(found: Idioms) -> None:
         values["induction"] = " ".join(one.induction)
         values["arrays"] = "; ".join(f"{use.role}: {use.name}[{use.index}]" for use in one.arrays)
         rows.writerow([_harmless(values[name]) for name in COLUMNS])
+    sys.stdout.write(text.getvalue())
+
+
+def _loop_document(loop: LoopReport) -> dict[str, Any]:
+    return {
+        "file": loop.file,
+        "first_line": loop.line,
+        "last_line": loop.last_line,
+        "function": loop.function,
+        "lowered": loop.lowered,
+        "verdict": str(loop.verdict),
+        "reason": loop.reason,
+        "assumptions": list(loop.assumptions),
+    }
+
+
+def _print_loops_csv(found: Idioms) -> None:
+    text = io.StringIO()
+    rows = csv.writer(text)
+    rows.writerow(LOOP_COLUMNS)
+    for one in found.loops:
+        values = _loop_document(one) | {"assumptions": "; ".join(one.assumptions)}
+        rows.writerow([_harmless(values[name]) for name in LOOP_COLUMNS])
     sys.stdout.write(text.getvalue())
 
 
@@ -257,9 +282,13 @@ def _show_skipped(found: Idioms) -> None:
         out.print(f"Not read, or assumed: {', '.join(amounts)}; --json lists them.")
 
 
-def _list(patterns: Path | None) -> None:
+def _list(patterns: Path | None, names: tuple[str, ...]) -> None:
     out = console()
-    for one in (*(from_file(patterns) if patterns is not None else ()), *built_in()):
+    known = (*(from_file(patterns) if patterns is not None else ()), *built_in())
+    check_names(names, known)
+    for one in known:
+        if names and one.name not in names:
+            continue
         out.print(f"{one.name}: {plain(one.summary)}")
         for pattern in one.patterns:
             for line in pattern.text.splitlines():

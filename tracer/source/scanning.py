@@ -120,8 +120,7 @@ def scanned(
     progress(len(results), len(files))
     for path, result in _read(missing, definitions, processes or os.cpu_count() or 1):
         results[path] = result
-        if not any(part.what == "file" and part.reason == _too_long() for part in result.skipped):
-            cache.keep(path, result)
+        cache.keep(path, result)
         progress(len(results), len(files))
     if missing:
         cache.trim()
@@ -129,7 +128,7 @@ def scanned(
 
 
 def _too_long() -> str:
-    return f"reading it took more than {FILE_SECONDS} s"
+    return f"reading it took more than {FILE_SECONDS} s; --no-cache tries again"
 
 
 def _ended() -> str:
@@ -206,6 +205,8 @@ def file_result(path: Path, definitions: Sequence[IdiomDefinition]) -> FileResul
         raise
     except (OSError, RecursionError, MemoryError) as error:
         return _skipped(path, _reason(error))
+    except UnicodeEncodeError:
+        return _skipped(path, "its name, or that of a file it includes, is not UTF-8")
     except SourceError as error:
         return _skipped(path, shortened(str(error).removeprefix(f"{path}: ")))
     except Exception as error:  # a fault of ours costs this file, not the others

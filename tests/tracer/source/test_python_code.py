@@ -164,8 +164,6 @@ def test_numba_ranges_promise_independence() -> None:
     ("data", "reason"),
     [
         (b"def f(:\n", "syntax error"),
-        (b"x = '\xff'\n", "not decodable"),
-        (b"# coding: no-such-code\n", "not decodable"),
         (b"x = 1\0\n", "null"),
         (b"(" * 5000 + b")" * 5000, "syntax error"),
         (b"-" * 100_000 + b"1\n", "not parsed"),
@@ -179,6 +177,20 @@ def test_a_bad_file_is_skipped_once(tmp_path: Path, data: bytes, reason: str) ->
     assert len(unit.skipped) == 1
     assert unit.skipped[0].what == "file"
     assert reason in unit.skipped[0].reason or "too many nested" in unit.skipped[0].reason
+
+
+@pytest.mark.parametrize("data", [b"# caf\xe9\ndef f(): pass\n", b"# coding: no-such-code\ndef f(): pass\n"])
+def test_an_odd_encoding_costs_no_code(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "odd.py"
+    path.write_bytes(data)
+    assert "f" in [function.name for function in lower_file(path).functions]
+
+
+def test_a_syntax_error_costs_a_statement_of_the_module() -> None:
+    source = "def f(a):\n    return a\n\ndef g(:\n    return 1\n\ndef h(a):\n    return a\n\ndef half(a):\n    for"
+    unit = lower_text(source)
+    assert [(one.name, one.place.line) for one in unit.functions if one.name != "<module>"] == [("f", 1), ("h", 7)]
+    assert [(part.place.line, part.what) for part in unit.skipped] == [(4, "statement"), (11, "statement")]
 
 
 def test_a_missing_file_is_skipped(tmp_path: Path) -> None:

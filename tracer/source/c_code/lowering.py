@@ -75,7 +75,7 @@ def lower_file(path: Path, options: Options | None = None) -> Unit:
     source.text = text.decode("utf-8", "replace").split("\n")
     source.promises = promises(text)
     source.files[0] = 0
-    source.skipped = _skipped_by_parser(messages, str(path))
+    source.skipped = _skipped_by_parser(messages, _name(path))
     source.skipped += [Skipped(Place(1), "declaration", reason) for reason in assumed_names.reasons()]
     source.assumed = frozenset((*assumed_names.values, *assumed_names.functions))
     source.types.assumed = bool(assumed_names.values)
@@ -114,7 +114,7 @@ def _parsed(
                 header.write_text(names.header(language))
                 everything = (*everything, "-include", str(header))
             try:
-                unit = _syntax.Unit(str(path), everything, KEEP_GOING)
+                unit = _syntax.Unit(_name(path), everything, KEEP_GOING)
             except RuntimeError:
                 if not early:
                     raise
@@ -132,7 +132,7 @@ def _parsed(
                 added += folders
                 continue
             lines = lines or text.decode("utf-8", "replace").split("\n")
-            if not missing or not names.learn(messages, lines, str(path)):
+            if not missing or not names.learn(messages, lines, _name(path)):
                 break
     return unit, messages, names
 
@@ -219,3 +219,8 @@ def _deeper_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(before)
+
+
+def _name(path: Path) -> str:
+    """A file's name for the parser, which takes one with a dash in front for an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)

@@ -112,11 +112,15 @@ def from_file(path: Path) -> tuple[IdiomDefinition, ...]:
         SourceError: the file cannot be read, or is not as docs/idioms.md describes.
     """
     try:
-        if path.stat().st_size > MOST_FILE_BYTES:
-            raise SourceError(f"{path}: a pattern file has at most {MOST_FILE_BYTES} bytes")
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"{path}: no pattern file: {shortened(str(error))}") from error
+        with path.open("rb") as file:
+            content = file.read(MOST_FILE_BYTES + 1)
+        text = content.decode("utf-8")
+    except OSError as error:
+        raise SourceError(f"{path}: the pattern file cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise SourceError(f"{path}: no pattern file: it is not UTF-8") from error
+    if len(content) > MOST_FILE_BYTES:
+        raise SourceError(f"{path}: a pattern file has at most {MOST_FILE_BYTES} bytes")
     return parsed(text, str(path))
 
 

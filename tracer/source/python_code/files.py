@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 import warnings
 from pathlib import Path
@@ -14,6 +15,11 @@ from .functions import lower_module
 
 MOST_BYTES = 16 << 20
 """Larger files are skipped: they are data, and a syntax tree takes a hundred times their size."""
+
+
+MOST_ERRORS = 20
+"""Statements of a module that may fail to parse; with more the file is skipped."""
+_STARTS = re.compile(r"[^\s#)\]}]")
 
 
 def lower_file(path: Path) -> form.Unit:
@@ -28,28 +34,46 @@ def lower_file(path: Path) -> form.Unit:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
         text = data.decode(encoding)
-    except (SyntaxError, UnicodeDecodeError, LookupError) as error:
-        return _skipped(str(path), data.count(b"\n"), f"not decodable: {_first_line(error)}")
+    except (SyntaxError, UnicodeDecodeError, LookupError):
+        text = data.decode("utf-8", "replace")  # of another encoding than it says: a comment or a string, as a rule
     return lower_text(text, str(path))
 
 
 def lower_text(text: str, path: str = "<text>") -> form.Unit:
     """The form of Python source."""
     lines = text.count("\n") + (not text.endswith("\n") and bool(text))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except SyntaxError as error:
-        return _skipped(path, lines, f"syntax error: {_first_line(error)}", error.lineno or 1)
-    except (ValueError, RecursionError, MemoryError) as error:
-        return _skipped(path, lines, f"not parsed: {_first_line(error)}")
+    left_out: list[form.Skipped] = []
+    while True:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                tree = ast.parse(text)
+            break
+        except SyntaxError as error:
+            reason, line = f"syntax error: {_first_line(error)}", error.lineno or 1
+            shorter = _without_statement(text, line) if len(left_out) < MOST_ERRORS else ""
+            if not shorter.strip():
+                return _skipped(path, lines, reason, line)
+            left_out.append(form.Skipped(form.Place(line), "statement", reason))
+            text = shorter
+        except (ValueError, RecursionError, MemoryError) as error:
+            return _skipped(path, lines, f"not parsed: {_first_line(error)}")
     functions, skipped = lower_module(tree, text)
-    return form.Unit(path, form.Language.PYTHON, (path,), lines, functions, skipped)
+    return form.Unit(path, form.Language.PYTHON, (path,), lines, functions, (*left_out, *skipped))
+
+
+def _without_statement(text: str, line: int) -> str:
+    """Source without the statement of the module, such as a function, that a line is part of; others keep their lines."""
+    lines = text.splitlines(keepends=True)
+    starts = [number for number, one in enumerate(lines) if _STARTS.match(one)]
+    first = max((number for number in starts if number < line), default=0)
+    last = next((number for number in starts if number >= line), len(lines))
+    blank = ["\n" for _ in lines[first:last]]
+    return "".join([*lines[:first], *blank, *lines[last:]]) if any(map(str.strip, lines[first:last])) else ""
 
 
 def _first_line(error: BaseException) -> str:
-    message = str(error).splitlines()
+    message = (error.msg if isinstance(error, SyntaxError) else str(error)).splitlines()
     return message[0][: form.MOST_TEXT] if message else type(error).__name__
 
 
