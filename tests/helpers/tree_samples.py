@@ -26,6 +26,7 @@ class Tree:
         self.threads: list[TreeThread] = []
         self.edges: list[Synchronisation] = []
         self.phases: dict[int, list[tuple[int, int]]] = {}
+        self.rounds: dict[int, list[tuple[int, int, int]]] = {}
 
     def node(self, kind, parent, function="", *, entries=1, iterations=0, module="program", line=1, site=0):
         key = NodeKey(module, function, "program.c", line, site, 0)
@@ -65,6 +66,8 @@ class Tree:
         none = np.zeros(0, np.int64)
         rows = [(node, *phase) for node, found in sorted(self.phases.items()) for phase in found]
         phases = np.array(rows, np.int64).reshape(-1, 3)
+        parts = [(node, *part) for node, found in sorted(self.rounds.items()) for part in found]
+        rounds = np.array(parts, np.int64).reshape(-1, 4)
         work = np.array(sorted(self.work), np.int64).reshape(-1, 3)
         tree = ExecutionTree(
             kind=np.array([node[0] for node in self.nodes], np.int64),
@@ -90,5 +93,9 @@ class Tree:
             phase_node=phases[:, 0],
             phase_entries=phases[:, 1],
             phase_iterations=phases[:, 2],
+            round_node=rounds[:, 0],
+            round_entries=rounds[:, 1],
+            round_iterations=rounds[:, 2],
+            round_around=rounds[:, 3],
         )
         return replace(self.program.signature(threads=len(self.threads), **provenance), tree=tree)
