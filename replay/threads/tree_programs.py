@@ -174,7 +174,9 @@ class _Job:
         by_process: dict[int, list[TreeThread]] = defaultdict(list)
         for thread in self.work.tree.threads:
             by_process[thread.process].append(thread)
-        by_name = {f"{self.prefix} {one.name}" for found in self.work.waits.line_locks.of_body.values() for one in found}
+        by_name = {
+            f"{self.prefix} {one.name}" for found in self.work.waits.line_locks.of_body.values() for one in found
+        }
         made_by_process = [self.process(process, threads) for process in by_process.values()]
         idle = by_name - _needed_locks(made_by_process)
         made = [_without_locks(program, idle) for process in made_by_process for program in process]

@@ -165,7 +165,9 @@ class TreeWork:
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
                 sleeps = self._sleeps(children[first])
-                found.append(Section(name, first, len(children) - 1, self._between(node, lines[0], lines[1]), takes, sleeps))
+                found.append(
+                    Section(name, first, len(children) - 1, self._between(node, lines[0], lines[1]), takes, sleeps)
+                )
                 return
 
     def _sleeps(self, call: int) -> bool:

@@ -27,6 +27,7 @@ class Tree:
         self.edges: list[Synchronisation] = []
         self.phases: dict[int, list[tuple[int, int]]] = {}
         self.rounds: dict[int, list[tuple[int, int, int]]] = {}
+        self.most: dict[int, int] = {}
 
     def node(self, kind, parent, function="", *, entries=1, iterations=0, module="program", line=1, site=0):
         key = NodeKey(module, function, "program.c", line, site, 0)
@@ -78,7 +79,7 @@ class Tree:
             entries=np.array([node[3] for node in self.nodes], np.int64),
             iterations=np.array([node[4] for node in self.nodes], np.int64),
             least=zeros,
-            most=zeros,
+            most=np.array([self.most.get(node, 0) for node in range(len(self.nodes))], np.int64),
             depth=zeros,
             recursive_entries=zeros,
             is_estimated=np.zeros(len(self.nodes), np.bool_),

@@ -42,9 +42,7 @@ def workers(own, shared, *, tasks=10, number=2, processes=True, calls=False, lin
         if inside is not None:
             inside(tree, node, worker)
     for source, target in ((0, 1), (1, 0)):
-        tree.waits(
-            kind, source + 1, target + 1, 3, source_node=bodies[source], target_node=bodies[target], lines=lines
-        )
+        tree.waits(kind, source + 1, target + 1, 3, source_node=bodies[source], target_node=bodies[target], lines=lines)
     return tree.signature(guest="python")
 
 
