@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import os
+import shlex
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -138,12 +140,12 @@ class _Slot(ctypes.Structure):
 
 
 def build_core(directory: Path) -> Any:
-    """The C core as a library."""
+    """The C core as a library, compiled with `CFLAGS` besides, which `make sanitize` sets."""
     library = directory / "flow.so"
     sources = sorted(str(path) for path in SOURCES.glob("*.c") if path.name != "dependences.c")
     root = str(SOURCES.parents[1])
     command = ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-I", root, *sources]
-    subprocess.run([*command, "-o", str(library)], check=True)
+    subprocess.run([*command, *shlex.split(os.environ.get("CFLAGS", "")), "-o", str(library)], check=True)
     core = ctypes.CDLL(str(library))
     core.ft_flow_new.restype = ctypes.c_void_p
     for name in ("ft_flow_sets", "ft_flow_versions", "ft_flow_touched", "ft_flow_left", "ft_flow_allocated_bytes"):
@@ -164,10 +166,18 @@ class Core:
     def close(self) -> None:
         self._core.ft_flow_free(self._flow)
 
-    def access(self, place: int, address: int, size_bytes: int, is_store: bool) -> None:
-        hint = (ctypes.c_uint64 * 2)()
+    def access(self, place: int, address: int, size_bytes: int, is_store: bool, hint: Any = None) -> None:
+        """`hint`: of `new_hint`, kept since an earlier access; good until the next access may change the epoch."""
         arguments = (place, ctypes.c_uint64(address), size_bytes, ctypes.c_bool(is_store))
-        assert self._core.ft_flow_access(self._flow, hint, *arguments)
+        assert self._core.ft_flow_access(self._flow, hint or self.new_hint(), *arguments)
+
+    @staticmethod
+    def new_hint() -> Any:
+        return (ctypes.c_uint64 * 2)()
+
+    @property
+    def epoch(self) -> int:
+        return int(self._core.ft_flow_epoch(self._flow))
 
     def bytes(self, place: int, address: int, length_bytes: int, is_store: bool) -> None:
         arguments = (place, ctypes.c_uint64(address), ctypes.c_uint64(length_bytes), ctypes.c_bool(is_store))

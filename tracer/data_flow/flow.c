@@ -474,7 +474,12 @@ bool ft_flow_release(struct ft_flow *flow, uint64_t first, uint64_t length_bytes
 bool ft_flow_access(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address, uint32_t size_bytes,
                     bool is_store)
 {
-    return pass(flow, 1) && apply_all(flow, hint, place, address, size_bytes, is_store);
+    const uint32_t epoch = flow->epoch;
+    if (!pass(flow, 1))
+        return false;
+    if (UNLIKELY(epoch != flow->epoch)) /* its block may be gone */
+        *hint = (struct ft_flow_hint){0};
+    return apply_all(flow, hint, place, address, size_bytes, is_store);
 }
 
 /* An access to a block that the slot's hint is not for, or to several. */

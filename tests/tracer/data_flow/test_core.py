@@ -210,3 +210,25 @@ def test_a_sample_is_near_the_whole(core: Any) -> None:
     assert sum(footprints.values()) == pytest.approx(num_bytes, rel=0.1)
     whole.close()
     sample.close()
+
+
+@pytest.mark.parametrize("last_block", range(4))
+def test_a_block_that_is_given_up_is_not_used_again(core: Any, last_block: int) -> None:
+    """An access to a block whose place was remembered is the one at which blocks are given up."""
+    blocks, window = 512, 1 << 18  # accesses between two looks at how many are followed
+    everything = Operand(0, (16,), 8, is_store=False)
+    kept, fresh = Core(core), Core(core)
+    while kept.log_weight < 2:
+        for flow in (kept, fresh):
+            for _ in range(window // (8 * blocks) - 1):
+                flow.array(0, [8 * blocks], [], [everything])
+        epoch, hints = kept.epoch, [kept.new_hint() for _ in range(blocks)]
+        for number in range(8 * blocks):
+            block = (number + 1 + last_block) % blocks
+            assert epoch == kept.epoch
+            kept.access(1, 128 * block, 8, number % 3 == 0, hints[block])
+            fresh.access(1, 128 * block, 8, number % 3 == 0)
+    assert fresh.log_weight == kept.log_weight
+    assert kept.finish() == fresh.finish()
+    kept.close()
+    fresh.close()
