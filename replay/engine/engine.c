@@ -458,7 +458,7 @@ static int by_number(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* All that ends now goes on in order of entity number, whatever it did. */
+/* Completes the activities that end at the next point of time. Their entities continue in order of their numbers. */
 static void complete(struct ft_engine *e, double next)
 {
     const double within = SAME_TIME * next;

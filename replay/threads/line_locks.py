@@ -173,7 +173,7 @@ class Held:
     Attributes:
         sections: with the activities of the body itself that run in each.
         prefix: of the locks' names.
-        taken: names of locks that the thread has, those around the body among them: who has a lock does not wait for it.
+        taken: names of locks that the thread has, those around the body too: its holder does not wait.
     """
 
     sections: Sequence[tuple[LineLock, Sequence[Part]]]

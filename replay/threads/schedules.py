@@ -14,7 +14,7 @@ import numpy as np
 
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
-from .tree_work import is_loader, is_runtime
+from .tree_work import TreeWork, is_loader, is_runtime
 
 _NEXT = re.compile(
     r"^GOMP_loop_(ull_)?(ordered_)?(maybe_)?(nonmonotonic_)?(dynamic|guided|runtime)_(start|next)|^__kmpc_dispatch_next_"
@@ -84,3 +84,38 @@ def shares_of_blocks(work_s: Sequence[float], threads: int) -> list[float]:
     until = np.concatenate([[0.0], np.cumsum(work_s)]) / (sum(work_s) or 1.0)
     ends = np.interp(np.linspace(0, 1, threads + 1), np.linspace(0, 1, len(work_s) + 1), until)
     return [float(share) for share in np.diff(ends)]
+
+
+BLOCKS = 64
+"""That a thread's iterations are divided into, to say how its work changes along them."""
+
+
+def work_along(work: TreeWork, region: int) -> list[float]:
+    """Seconds of a parallel region along the iterations of its loops, in `BLOCKS` equal parts.
+
+    The loops that a team shares are the outermost ones that do not call the runtime in each iteration. Where loops
+    below one of them iterate more or less along its iterations, their work does, too. All else is spread evenly.
+    """
+    tree, rounds = work.tree, work.tree.rounds()
+    ends = np.linspace(0, 1, BLOCKS + 1)
+    found = np.zeros(BLOCKS)
+    uneven_s = 0.0
+    pending = list(work.children[region])
+    while pending:
+        node = pending.pop()
+        is_loop = tree.kind[node] == TreeNodeKind.LOOP
+        if not is_loop or any(is_runtime(tree, child) for child in work.children[node]):
+            pending += work.children[node]
+            continue
+        if int(tree.entries[node]) * int(tree.most[node]) != int(tree.iterations[node]):
+            continue  # it is not as long each time: how the work of one of them is spread is not known
+        for child in work.children[node]:
+            if child not in rounds:
+                continue
+            _, iterations, around = (np.array([0, *column], np.float64) for column in zip(*rounds[child], strict=True))
+            places = np.cumsum(around) / max(float(np.sum(around[:-1])), float(tree.most[node]), 1.0)
+            places[-1] = 1.0
+            share = np.interp(ends, places, np.cumsum(iterations) / max(float(iterations.sum()), 1.0))
+            found += np.diff(share) * float(work.inclusive_s[child])
+            uneven_s += float(work.inclusive_s[child])
+    return [float(part) for part in found + (float(work.inclusive_s[region]) - uneven_s) / BLOCKS]

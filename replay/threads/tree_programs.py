@@ -29,6 +29,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+import numpy as np
+
 from foretrace.errors import PredictionError
 from foretrace.replay.engine.program import (
     Barrier,
@@ -47,7 +49,7 @@ from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .line_locks import Held, is_in_interpreter, line_in_body
 from .phases import Phased
-from .schedules import chunks, runs_as_task, shares_of_blocks, shares_of_chunks
+from .schedules import BLOCKS, chunks, runs_as_task, shares_of_blocks, shares_of_chunks, work_along
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
 from .tree_waits import TAKES, Inside, Role, Stop
 from .tree_work import Section, TreeWork, is_loader
@@ -225,7 +227,8 @@ class _Job:
                     member[key] = nodes
         if has_team and len(teams) == 1 and size > 1 and not self.shares.keys() <= self.dynamic:
             self.notes.append(
-                "one thread was traced, which tells no imbalance of loops divided beforehand: none is assumed"
+                "one thread was traced: loops divided beforehand are taken to be in equal blocks of iterations, and as "
+                "uneven as the loops within them"
             )
         apart = [thread for thread in others if thread not in in_team]
         creations = self.creations(apart, self.processes_of(threads))
@@ -293,9 +296,11 @@ class _Job:
             return shares_of_chunks(found / entries, size)
         if as_traced:
             return []
-        return shares_of_blocks(
-            [sum(float(work.inclusive_s[node]) for node in group.get(key, [])) for group in groups], size
-        )
+        along = np.zeros((len(groups), BLOCKS))
+        for member, group in enumerate(groups):
+            for node in group.get(key, []):
+                along[member] += work_along(work, node)
+        return shares_of_blocks(along.ravel().tolist(), size)
 
     def never_forked(self, together: Iterable[tuple[str, str]]) -> list[list[Part]]:
         """Work of the team in regions and tasks that the first thread never came to: at the end of each thread."""

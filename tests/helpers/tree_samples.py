@@ -26,6 +26,8 @@ class Tree:
         self.threads: list[TreeThread] = []
         self.edges: list[Synchronisation] = []
         self.phases: dict[int, list[tuple[int, int]]] = {}
+        self.rounds: dict[int, list[tuple[int, int, int]]] = {}
+        self.most: dict[int, int] = {}
 
     def node(self, kind, parent, function="", *, entries=1, iterations=0, module="program", line=1, site=0):
         key = NodeKey(module, function, "program.c", line, site, 0)
@@ -65,6 +67,8 @@ class Tree:
         none = np.zeros(0, np.int64)
         rows = [(node, *phase) for node, found in sorted(self.phases.items()) for phase in found]
         phases = np.array(rows, np.int64).reshape(-1, 3)
+        parts = [(node, *part) for node, found in sorted(self.rounds.items()) for part in found]
+        rounds = np.array(parts, np.int64).reshape(-1, 4)
         work = np.array(sorted(self.work), np.int64).reshape(-1, 3)
         tree = ExecutionTree(
             kind=np.array([node[0] for node in self.nodes], np.int64),
@@ -75,7 +79,7 @@ class Tree:
             entries=np.array([node[3] for node in self.nodes], np.int64),
             iterations=np.array([node[4] for node in self.nodes], np.int64),
             least=zeros,
-            most=zeros,
+            most=np.array([self.most.get(node, 0) for node in range(len(self.nodes))], np.int64),
             depth=zeros,
             recursive_entries=zeros,
             is_estimated=np.zeros(len(self.nodes), np.bool_),
@@ -90,5 +94,9 @@ class Tree:
             phase_node=phases[:, 0],
             phase_entries=phases[:, 1],
             phase_iterations=phases[:, 2],
+            round_node=rounds[:, 0],
+            round_entries=rounds[:, 1],
+            round_iterations=rounds[:, 2],
+            round_around=rounds[:, 3],
         )
         return replace(self.program.signature(threads=len(self.threads), **provenance), tree=tree)

@@ -15,7 +15,7 @@
 #define HOT_FACTOR 16u  /* a block is hot that has as many times the accesses of others */
 #define HOT_BYTES 8192u /* around the hottest block */
 #define FREE_ACCESSES (UINT64_C(1) << 20) /* are followed before any sampling */
-#define LEAST_SKIPPED 64u /* then at most one access in so many is followed, not counting hot blocks */
+#define LEAST_SKIPPED 64u /* behind these: accesses for each one that is followed, without those of hot blocks */
 #define WINDOW_ACCESSES (UINT64_C(1) << 18) /* the share is checked this often */
 #define FEW_WORDS 16u    /* taken apart at once */
 #define PIECE_WORDS 128u /* looked at before those of a run are taken apart */

@@ -27,7 +27,7 @@
 #define FT_FLOW_MERGED 1u
 #define FT_FLOW_BLOCK_SHIFT 7
 #define FT_FLOW_BLOCK_BYTES (1u << FT_FLOW_BLOCK_SHIFT)
-#define FT_FLOW_GROUPS 8u
+#define FT_FLOW_GROUPS 8u /* of sampled blocks, counted apart: their spread gives the sampling error */
 #define FT_FLOW_PARTS (1 + FT_FLOW_GROUPS) /* counts: of blocks that are all followed; of sampled ones, by group */
 
 struct ft_flow;

@@ -21,7 +21,7 @@ NO_WRITER = (1 << 32) - 1
 MERGED_SET = 1
 """FT_FLOW_MERGED."""
 GROUPS = 8
-"""FT_FLOW_GROUPS: sampled blocks are counted in so many groups."""
+"""FT_FLOW_GROUPS: groups of sampled blocks that are counted apart."""
 
 
 SYSTEM_PLACE = 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+import operator
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from foretrace.tracer.signature.tree_records import (
 LEAST_CHANGE = 1.25
 """Ratio of mean iterations from which on stretches of a loop's entries are different phases."""
 _NOT_RUN = math.inf
+_Stretch = TypeVar("_Stretch", bound=tuple[int, ...])
 
 
 @dataclass(slots=True)
@@ -42,6 +45,7 @@ class Draft:
     is_estimated: bool = False
     histogram: dict[int, int] = field(default_factory=dict)
     stretches: list[tuple[int, int]] = field(default_factory=list)
+    places: list[tuple[int, int, int]] = field(default_factory=list)
     work: dict[int, int] = field(default_factory=dict)
 
     def add_entries(
@@ -116,6 +120,8 @@ class TreeBuilder:
         histogram_columns = np.array(histogram, np.int64).reshape(-1, 3)
         phases = [(node, *phase) for node, draft in enumerate(nodes) for phase in _phases_of(draft)]
         phase_columns = np.array(phases, np.int64).reshape(-1, 3)
+        rounds = [(node, *part) for node, draft in enumerate(nodes) for part in _round_of(draft)]
+        round_columns = np.array(rounds, np.int64).reshape(-1, 4)
         work_columns = np.array(work, np.int64).reshape(-1, 3)
 
         def column(values: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
@@ -151,6 +157,10 @@ class TreeBuilder:
             phase_node=phase_columns[:, 0].copy(),
             phase_entries=phase_columns[:, 1].copy(),
             phase_iterations=phase_columns[:, 2].copy(),
+            round_node=round_columns[:, 0].copy(),
+            round_entries=round_columns[:, 1].copy(),
+            round_iterations=round_columns[:, 2].copy(),
+            round_around=round_columns[:, 3].copy(),
             merged_contexts=merged_contexts,
             notes=tuple(notes),
         )
@@ -173,33 +183,72 @@ def _phases_of(draft: Draft) -> list[tuple[int, int]]:
     if draft.is_estimated or sums != [draft.entries, draft.iterations]:
         return []
     found = phases(draft.stretches)
-    return found if len(found) > 1 else []
+    return [(entries, iterations) for entries, iterations in found] if len(found) > 1 else []
 
 
-def phases(stretches: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join neighbours among stretches of a loop's entries, (entries, iterations) each, until neighbours differ.
+def _round_of(draft: Draft) -> list[tuple[int, int, int]]:
+    """A loop's (entries, iterations, iterations of the loop around it) along that loop; none as for phases."""
+    sums = [sum(place[i] for place in draft.places) for i in range(2)]
+    if draft.is_estimated or sums != [draft.entries, draft.iterations]:
+        return []
+    found = phases(draft.places)
+    return [(entries, iterations, around) for entries, iterations, around in found] if len(found) > 1 else []
+
+
+def joined_places(
+    one: Sequence[tuple[int, int, int]], other: Sequence[tuple[int, int, int]]
+) -> list[tuple[int, int, int]]:
+    """Places of a loop's entries in the iterations of the loop around it, counted in two ways, as one.
+
+    Each is (entries, iterations, iterations of the loop around), and all of one way but the last are as long.
+    """
+    if not one or not other:
+        return list(one or other)
+    length = max(one[0][2], other[0][2])
+    sums: dict[int, list[int]] = {}
+    for places in (one, other):
+        for number, (entries, iterations, around) in enumerate(places):
+            found = sums.setdefault(number * around // length, [0, 0])
+            found[0] += entries
+            found[1] += iterations
+    rows = [sums.get(number, [0, 0]) for number in range(max(sums) + 1)]
+    return [(row[0], row[1], length) for row in rows]
+
+
+def phases(stretches: Sequence[_Stretch]) -> list[_Stretch]:
+    """Join neighbours among stretches of a loop's entries, (entries, iterations, ...) each, until neighbours differ.
 
     First those whose mean iterations differ by less than `LEAST_CHANGE`, the most alike first; then those whose union
     adds least to the sum of squared deviations (Ward, JASA 1963), until `MOST_PHASES` are left.
     """
-    found = [stretch for stretch in stretches if stretch[0]]
+    found: list[_Stretch] = []
+    for stretch in stretches:
+        if found and not (stretch[0] and found[-1][0]):  # one without entries belongs to its neighbour
+            found[-1] = _sum(found[-1], stretch)
+        else:
+            found.append(stretch)
 
     def change(at: int) -> float:
         low, high = sorted(found[i][1] / found[i][0] for i in (at, at + 1))
         return high / low if low else math.inf if high else 1.0
 
     def deviation(at: int) -> float:
-        (entries, iterations), (others, further) = found[at : at + 2]
+        (entries, iterations), (others, further) = found[at][:2], found[at + 1][:2]
         return entries * others / (entries + others) * (iterations / entries - further / others) ** 2
 
-    while len(found) > 1:
-        at = min(range(len(found) - 1), key=change)
-        if change(at) > LEAST_CHANGE:
-            if len(found) <= MOST_PHASES:
-                break
-            at = min(range(len(found) - 1), key=deviation)
-        found[at : at + 2] = [(found[at][0] + found[at + 1][0], found[at][1] + found[at + 1][1])]
+    def join(measure: Callable[[int], float]) -> None:
+        at = min(range(len(found) - 1), key=measure)
+        found[at : at + 2] = [_sum(found[at], found[at + 1])]
+
+    while len(found) > 1 and min(map(change, range(len(found) - 1))) <= LEAST_CHANGE:
+        join(change)
+    while len(found) > MOST_PHASES:  # what comes to be alike then stays apart: phases that repeat would be one
+        join(deviation)
     return found
+
+
+def _sum(one: _Stretch, other: _Stretch) -> _Stretch:
+    return tuple(map(operator.add, one, other))  # type: ignore[return-value]
 
 
 def bucket_of(iterations: int) -> int:

@@ -27,7 +27,7 @@ from foretrace.tracer.signature.tree_records import (
     TreeThread,
 )
 
-from .builder import Draft, TreeBuilder
+from .builder import Draft, TreeBuilder, joined_places
 from .raw_tree import NONE, CallKind, RawTree
 
 Ints = npt.NDArray[np.int64]
@@ -368,6 +368,9 @@ class CodeTree:
         stretches: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         for node, header, entries, iterations in self._raw.stretches.tolist():
             stretches[node, header].append((entries, iterations))
+        places: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
+        for node, header, iterations_around, entries, iterations in self._raw.places.tolist():
+            places[node, header].append((entries, iterations, iterations_around))
         for node, header, bucket, entries in self._raw.histograms.tolist():
             histograms[node, header][bucket] = entries
         for node, header, _, iterations, least, most, rank, is_estimated in self._raw.loops.tolist():
@@ -379,6 +382,7 @@ class CodeTree:
             draft = self.builder.drafts[place]
             if draft.loop_id == loop_id:
                 draft.add_entries(iterations, least, most, histograms[node, header], stretches[node, header])
+                draft.places = joined_places(draft.places, places[node, header])
                 draft.rank = min(draft.rank, rank)
                 draft.is_estimated |= bool(is_estimated)
         drafts: dict[int, list[Draft]] = defaultdict(list)

@@ -419,7 +419,7 @@ static bool save_interrupted(struct work *w, struct ft_tree_thread *t, uint32_t 
         if (!ft_tree_reserve((void **)&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
             return false;
         memmove(t->saved + at + 1, t->saved + at, (t->num_saved - at) * sizeof *t->saved);
-        t->saved[at] = (struct ft_saved_loop){node, slot, 1};
+        t->saved[at] = (struct ft_saved_loop){node, slot, 1, 0};
         t->num_saved++;
         for (uint32_t above = i + 1; above < t->num_frames; above++)
             t->frames[above].saved++;
@@ -455,6 +455,7 @@ static bool begin_loops(struct ft_tree *tree, struct work *w)
                 return false;
             state->entries += executions - known;
             state->start = executions - 1;
+            state->place = ft_loop_place(f, node, slot);
             state->pending = true;
         }
     }

@@ -63,6 +63,7 @@ static bool add_loop_state(struct ft_loop_state *to, const struct ft_loop_state 
     if (!ft_loop_distribute(to))
         return false;
     to->distribution->is_ordered = false;
+    ft_places_join(to->distribution, from->distribution);
     for (uint32_t bucket = 0; bucket < FT_BUCKETS; bucket++)
         to->distribution->buckets[bucket] += from->distribution->buckets[bucket];
     to->least = to->recorded && to->least < from->least ? to->least : from->least;

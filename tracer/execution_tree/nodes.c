@@ -121,6 +121,15 @@ uint64_t ft_header_count(const struct ft_function *function, const struct ft_nod
     return executions;
 }
 
+uint64_t ft_loop_place(const struct ft_function *function, const struct ft_node *node, uint32_t slot)
+{
+    const uint32_t around = function->loops[slot].parent;
+    if (around == FT_NONE || around >= node->loops_capacity)
+        return 0;
+    const uint64_t executions = ft_header_count(function, node, around), start = node->loops[around].start;
+    return executions > start ? executions - start - 1 : 0;
+}
+
 static uint32_t bucket_of(uint64_t iterations)
 {
     return iterations ? 64 - (uint32_t)__builtin_clzll(iterations) : 0;
@@ -143,6 +152,48 @@ static inline void add_to_stretches(struct ft_distribution *distribution, uint64
     distribution->stretches[distribution->recorded++ >> distribution->shift] += iterations;
 }
 
+/* Places that are twice as long: half as many. */
+static void lengthen_places(struct ft_distribution *distribution)
+{
+    struct ft_place *places = distribution->places;
+    for (uint32_t i = 0; i < FT_STRETCHES; i++) {
+        const struct ft_place none = {0}, *pair = i < FT_STRETCHES / 2 ? &places[2 * i] : NULL;
+        places[i] = pair ? (struct ft_place){pair[0].entries + pair[1].entries, pair[0].iterations + pair[1].iterations} : none;
+    }
+    distribution->place_shift++;
+}
+
+void ft_places_add(struct ft_distribution *distribution, uint64_t place, struct ft_place more)
+{
+    while (UNLIKELY(place >> distribution->place_shift >= FT_STRETCHES))
+        lengthen_places(distribution);
+    struct ft_place *found = &distribution->places[place >> distribution->place_shift];
+    found->entries += more.entries;
+    found->iterations += more.iterations;
+}
+
+void ft_places_join(struct ft_distribution *to, const struct ft_distribution *from)
+{
+    while (to->place_shift < from->place_shift)
+        lengthen_places(to);
+    for (uint64_t i = 0; i < FT_STRETCHES; i++)
+        if (from->places[i].entries)
+            ft_places_add(to, i << from->place_shift, from->places[i]);
+}
+
+/* Entries that are alike: nobody knows where they were, and they count as those of the first iterations, one each. */
+static void add_alike(struct ft_distribution *distribution, uint64_t entries, uint64_t iterations)
+{
+    uint32_t shift = distribution->place_shift;
+    while (entries > (uint64_t)FT_STRETCHES << shift)
+        shift++;
+    for (uint64_t place = 0, left = entries; left > 0; place++) {
+        const uint64_t some = left >> shift ? UINT64_C(1) << shift : left;
+        ft_places_add(distribution, place << shift, (struct ft_place){some, some * iterations});
+        left -= some;
+    }
+}
+
 /* What all entries so far, which were alike, come to. */
 static struct ft_distribution *new_distribution(const struct ft_loop_state *state)
 {
@@ -160,6 +211,7 @@ static struct ft_distribution *new_distribution(const struct ft_loop_state *stat
         left -= entries;
     }
     distribution->recorded = state->recorded;
+    add_alike(distribution, state->recorded, state->least);
     return distribution;
 }
 
@@ -182,10 +234,13 @@ bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t t
     const uint32_t bucket = bucket_of(iterations);
     if (state->distribution) {
         state->distribution->buckets[bucket < FT_BUCKETS ? bucket : FT_BUCKETS - 1] += times;
-        if (times == 1)
+        if (times == 1) {
             add_to_stretches(state->distribution, iterations);
-        else
+            ft_places_add(state->distribution, state->place, (struct ft_place){1, iterations});
+        } else {
             state->distribution->is_ordered = false;
+            add_alike(state->distribution, times, iterations);
+        }
     }
     return true;
 }

@@ -127,12 +127,16 @@ enum ft_tree_call { FT_CALL, FT_TAIL_CALL, FT_SIGNAL, FT_BASE };
 
 #define FT_STRETCHES 32u
 
-/* Entries of a loop by iterations, and in order: stretches of 2^shift entries each, the last of what there is. */
+/* Entries of a loop by iterations; in order: stretches of 2^shift entries each, the last of what there is; and by place: the
+ * iteration of the loop around it in which an entry was, in places of 2^place_shift iterations each. */
 struct ft_distribution {
     uint64_t buckets[FT_BUCKETS];
     uint64_t recorded; /* entries in stretches */
     uint64_t stretches[FT_STRETCHES]; /* iterations */
-    uint32_t shift;
+    struct ft_place {
+        uint64_t entries, iterations;
+    } places[FT_STRETCHES];
+    uint32_t shift, place_shift;
     bool is_ordered; /* false where contexts were merged: stretches mean nothing then */
 };
 
@@ -140,6 +144,7 @@ struct ft_loop_state {
     uint64_t entries, rank;
     uint64_t recorded, iterations, least, most; /* of the entries in the distribution */
     uint64_t start; /* executions of the header before the last entry */
+    uint64_t place; /* the iteration of the loop around it that the last entry is in, from 0 */
     struct ft_distribution *distribution; /* NULL while all entries are alike */
     bool pending; /* the last entry is not in the distribution yet */
 };
@@ -182,6 +187,13 @@ bool ft_loop_close(const struct ft_function *function, const struct ft_node *nod
 /* Gives it a distribution, if it has none. False when memory ran out. */
 bool ft_loop_distribute(struct ft_loop_state *state);
 
+/* The iteration of the loop around a loop, in the same function, that is in hand; 0 if there is none around it. */
+uint64_t ft_loop_place(const struct ft_function *function, const struct ft_node *node, uint32_t slot);
+
+/* Adds entries at a place; those of another distribution. */
+void ft_places_add(struct ft_distribution *distribution, uint64_t place, struct ft_place more);
+void ft_places_join(struct ft_distribution *to, const struct ft_distribution *from);
+
 /* `times` entries with so many iterations each. */
 bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t times);
 
@@ -210,7 +222,7 @@ struct ft_frame {
 
 struct ft_saved_loop {
     uint32_t node, slot;
-    uint64_t iterations;
+    uint64_t iterations, place;
 };
 
 struct ft_tree_thread {

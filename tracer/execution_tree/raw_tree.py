@@ -47,6 +47,7 @@ class RawTree:
     threads: Counts
     edges: Counts
     stretches: Counts
+    places: Counts
     merged_contexts: int
     unwound: int
     resumed: int
@@ -67,7 +68,8 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
     num_nodes = num_threads = 0
     begun: set[int] = set()
     moved: dict[str, list[Counts]] = {
-        "nodes": [], "counts": [], "loops": [], "histograms": [], "threads": [], "edges": [], "stretches": []
+        "nodes": [], "counts": [], "loops": [], "histograms": [], "threads": [], "edges": [], "stretches": [],
+        "places": [],
     }  # fmt: skip
     for process, (tree, offset) in enumerate(zip(trees, block_offsets, strict=True)):
         nodes = tree.nodes.copy()
@@ -91,7 +93,7 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
             moved["edges"].append(np.array([(kind, *where, *near, count)], np.uint64))
             if kind == CREATED:
                 begun.add(process)
-        for name in ("counts", "loops", "histograms", "stretches"):
+        for name in ("counts", "loops", "histograms", "stretches", "places"):
             table = getattr(tree, name).copy()
             table[:, :2] += step
             moved[name].append(table)
@@ -112,6 +114,7 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
         threads=tables["threads"],
         edges=tables["edges"],
         stretches=tables["stretches"],
+        places=tables["places"],
         merged_contexts=sum(tree.merged_contexts for tree in trees),
         unwound=sum(tree.unwound for tree in trees),
         resumed=sum(tree.resumed for tree in trees),
@@ -138,6 +141,7 @@ def raw_tree(rows: TreeRows | None) -> RawTree | None:
         threads=np.hstack([threads, np.zeros((len(threads), 1), np.uint64)]),
         edges=_by_position(table("edges", 8), threads[:, 0]),
         stretches=table("stretches", 4),
+        places=table("places", 5),
         merged_contexts=rows["merged_contexts"],
         unwound=rows["unwound"],
         resumed=rows["resumed"],

@@ -1,6 +1,8 @@
 /* What the tree holds, as tables of numbers. See tree.h. */
 #include "parts.h"
 
+#include <string.h>
+
 uint64_t ft_tree_nodes(const struct ft_tree *tree, uint64_t *out)
 {
     for (uint32_t i = 0; i < tree->num_nodes && out; i++, out += FT_TREE_NODE_COLUMNS) {
@@ -122,7 +124,21 @@ static uint64_t stretches_of(const struct ft_distribution *distribution, uint64_
     return rows;
 }
 
-uint64_t ft_tree_stretches(const struct ft_tree *tree, uint64_t *out)
+static uint64_t places_of(const struct ft_distribution *distribution, uint64_t node, uint64_t header, uint64_t *out)
+{
+    uint64_t rows = FT_STRETCHES;
+    while (rows > 0 && !distribution->places[rows - 1].entries)
+        rows--;
+    for (uint64_t i = 0; i < rows && out; i++) {
+        const uint64_t row[] = {node, header, UINT64_C(1) << distribution->place_shift, distribution->places[i].entries,
+                                distribution->places[i].iterations};
+        memcpy(out + 5 * i, row, sizeof row);
+    }
+    return rows;
+}
+
+/* Of each loop whose entries differ, and are known. */
+static uint64_t distributions(const struct ft_tree *tree, bool in_order, uint64_t *out)
 {
     uint64_t rows = 0;
     for (uint32_t i = 0; i < tree->num_nodes; i++) {
@@ -130,14 +146,25 @@ uint64_t ft_tree_stretches(const struct ft_tree *tree, uint64_t *out)
         for (uint32_t slot = 0; slot < node->loops_capacity; slot++) {
             const struct ft_distribution *distribution = node->loops[slot].distribution;
             const struct ft_function *f = &tree->functions[node->function];
-            if (!node->loops[slot].entries || !distribution || !distribution->is_ordered || f->loops[slot].is_estimated ||
-                !f->loops[slot].alive)
+            if (!node->loops[slot].entries || !distribution || f->loops[slot].is_estimated || !f->loops[slot].alive ||
+                (in_order ? !distribution->is_ordered : f->loops[slot].parent == FT_NONE))
                 continue;
             const uint64_t header = f->locals[f->loops[slot].header].id;
-            rows += stretches_of(distribution, i, header, out ? out + 4 * rows : NULL);
+            rows += in_order ? stretches_of(distribution, i, header, out ? out + 4 * rows : NULL)
+                             : places_of(distribution, i, header, out ? out + 5 * rows : NULL);
         }
     }
     return rows;
+}
+
+uint64_t ft_tree_stretches(const struct ft_tree *tree, uint64_t *out)
+{
+    return distributions(tree, true, out);
+}
+
+uint64_t ft_tree_places(const struct ft_tree *tree, uint64_t *out)
+{
+    return distributions(tree, false, out);
 }
 
 uint64_t ft_tree_threads(const struct ft_tree *tree, uint64_t *out)

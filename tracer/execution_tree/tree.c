@@ -57,6 +57,7 @@ static bool enter_loops(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t
         if (state->entries++ == 0)
             state->rank = ++tree->clock;
         state->start = executions;
+        state->place = ft_loop_place(f, node, slot);
         state->pending = true;
     }
     return true;
@@ -119,7 +120,8 @@ static bool save_loops(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t 
             continue;
         if (!ft_tree_reserve((void **)&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
             return false;
-        t->saved[t->num_saved++] = (struct ft_saved_loop){number, slot, ft_header_count(f, node, slot) - state->start};
+        t->saved[t->num_saved++] = (struct ft_saved_loop){number, slot, ft_header_count(f, node, slot) - state->start,
+                                                      state->place};
         state->pending = false;
     }
     return true;
@@ -134,6 +136,7 @@ static bool restore_loops(struct ft_tree *tree, struct ft_tree_thread *t, uint32
         if (!ft_loop_close(f, node, saved.slot))
             return false;
         node->loops[saved.slot].start = ft_header_count(f, node, saved.slot) - saved.iterations;
+        node->loops[saved.slot].place = saved.place;
         node->loops[saved.slot].pending = true;
     }
     return true;

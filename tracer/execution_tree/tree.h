@@ -161,6 +161,10 @@ uint64_t ft_tree_edges(const struct ft_tree *tree, uint64_t *out);
 /* per node, loop and stretch of its entries, in order: node, block of the header, entries, iterations */
 uint64_t ft_tree_stretches(const struct ft_tree *tree, uint64_t *out);
 
+/* per node, loop and place of its entries in the iterations of the loop around it, in order: node, block of the header, iterations
+ * of that loop, entries, iterations */
+uint64_t ft_tree_places(const struct ft_tree *tree, uint64_t *out);
+
 struct ft_tree_remarks {
     uint64_t merged_contexts; /* contexts given up */
     uint64_t unwound; /* jumps out of several calls: longjmp, exceptions */

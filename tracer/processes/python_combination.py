@@ -41,6 +41,7 @@ _BLOCK_COLUMNS = {
     "loops": (1,),
     "histograms": (1,),
     "stretches": (1,),
+    "places": (1,),
     "edges": (3, 6),
 }
 """Of the tables of a tree: columns of blocks."""

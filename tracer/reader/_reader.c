@@ -252,7 +252,8 @@ static PyObject *tree_rows(const struct ft_tree *tree, uint64_t (*rows)(const st
     return bytes;
 }
 
-/* None, or a dict: uint64 tables of nodes, counts, loops, histograms, threads, edges and stretches (see tree.h), and remarks. */
+/* None, or a dict: uint64 tables of nodes, counts, loops, histograms, threads, edges, stretches and
+ * places (see tree.h), and remarks. */
 static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
     struct ft_tree *tree = self->reader->tree;
@@ -261,7 +262,7 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
     if (!ft_tree_finish(tree, self->reader->executions))
         return PyErr_NoMemory();
     const struct ft_tree_remarks remarks = ft_tree_remarks(tree);
-    return Py_BuildValue("{sNsNsNsNsNsNsNsKsKsKsKsKsK}",
+    return Py_BuildValue("{sNsNsNsNsNsNsNsNsKsKsKsKsKsK}",
                          "nodes", tree_rows(tree, ft_tree_nodes, FT_TREE_NODE_COLUMNS),
                          "counts", tree_rows(tree, ft_tree_counts, 3),
                          "loops", tree_rows(tree, ft_tree_loops, FT_TREE_LOOP_COLUMNS),
@@ -269,6 +270,7 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
                          "threads", tree_rows(tree, ft_tree_threads, 4),
                          "edges", tree_rows(tree, ft_tree_edges, FT_TREE_EDGE_COLUMNS),
                          "stretches", tree_rows(tree, ft_tree_stretches, 4),
+                         "places", tree_rows(tree, ft_tree_places, 5),
                          "merged_contexts", (unsigned long long)remarks.merged_contexts,
                          "unwound", (unsigned long long)remarks.unwound, "resumed", (unsigned long long)remarks.resumed,
                          "signals", (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows,

@@ -51,6 +51,7 @@ class TreeRows(TypedDict):
     threads: bytes
     edges: bytes
     stretches: bytes
+    places: bytes
     merged_contexts: int
     unwound: int
     resumed: int

@@ -1,8 +1,8 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 13, with synchronisation and phases of the execution tree (`tree_tables.py`),
-data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`), is the only one that is read.
-12 had no allocations, and no overwritten bytes of loops.
+Version history (PRAGMA user_version): 14, with synchronisation, phases and rounds of the execution tree
+(`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`), is the only
+one that is read. 13 had no rounds of loops. 12 had no allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -58,7 +58,7 @@ from .records import (
     merge_ranges,
 )
 
-VERSION = 13
+VERSION = 14
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 

@@ -31,6 +31,8 @@ BUCKETS = 64
 
 
 MOST_PHASES = 8
+MOST_AROUND = 1 << 62
+"""Iterations that a part of a loop may have."""
 
 
 class TreeNodeKind(IntEnum):
@@ -159,6 +161,10 @@ class ExecutionTree:
     the run, split in order of time into at most `MOST_PHASES` phases, and the iterations of all entries of a phase. In
     the order of their node; their sums are the node's. Loops that do not change, and estimated ones, have none.
 
+    `round_node`, `round_entries`, `round_iterations`, `round_around` int64 [rows]: the same entries of a loop that is
+    nested in another loop of its function, split along the iterations of that one, whichever entry of it they were in:
+    `round_around` of its iterations each, the last as many as there are or more.
+
     `merged_contexts` counts the contexts that were given up: their work is in nodes of kind `MERGED`. `notes` say what
     could not be told: jumps out of nowhere, coroutines.
     """
@@ -186,6 +192,10 @@ class ExecutionTree:
     phase_node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     phase_entries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     phase_iterations: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    round_node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    round_entries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    round_iterations: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    round_around: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     merged_contexts: int = 0
     notes: tuple[str, ...] = ()
 
@@ -229,6 +239,15 @@ class ExecutionTree:
         rows = zip(self.phase_node.tolist(), self.phase_entries.tolist(), self.phase_iterations.tolist(), strict=True)
         for node, entries, iterations in rows:
             found.setdefault(node, []).append((entries, iterations))
+        return found
+
+    def rounds(self) -> dict[int, list[tuple[int, int, int]]]:
+        """Of loops whose iterations change along those of the loop around them, (entries, iterations, iterations of
+        that loop), in order."""
+        found: dict[int, list[tuple[int, int, int]]] = {}
+        columns = (self.round_node, self.round_entries, self.round_iterations, self.round_around)
+        for node, entries, iterations, around in zip(*(column.tolist() for column in columns), strict=True):
+            found.setdefault(node, []).append((entries, iterations, around))
         return found
 
     def inclusive(self, own: npt.NDArray[np.generic]) -> Floats:
@@ -317,7 +336,11 @@ def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
         is_known = (of_node >= 0) & (of_node < nodes) & (of_other >= 0) & (of_other < bound)
         if not np.all(is_known) or np.any(np.diff(of_node) < 0):
             raise ValueError("work or a distribution belongs to a node or block that does not exist")
-    _check_phases(tree)
+    _check_parts(tree, tree.phase_node, tree.phase_entries, tree.phase_iterations, "phases")
+    around = tree.round_around
+    _check_parts(tree, tree.round_node, tree.round_entries, tree.round_iterations, "rounds")
+    if len(around) != len(tree.round_node) or np.any(around < 1) or np.any(around > MOST_AROUND):
+        raise ValueError("the rounds of a loop are of impossibly many iterations")
     if [thread.number for thread in tree.threads] != list(range(len(tree.threads))):
         raise ValueError("the threads of the execution tree are not numbered 0, 1, 2, ...")
     for thread in tree.threads:
@@ -334,15 +357,14 @@ def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
             raise ValueError("threads wait for one another in an impossible way")
 
 
-def _check_phases(tree: ExecutionTree) -> None:
-    of_node = tree.phase_node
-    if not len(of_node) == len(tree.phase_entries) == len(tree.phase_iterations):
+def _check_parts(tree: ExecutionTree, of_node: Ints, entries: Ints, iterations: Ints, what: str) -> None:
+    if not len(of_node) == len(entries) == len(iterations):
         raise ValueError("the columns of the execution tree differ in length")
-    is_known = (of_node >= 0) & (of_node < len(tree)) & (tree.phase_entries > 0) & (tree.phase_iterations >= 0)
+    is_known = (of_node >= 0) & (of_node < len(tree)) & (entries > 0) & (iterations >= 0)
     if not np.all(is_known) or np.any(np.diff(of_node) < 0):
-        raise ValueError("a phase belongs to a node that does not exist, or has impossible counts")
-    for totals, parts in ((tree.entries, tree.phase_entries), (tree.iterations, tree.phase_iterations)):
+        raise ValueError(f"{what} belong to a node that does not exist, or have impossible counts")
+    for totals, parts in ((tree.entries, entries), (tree.iterations, iterations)):
         sums = np.bincount(of_node, weights=parts.astype(np.float64), minlength=len(tree))
         has_any = np.bincount(of_node, minlength=len(tree)) > 0
         if np.any(sums[has_any] != totals[has_any]):
-            raise ValueError("the phases of a loop are not its entries")
+            raise ValueError(f"the {what} of a loop are not its entries")

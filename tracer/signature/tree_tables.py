@@ -50,6 +50,10 @@ SCHEMA = {
         "CREATE TABLE tree_phases (node_id INTEGER NOT NULL, phase INTEGER NOT NULL, entries INTEGER NOT NULL, "
         "iterations INTEGER NOT NULL)"
     ),
+    "tree_rounds": (
+        "CREATE TABLE tree_rounds (node_id INTEGER NOT NULL, part INTEGER NOT NULL, entries INTEGER NOT NULL, "
+        "iterations INTEGER NOT NULL, iterations_around INTEGER NOT NULL)"
+    ),
 }
 """`tree` has one row, or none where there is no tree; kinds are names in lower case."""
 
@@ -66,6 +70,8 @@ def insert_tree(tree: ExecutionTree | None, insert: Callable[[str, Iterable[tupl
     insert("tree_synchronisation", map(_edge_row, tree.synchronisation))
     phases = np.arange(len(tree.phase_node)) - np.searchsorted(tree.phase_node, tree.phase_node)
     insert("tree_phases", _rows(tree.phase_node, phases, tree.phase_entries, tree.phase_iterations))
+    parts = np.arange(len(tree.round_node)) - np.searchsorted(tree.round_node, tree.round_node)
+    insert("tree_rounds", _rows(tree.round_node, parts, tree.round_entries, tree.round_iterations, tree.round_around))
 
 
 def _edge_row(edge: Synchronisation) -> tuple[Any, ...]:
@@ -124,6 +130,8 @@ def read_tree(
     )
     phase_rows = database.execute("SELECT * FROM tree_phases ORDER BY node_id, phase").fetchall()
     phases = [_ints(column) for column in zip(*phase_rows, strict=True)] or [np.zeros(0, np.int64)] * 4
+    round_rows = database.execute("SELECT * FROM tree_rounds ORDER BY node_id, part").fetchall()
+    rounds = [_ints(column) for column in zip(*round_rows, strict=True)] or [np.zeros(0, np.int64)] * 5
     tree = ExecutionTree(
         kind=_ints([kinds[kind] for kind in columns[3]]),
         parent=_ints([-1 if parent is None else parent for parent in columns[1]]),
@@ -153,6 +161,10 @@ def read_tree(
         phase_node=phases[0],
         phase_entries=phases[2],
         phase_iterations=phases[3],
+        round_node=rounds[0],
+        round_entries=rounds[2],
+        round_iterations=rounds[3],
+        round_around=rounds[4],
         merged_contexts=merged_contexts,
         notes=json_text.decode(heads[0][1], tuple[str, ...]),
     )

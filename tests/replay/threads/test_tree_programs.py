@@ -383,8 +383,42 @@ def test_a_mutex_is_slept_for():
 
 def test_that_one_thread_tells_no_imbalance_is_said():
     replayed = replay_on(openmp((100,)), host(), threads=2)
-    assert any("one thread was traced, which tells no imbalance" in warning for warning in replayed.warnings)
+    assert any("one thread was traced: loops divided beforehand" in warning for warning in replayed.warnings)
     for threads in (None, 1):
         assert not any(
-            "imbalance" in warning for warning in replay_on(openmp((100,)), host(), threads=threads).warnings
+            "one thread was traced" in warning
+            for warning in replay_on(openmp((100,)), host(), threads=threads).warnings
         )
+
+
+def triangular(rounds, iterations=8, even=0):
+    """One thread's parallel region, entered `rounds` times: iteration i of its loop does 2 i + 1 steps in a loop."""
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    runtime = tree.call(main, "GOMP_parallel", entries=rounds, module="/lib/libgomp.so.1")
+    region = tree.call(runtime, "main._omp_fn.0", entries=rounds)
+    shared = tree.node(TreeNodeKind.LOOP, region, "loop", entries=rounds, iterations=rounds * iterations)
+    inner = tree.node(TreeNodeKind.LOOP, shared, "loop", entries=rounds * iterations, iterations=rounds * iterations**2)
+    block = tree.does(inner, rounds * iterations**2)
+    if even:
+        tree.does(shared, even, block)
+    tree.rounds[inner] = [(rounds, rounds * (2 * i + 1), 1) for i in range(iterations)]
+    tree.most[shared] = iterations
+    return tree.signature()
+
+
+@pytest.mark.parametrize("rounds", [1, 3, 100])
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_a_triangular_loop_traced_with_one_thread_is_as_uneven_as_it_is(rounds, threads):
+    """The last of N blocks has 1 - (1 - 1/N)^2 of the work; what is the same in each iteration is divided evenly."""
+    last = 1 - (1 - 1 / threads) ** 2
+    for even in (0, 640):
+        replayed = replay_on(triangular(rounds, even=even), host(), threads=threads)
+        assert replayed.makespan_s == pytest.approx((64 * rounds * last + even / threads) * STEP_S)
+
+
+def test_loops_of_changing_length_are_divided_evenly():
+    tree_of_rounds = triangular(2)
+    most = tree_of_rounds.tree.most
+    most[most > 0] += 1  # one of the two rounds is shorter
+    assert replay_on(tree_of_rounds, host(), threads=2).makespan_s == pytest.approx(64 * STEP_S)

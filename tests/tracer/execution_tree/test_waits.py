@@ -130,6 +130,36 @@ def test_phases_of_loops(compile_c: Callable[..., Path]) -> None:
     assert same.node not in found
 
 
+ROUNDS = """
+volatile int sum, times = 5;
+__attribute__((noinline)) void rows(int from)
+{
+    for (int i = 0; i < 64; i++)
+        for (int j = from; j <= i; j++)
+            sum += j;
+}
+int main(void)
+{
+    for (int round = 0; round < times; round++)
+        rows(0);
+    return 0;
+}
+"""
+
+
+def test_loops_along_the_loop_around_them(compile_c: Callable[..., Path]) -> None:
+    """A triangle, five times over: each iteration of the outer loop has one more of the inner one."""
+    tree = tree_of(trace_binary([str(compile_c(ROUNDS, "-O1"))]).signature)
+    [inner] = [node for node in loop_nodes(tree, "rows") if node.entries == 320]
+    found = tree.rounds()[inner.node]
+    assert sum(part[2] for part in found) == 64
+    at = 0
+    for entries, iterations, around in found:
+        assert entries == 5 * around
+        assert iterations == 5 * sum(range(at + 1, at + around + 1))
+        at += around
+
+
 @given(st.lists(st.tuples(st.integers(1, 64), st.integers(0, 10_000)), min_size=1, max_size=32))
 def test_phases_keep_the_sums(stretches: list[tuple[int, int]]) -> None:
     found = phases(stretches)
