@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms offload docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -48,6 +48,9 @@ numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and 
 
 bench-replay: $(INSTALLED) ## measure the replay's event loop beside SimPy's own (ARGS=--quick for a tenth of the work)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.replay_speed $(ARGS)
+
+bench-events: $(INSTALLED) ## measure what counting software-defined events costs, next to PAPI's library (ARGS=--quick, "-o FILE.svg")
+	@$(BIN)/python -P -m foretrace.benchmarks.peers.event_cost $(ARGS)
 
 bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.streams $(ARGS)
@@ -89,8 +92,14 @@ residuals: $(INSTALLED) ## write replay/residuals.csv, from which intervals foll
 dependences: $(INSTALLED) ## trace loops with known dependences, in C, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.dependences $(ARGS)
 
+compiler-reports: $(INSTALLED) ## what gcc and clang report of labelled loops, against the dependence test on source
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.compiler_reports $(ARGS)
+
 idioms: $(INSTALLED) ## read programs with labelled idioms, in C, C++, Fortran and Python, and compare what is found
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.idioms $(ARGS)
+
+built-idioms: $(INSTALLED) ## build and trace programs with known idioms, and show which source, run and stripped binary tell
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.built_idioms $(ARGS)
 
 random-loops: $(INSTALLED) | $(HERE) ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.random_loops --machine $(HERE) $(ARGS)
@@ -149,7 +158,8 @@ clean: ## remove what was built, the demo's and the benchmark's files and the vi
 
 test dev bench sanitize: PROGRAMS := valgrind
 validate: PROGRAMS := g++ gfortran
-test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc
+test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail
+bench-events: PROGRAMS := papi_avail
 
 # Finds what the machine lacks and installs it; quiet where nothing is missing.
 system:

@@ -1,4 +1,4 @@
-"""Builds the C cores: Python extensions, and the plugin that QEMU loads.
+"""Builds the C cores: Python extensions, the plugin that QEMU loads, and the library that programs link with.
 
 Sources, headers and packages are found by globs: a new file needs no entry here. All else is in pyproject.toml.
 """
@@ -24,20 +24,20 @@ WRITER = ["tracer/transport/*.c", "tracer/processes/children.c"]
 
 
 class SharedObject(Extension):
-    """A shared object without Python in it, loaded by another program (QEMU) and not imported."""
+    """A shared object without Python in it, loaded by other programs and not imported."""
 
 
 class BuildNative(build_ext):
     """build_ext that also makes plain shared objects, under their own name and without PyInit."""
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Keep `name.so` for what QEMU loads; Python's own suffix for the rest."""
+        """Keep `name.so` for what other programs load; Python's own suffix for the rest."""
         if isinstance(self._named(fullname), SharedObject):
             return os.path.join(*fullname.split(".")) + ".so"  # noqa: PTH118 - setuptools works on str paths
         return super().get_ext_filename(fullname)
 
     def get_export_symbols(self, ext: Extension) -> list[str]:
-        """No PyInit in what QEMU loads."""
+        """No PyInit in what other programs load."""
         return [] if isinstance(ext, SharedObject) else super().get_export_symbols(ext)
 
     def _named(self, fullname: str) -> Extension | None:
@@ -85,6 +85,7 @@ setup(
         native("tracer.source.c_code._syntax", "tracer/source/c_code/*.c", libraries=["dl"]),
         native("tracer.stored._streams", "tracer/stored/*.c", threads=True),
         native("tracer.python._agent", "tracer/python/**/*.c", *WRITER),
+        native("tracer.events.libforetrace_events", "tracer/events/*.c", kind=SharedObject, threads=True),
         native("tracer.qemu.plugin", "tracer/qemu/*.c", *WRITER, kind=SharedObject),
         native("replay.core._core_model", "replay/core/*.c", libraries=["m"]),
         native("replay.engine._engine", "replay/engine/*.c", libraries=["m"]),

@@ -26,6 +26,7 @@ VERBS = {
     "replay": "threads and copies of a program on a machine's cores, memory and accelerators",
     "idioms": "patterns of computation in source code: gathers, stencils, reductions and more",
     "triage": "which loops are worth porting to an accelerator",
+    "events": "software-defined events: what libraries say that they do",
     "machines": "list, explain and check machine profiles",
     "calibrate": "measure this machine and write its profile",
     "sgbench": "bandwidth of gather and scatter on this machine",

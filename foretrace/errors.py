@@ -93,3 +93,9 @@ class SourceError(ForetraceError):
     """Source code is missing, of no language that is read, or a form or pattern file is damaged."""
 
     exit_code = 83
+
+
+class EventsError(ForetraceError):
+    """A process has no software-defined events, or what it left is damaged."""
+
+    exit_code = 84

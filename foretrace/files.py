@@ -17,6 +17,12 @@ from .errors import ForetraceError, OutputError
 from .file_kinds import FileKind, kind_of
 
 
+def cache_folder() -> Path:
+    """Where foretrace keeps what it can make again: $XDG_CACHE_HOME, or ~/.cache, with its name."""
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "foretrace"
+
+
 def read_bounded(path: Path, max_bytes: int, what: str, error: type[ForetraceError]) -> bytes:
     """The content of a file that may come from anyone: neither a pipe that never ends nor one that fills the memory.
 

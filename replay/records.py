@@ -299,7 +299,7 @@ class Instance:
     `host_s` is of one core, without the first touch of pages, which the host does either way; `thread_s` of all cores
     that may be used, None where they gain nothing. Both times lie within `*_low_s` and `*_high_s`. `parallel` says what
     is known of its iterations, `bound_by` what its kernel's time is, `flip` which single figure would change the
-    answer, `explanation` holds the arithmetic line by line.
+    answer, `explanation` holds the arithmetic line by line. `array_operation` names Python's ("numpy.add").
     """
 
     place: Place
@@ -333,12 +333,16 @@ class Instance:
     flip: str = ""
     explanation: tuple[str, ...] = ()
     caller: str = ""
+    array_operation: str = ""
 
     @property
     def what(self) -> str:
-        """What it is, for people: what is known of a loop's iterations ("parallel", "reduction"), else its kind."""
+        """What it is, for people: what is known of a loop's iterations ("parallel", "reduction"), which array operation
+        it is, else its kind."""
         if self.kind == "loop":
             return self.parallel or self.kind
+        if self.array_operation:
+            return self.array_operation.removeprefix("numpy.")
         return {"array": "array operation", "compiled": "compiled code"}.get(self.kind, self.kind)
 
 

@@ -195,7 +195,8 @@ def _regions(
         operations[region_of_block[operation.block_id]].append(operation.operation_id)
     idioms: dict[int, list[Idiom]] = defaultdict(list)
     for idiom in signature.idioms:
-        idioms[idiom.loop_id].append(idiom)
+        if idiom.kind.is_indirect:
+            idioms[idiom.loop_id].append(idiom)
     regions = []
     for index, blocks in enumerate(members):
         first = blocks[0]

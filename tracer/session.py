@@ -56,6 +56,8 @@ MAX_CONTEXTS = 1 << 17
 MAX_SHADOW_BYTES = 1 << 30
 """Of the shadow memory that dependences are found with: 8 bytes for each byte that the program touches, 32 where it
 accesses single bytes."""
+MAX_SHADOW_BYTES_OF_WINDOWS = 1 << 28
+"""The same, where dependences are looked for in windows only."""
 TREE_GUESTS = ("x86_64", "aarch64", "riscv64", "python")
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
@@ -213,6 +215,8 @@ class Session:
                 self._reader.follow_data()
             if structure.has_dependences:
                 self._reader.find_dependences(MAX_SHADOW_BYTES)
+            elif structure.has_data_flow and family is None and engine.guest != "python":
+                self._reader.find_dependences(MAX_SHADOW_BYTES_OF_WINDOWS, True)
         self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:
             follow = self._reader.schedule if engine.makes_bursts else self._reader.sample

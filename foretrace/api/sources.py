@@ -124,10 +124,13 @@ def selected(found: Findings, wanted: Callable[[Finding], bool]) -> Findings:
     return Findings(tuple(kept), found.loops, found.files, found.lines, found.skipped)
 
 
-def cache_folder() -> Path:
-    """Where results of source files are kept: below $XDG_CACHE_HOME, or ~/.cache."""
+def cache_folder() -> Path | None:
+    """Where results of source files are kept: below $XDG_CACHE_HOME, or ~/.cache; None: there is no home."""
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "foretrace" / "idioms"
+    try:
+        return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "foretrace" / "idioms"
+    except RuntimeError:
+        return None
 
 
 def finding_document(one: Finding) -> dict[str, Any]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from foretrace.errors import PredictionError
 from foretrace.names import short_name
 from foretrace.replay import records
 from foretrace.replay.offload import triage as offload
+from foretrace.tracer.source.joining import Join, Joined
 from foretrace.units import format_bytes, format_seconds
 
+from .joins import SourceLike, joined, read_source
 from .machines import MachineLike, find_machine
 from .predictions import PLACE_COLUMNS, place_row
 from .signatures import SignatureLike, signature_of
-from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, shown_as, where
+from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, where
 
 if TYPE_CHECKING:
     import pandas
@@ -29,7 +31,31 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Triage(Shown, records.Triage):
-    """Which loops to port (`instances`, largest gain first), and what that gains (`program`)."""
+    """Which loops to port (`instances`, largest gain first), and what that gains (`program`).
+
+    `source` is the source joined with the run, where it was given: then `idiom` of an instance is what the source says.
+    """
+
+    source: Join | None = None
+
+    def source_of(self, instance: records.Instance) -> Joined | None:
+        """What the source says of a candidate; None: nothing, or no source was given."""
+        place = instance.place
+        return self.source.of(place.module, place.function, place.file, place.line) if self.source else None
+
+    def with_source(self, source: Join) -> Triage:
+        """The same with idioms as the source has them."""
+        known = replace(self, source=source)
+        return replace(
+            known,
+            instances=tuple(map(known._named, self.instances)),
+            explained=tuple(map(known._named, self.explained)),
+            warnings=(*self.warnings, *source.notes),
+        )
+
+    def _named(self, instance: records.Instance) -> records.Instance:
+        there = self.source_of(instance)
+        return replace(instance, idiom="+".join(there.idioms)) if there is not None and there.idioms else instance
 
     @property
     def what(self) -> str:
@@ -106,7 +132,7 @@ class Triage(Shown, records.Triage):
         rows = [
             (
                 str(one.answer), where(one.place.file, one.place.line, one.place.module),
-                short_name(one.place.function), one.what, format_seconds(one.host_s),
+                short_name(one.place.function), one.what, one.idiom, format_seconds(one.host_s),
                 "-" if one.accelerator_s is None else format_seconds(one.accelerator_s), one.bound_by or "-",
                 format_bytes(round(one.to_device_bytes + one.from_device_bytes)),
                 format_seconds(one.gain_s) if one.gain_s else "-",
@@ -114,9 +140,9 @@ class Triage(Shown, records.Triage):
             for one in self.notable_instances[:MOST_ROWS]
         ]  # fmt: skip
         headings = (
-            "answer", "source", "function", "what", "host", "accelerator", "bound by", "transfers", "gain",
+            "answer", "source", "function", "what", "idiom", "host", "accelerator", "bound by", "transfers", "gain",
         )  # fmt: skip
-        return ShownTable(self._title(), headings, rows, len(self.instances), 4, self._notes())
+        return ShownTable(self._title(), headings, rows, len(self.instances), 5, self._notes())
 
     def _title(self) -> str:
         return f"{self.host_title}, with {self.accelerator_title}"
@@ -131,13 +157,14 @@ class Triage(Shown, records.Triage):
 
 @dataclass(frozen=True, slots=True)
 class ComparedLoop:
-    """A loop on several accelerators: seconds by accelerator (None: it cannot run there), and the best place, which may
-    be the host."""
+    """A loop on several accelerators: seconds by accelerator (None: it cannot run there), on all cores of the host that
+    may be used (None: they gain nothing), and the best place, which may be the host."""
 
     place: records.Place
     host_s: float
     accelerator_s: dict[str, float | None]
     best: str
+    thread_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -158,11 +185,19 @@ class Comparison(Shown):
             made = [one for one in instances if one is not None]
             host_s = max(one.host_s for one in made)
             times = {one.accelerator: _time_on(instance) for one, instance in zip(triages, instances, strict=True)}
-            known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < host_s}
+            thread_s = min((one.thread_s for one in made if one.thread_s is not None), default=None)
+            here_s = min(host_s, thread_s or host_s)
+            known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < here_s}
             where_best = min(known, key=lambda name: known[name], default=best.host)
-            rows.append(ComparedLoop(made[0].place, host_s, times, where_best))
+            rows.append(ComparedLoop(made[0].place, host_s, times, where_best, thread_s))
         rows.sort(key=lambda row: -row.host_s)
         return cls(tuple(triages), best, tuple(rows))
+
+    @property
+    def notable_rows(self) -> tuple[ComparedLoop, ...]:
+        """The loops without those of less than a thousandth of the time."""
+        least_s = records.LEAST_SHOWN_SHARE * self.best.program.host_s
+        return tuple(row for row in self.rows if row.host_s >= least_s)
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each loop, with its seconds on each accelerator."""
@@ -215,6 +250,7 @@ def triage(
     *,
     host_cores: int | None = 1,
     explain: str = "",
+    source: SourceLike | None = None,
 ) -> Triage: ...
 @overload
 def triage(
@@ -223,6 +259,7 @@ def triage(
     *accelerators: MachineLike,
     host_cores: int | None = 1,
     explain: str = "",
+    source: SourceLike | None = None,
 ) -> Triage | Comparison: ...
 def triage(
     signature: SignatureLike,
@@ -230,6 +267,7 @@ def triage(
     *accelerators: MachineLike,
     host_cores: int | None = 1,
     explain: str = "",
+    source: SourceLike | None = None,
     **named: MachineLike,
 ) -> Triage | Comparison:
     """Decide for each loop, call and array operation of a traced program whether to port it to an accelerator.
@@ -240,6 +278,7 @@ def triage(
         accelerators: likewise, one or several.
         host_cores: cores that loops left on the host may be divided among; None: all of it.
         explain: a place (`file.c:12`) or a function whose arithmetic is wanted, in `explained`.
+        source: the program's source, files or folders: idioms are named as it has them, and it is joined with the run.
         named: `accelerator`, one of them by name.
 
     Returns:
@@ -250,6 +289,7 @@ def triage(
         SignatureError: a path names no signature file.
         ProfileError: there is no such machine.
         PredictionError: host or accelerator is not one, or signature and profiles do not tell enough.
+        SourceError: there is no source, or a package that reads it is missing.
         TypeError: no accelerator is given.
     """
     if unknown := set(named) - {"accelerator"}:
@@ -260,10 +300,16 @@ def triage(
     given, machine = signature_of(signature), find_machine(host)
     profiles = [find_machine(one) for one in asked]
     cores = offload.checked_cores(machine, host_cores) if host_cores != 1 else 1
+    read = None if source is None else joined(given, *read_source(source))
     if len(profiles) == 1:
-        return shown_as(Triage, offload.triage(given, machine, profiles[0], host_cores=cores, explain=explain))
+        return _shown(offload.triage(given, machine, profiles[0], host_cores=cores, explain=explain), read)
     found, matrix = offload.triages(given, machine, profiles, host_cores=cores, explain=explain)
-    return Comparison.of([shown_as(Triage, one) for one in found], matrix)
+    return Comparison.of([_shown(one, read) for one in found], matrix)
+
+
+def _shown(found: records.Triage, source: Join | None) -> Triage:
+    made = Triage(**{one.name: getattr(found, one.name) for one in fields(found)})
+    return made if source is None else made.with_source(source)
 
 
 def _row(one: records.Instance) -> dict[str, Any]:

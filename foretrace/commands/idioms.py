@@ -13,15 +13,26 @@ from typing import Any
 
 import click
 
+from foretrace.api.joins import joined
+from foretrace.api.signatures import read_signature
 from foretrace.api.sources import COLUMNS, Idioms, finding_document, idioms, selected
 from foretrace.api.views import shown_as
+from foretrace.reports.join_reports import never_ran_document, never_ran_lines
 from foretrace.reports.sarif import sarif
 from foretrace.terminal import console, plain, print_json, progress_bar, table
 from foretrace.tracer.source.idioms.patterns import built_in, from_file
 from foretrace.tracer.source.idioms.records import Finding
+from foretrace.tracer.source.joining import Join
+from foretrace.tracer.source.scanning import source_files
+from foretrace.units import format_count
 from foretrace.verb import Verb
 
 MOST_SKIPPED = 8
+_COUNTED = {
+    "branch": ("preprocessor branch not taken", "preprocessor branches not taken"),
+    "declaration": ("name without a declaration", "names without a declaration"),
+}
+"""What is only counted, not listed, and how one and several of it are called."""
 
 
 @click.command(cls=Verb, epilog="Example: foretrace idioms --idiom gather --idiom scatter src/")
@@ -30,6 +41,10 @@ MOST_SKIPPED = 8
 @click.option("--depth", type=click.IntRange(min=1), help="Only inside at least so many loops.")
 @click.option("--file", "files", multiple=True, metavar="GLOB", help="Only files of this name or pattern (repeatable).")
 @click.option("--patterns", type=click.Path(path_type=Path), metavar="TOML", help="Look for your own idioms first.")
+@click.option(
+    "--signature", type=click.Path(path_type=Path), metavar="SIG",
+    help="Join with a traced run: what ran of each finding, and where source and run disagree.",
+)  # fmt: skip
 @click.option("--list", "as_list", is_flag=True, help="List the idioms with their patterns, and read nothing.")
 @click.option("--loops", is_flag=True, help="Show the loops instead: parallel, reduction, recurrence or unknown.")
 @click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="How many rows to show.")
@@ -40,7 +55,8 @@ MOST_SKIPPED = 8
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for editors and code hosts.")
 def command(
     paths: tuple[Path, ...], names: tuple[str, ...], depth: int | None, files: tuple[str, ...], patterns: Path | None,
-    as_list: bool, loops: bool, top: int, show_all: bool, no_cache: bool, as_json: bool, as_csv: bool, as_sarif: bool,
+    signature: Path | None, as_list: bool, loops: bool, top: int, show_all: bool, no_cache: bool, as_json: bool,
+    as_csv: bool, as_sarif: bool,
 ) -> None:  # fmt: skip
     """Find idioms (gather, scatter, stencil, reduction and more) in PATHS: C, C++, Fortran and Python."""
     if as_list:
@@ -50,14 +66,20 @@ def command(
         raise click.UsageError("name at least one file or folder")
     if as_json + as_csv + as_sarif > 1:
         raise click.UsageError("--json, --csv and --sarif exclude one another")
+    if signature is not None and (as_csv or as_sarif or loops):
+        raise click.UsageError("--signature goes with the table and with --json, not with --csv, --sarif or --loops")
+    traced = None if signature is None else read_signature(signature)
     with progress_bar("Reading") as bar:
         found = idioms(
             *paths, patterns=patterns, only=names, cache=not no_cache,
             progress=(lambda done, total: bar(done / total if total else 1.0)) if bar else lambda done, total: None,
         )  # fmt: skip
+    known = None if traced is None else joined(traced, found, source_files(paths)[0])
     found = shown_as(Idioms, selected(found, _wanted(depth, files)))
     if as_json:
-        print_json(document(found))
+        print_json(document(found, known))
+    elif known is not None:
+        _show_joined(found, known, None if show_all else top)
     elif as_csv:
         _print_csv(found)
     elif as_sarif:
@@ -77,8 +99,35 @@ def _wanted(depth: int | None, files: tuple[str, ...]) -> Callable[[Finding], bo
     return wanted
 
 
-def document(found: Idioms) -> dict[str, Any]:
-    """The JSON face, `foretrace.idioms/1`."""
+def document(found: Idioms, known: Join | None = None) -> dict[str, Any]:
+    """The JSON face, `foretrace.idioms/1`; `known` is the source joined with a run."""
+    made = _document(found)
+    if known is None:
+        return made
+    for row, one in zip(made["findings"], map(_whole(found), found.findings), strict=True):
+        runs = known.runs_of(one)
+        row["ran"] = None if known.is_never_run(one) or not runs else {
+            "iterations": sum(each.ran.iterations for each in runs),
+            "binary_loops": len(runs),
+            "verdict": next((each.ran.judged for each in runs if each.ran.judged), None),
+            "idioms": sorted({name for each in runs for name in each.ran.idioms}),
+        }  # fmt: skip
+    return made | {
+        "disagreements": [
+            {"file": plain(file), "line": line, "what": plain(text.what), "why": plain(text.why)}
+            for file, line, text in known.disagreements()
+        ],
+        "never_ran": [never_ran_document(one) for one in known.never_ran],
+        "notes": [plain(note) for note in known.notes],
+    }
+
+
+def _whole(found: Idioms) -> Callable[[Finding], Finding]:
+    """What a finding is part of, or itself."""
+    return lambda one: one if one.parent is None else found.findings[one.parent].with_parent(None)
+
+
+def _document(found: Idioms) -> dict[str, Any]:
     return {
         "schema": "foretrace.idioms/1",
         "files": found.files,
@@ -144,6 +193,37 @@ def _show(found: Idioms, top: int | None) -> None:
     _show_skipped(found)
 
 
+def _show_joined(found: Idioms, known: Join, top: int | None) -> None:
+    """The findings with what ran of them, those of most iterations first."""
+    out = console()
+    for note in known.notes:
+        out.print(f"warning: {plain(note)}")
+    rows = table(
+        "file", "line", "function", "idiom", "ran", "run", "code", left=("file", "function", "idiom", "run", "code"),
+        drop=("function",), whole=("idiom", "run"),
+    )  # fmt: skip
+    listed = []
+    for one in (finding for finding in found.findings if finding.parent is None):
+        runs = () if known.is_never_run(one) else known.runs_of(one)
+        listed.append((sum(each.ran.iterations for each in runs), one, runs))
+    listed.sort(key=lambda row: -row[0])
+    for iterations, one, runs in listed[:top]:
+        verdict = next((each.ran.judged for each in runs if each.ran.judged), "-" if runs else "ranges unknown")
+        rows.add_row(
+            plain(one.file), str(one.first_line), plain(one.function), one.idiom,
+            format_count(iterations) if runs else "never", verdict, plain(one.text),
+        )  # fmt: skip
+    if listed:
+        out.print(rows)
+    if len(listed) > len(listed[:top]):
+        out.print(f"{len(listed) - len(listed[:top])} more: --all shows them.")
+    for file, line, text in known.disagreements():
+        out.print(f"disagree: {plain(Path(file).name)}:{line}: {plain(str(text))}")
+    for text in never_ran_lines(known):
+        out.print(text)
+    _show_skipped(found)
+
+
 def _show_loops(found: Idioms, top: int | None) -> None:
     out = console()
     rows = table("file", "lines", "function", "verdict", "why", left=("file", "function", "verdict", "why"))
@@ -163,12 +243,18 @@ def _show_loops(found: Idioms, top: int | None) -> None:
 
 
 def _show_skipped(found: Idioms) -> None:
+    """What was not read. Preprocessor branches that are not taken, and names assumed, are only counted."""
     out = console()
-    for part in found.skipped[:MOST_SKIPPED]:
+    counted = Counter(part.what for part in found.skipped if part.what in _COUNTED)
+    listed = [part for part in found.skipped if part.what not in _COUNTED]
+    for part in listed[:MOST_SKIPPED]:
         place = f"{part.file}:{part.line}" if part.line else part.file
         out.print(f"skipped: {plain(place)}: {part.what}: {plain(part.reason)}")
-    if len(found.skipped) > MOST_SKIPPED:
-        out.print(f"{len(found.skipped) - MOST_SKIPPED} more parts were skipped: --json lists them.")
+    if len(listed) > MOST_SKIPPED:
+        out.print(f"{len(listed) - MOST_SKIPPED} more parts were skipped: --json lists them.")
+    if counted:
+        amounts = [f"{number:,} {_COUNTED[what][number > 1]}" for what, number in counted.items()]
+        out.print(f"Not read, or assumed: {', '.join(amounts)}; --json lists them.")
 
 
 def _list(patterns: Path | None) -> None:

@@ -21,7 +21,7 @@ from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchie
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
-from foretrace.tracer.signature.records import ProcessRecord, Sampling
+from foretrace.tracer.signature.records import IdiomKind, ProcessRecord, Sampling, told_apart
 from foretrace.tracer.signature.tree_records import ExecutionTree
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
@@ -306,7 +306,7 @@ def _show_loops(signature: Signature, top: int) -> None:
         rows.add_row(
             plain(short_name(loop.function)), plain(source), format_count(loop.executions),
             format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores),
-            format_count(loop.flops), ranges, ", ".join(loop.idioms),
+            format_count(loop.flops), ranges, ", ".join(told_apart(map(IdiomKind, loop.idioms))),
         )  # fmt: skip
     out = console()
     out.print()

@@ -15,6 +15,7 @@ from foretrace.names import short_name
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, ProgramGain
 from foretrace.reports.data_flow_reports import allocation_name
+from foretrace.reports.join_reports import join_lines, joined_document, never_ran_document, never_ran_lines
 from foretrace.reports.prediction_documents import hit_rates_document, place_document
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.units import counted, format_bytes, format_seconds
@@ -36,24 +37,31 @@ _MAX_ARRAYS = 8
 @click.option(
     "--host-cores", default="1", metavar="N|all", show_default=True, help="Cores that loops on the host may use."
 )
+@click.option(
+    "--source", "source", type=click.Path(path_type=Path), metavar="DIR",
+    help="The program's source: name idioms as it has them, and say where it and the run disagree.",
+)  # fmt: skip
 @click.option("--explain", default="", metavar="LOOP", help="Print the arithmetic of one loop: file:line or function.")
 @click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
 @click.option("--all-loops", is_flag=True, help="Show all of them, those below 0.1 % of the time, too.")
 @click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
-    signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, explain: str, top: int, all_loops: bool,
-    assumptions: bool, as_json: bool,
+    signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, source: Path | None, explain: str,
+    top: int, all_loops: bool, assumptions: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell which loops of SIGNATURE's program to port to an accelerator, or to thread, largest gain first."""
-    report = triage(signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain)
+    report = triage(signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain, source=source)
     if as_json:
         print_json(comparison_document(report) if isinstance(report, Comparison) else document(report))
         return
-    if isinstance(report, Comparison):
-        _show_comparison(report, None if all_loops else top)
-    elif explain:
-        _show_explained(report)
+    if explain:
+        for number, one in enumerate(report.triages if isinstance(report, Comparison) else (report,)):
+            if number:
+                console().print()
+            _show_explained(one)
+    elif isinstance(report, Comparison):
+        _show_comparison(report, top, all_loops=all_loops)
     else:
         _show(report, None if all_loops else top)
     made = report.triages if isinstance(report, Comparison) else (report,)
@@ -68,7 +76,7 @@ def document(report: Triage) -> dict[str, Any]:
         "accelerator": report.accelerator,
         "complete": report.complete,
         "program": asdict(report.program),
-        "instances": [_instance_document(instance) for instance in report.instances],
+        "instances": [_instance_document(report, instance) for instance in report.instances],
         "hit_rates": hit_rates_document(report.hit_rates),
         "assumptions": [plain(str(assumption)) for assumption in report.assumptions],
         "warnings": [plain(warning) for warning in report.warnings],
@@ -77,7 +85,8 @@ def document(report: Triage) -> dict[str, Any]:
         "unseen": [plain(name) for name in report.unseen],
         "policies": [asdict(policy) for policy in report.policies],
         "arrays": [asdict(one) for one in report.arrays],
-        "explained": [_instance_document(instance) for instance in report.explained],
+        "explained": [_instance_document(report, instance) for instance in report.explained],
+        "never_ran": [never_ran_document(one) for one in report.source.never_ran] if report.source else None,
     }
 
 
@@ -86,13 +95,15 @@ def comparison_document(report: Comparison) -> dict[str, Any]:
     return document(report.best) | {
         "accelerators": [document(one) for one in report.triages],
         "matrix": [
-            place_document(row.place) | {"host_s": row.host_s, "accelerator_s": row.accelerator_s, "best": row.best}
+            place_document(row.place)
+            | {"host_s": row.host_s, "thread_s": row.thread_s, "accelerator_s": row.accelerator_s, "best": row.best}
             for row in report.rows
         ],
     }
 
 
-def _instance_document(instance: Instance) -> dict[str, Any]:
+def _instance_document(report: Triage, instance: Instance) -> dict[str, Any]:
+    there = report.source_of(instance)
     return place_document(instance.place) | {
         "idiom": instance.idiom,
         "range_bytes": instance.range_bytes,
@@ -124,6 +135,8 @@ def _instance_document(instance: Instance) -> dict[str, Any]:
         "flip": plain(instance.flip),
         "explanation": [plain(line) for line in instance.explanation],
         "caller": plain(instance.caller),
+        "array_operation": plain(instance.array_operation),
+        "source": joined_document(there) if there is not None else None,
     }
 
 
@@ -146,6 +159,7 @@ def _show(report: Triage, top: int | None) -> None:
         for number, instance in enumerate(shown, 1):
             text = f"{instance.reason}; {instance.flip}" if instance.flip and not report.is_unit else instance.reason
             out.print(f"{number:3}  {plain(text)}")
+            _show_source(report, instance)
         _say_hidden(report, len(notable), len(shown))
         out.print()
         if not report.is_unit:
@@ -153,7 +167,24 @@ def _show(report: Triage, top: int | None) -> None:
         _show_arrays(report)
         for line in gain_lines(report):
             out.print(plain(line))
+    _show_never_ran(report)
     out.print(f"Hit rates: {report.hit_rates.source}.")
+
+
+def _show_source(report: Triage, instance: Instance) -> None:
+    """What the source says of a loop, beside the run."""
+    there = report.source_of(instance)
+    if there is not None:
+        for line in join_lines(there):
+            console().print(f"     {line}")
+    elif report.source is not None and not report.source.notes:
+        console().print("     source: none at its place")
+
+
+def _show_never_ran(report: Triage) -> None:
+    if report.source is not None:
+        for line in never_ran_lines(report.source):
+            console().print(line)
 
 
 def _say_hidden(report: Triage, notable: int, shown: int) -> None:
@@ -198,18 +229,18 @@ def _unit_table(instances: Sequence[Instance]) -> Table:
 
 
 def _table(instances: Sequence[Instance], threads: bool) -> Table:
-    columns = ["", "answer", "source", "function", "what", "host"]
+    columns = ["", "answer", "source", "function", "what", "idiom", "host"]
     columns += ["all cores"] if threads else []
     columns += ["accelerator", "from", "to", "bound by", "transfers", "gain", "pays from"]
     rows = table(
-        *columns, left=("answer", "source", "function", "what", "bound by"),
-        drop=("pays from", "from", "to", "transfers", "function"), whole=("answer",),
+        *columns, left=("answer", "source", "function", "what", "idiom", "bound by"),
+        drop=("pays from", "from", "to", "transfers", "function", "bound by"), whole=("answer",),
     )  # fmt: skip
     for number, one in enumerate(instances, 1):
         low, high = one.accelerator_low_s, one.accelerator_high_s
         cells = [
             str(number), str(one.answer), short_place(one.place), plain(short_name(one.place.function)), one.what,
-            format_seconds(one.host_s),
+            "-" if one.idiom == "none" else one.idiom, format_seconds(one.host_s),
         ]  # fmt: skip
         if threads:
             cells.append(format_seconds(one.thread_s) if one.thread_s is not None else "-")
@@ -302,23 +333,33 @@ def _show_explained(report: Triage) -> None:
             out.print(f"  pays while a launch takes less than {format_seconds(one.break_even_launch_s)}")
         if one.flip:
             out.print(f"  {plain(one.flip)}")
+        _show_source(report, one)
 
 
-def _show_comparison(report: Comparison, top: int | None) -> None:
+def _show_comparison(report: Comparison, top: int, *, all_loops: bool) -> None:
     out = console()
+    notable = report.rows if all_loops else report.notable_rows
+    threads = any(row.thread_s is not None for row in notable)
     names = [one.accelerator for one in report.triages]
     out.print(f"{plain(report.best.host_title)}, with {len(names)} accelerators")
     out.print()
-    rows = table("source", "function", "host", *names, "best", left=("source", "function", "best"), whole=("best",))
-    for row in report.rows[:top]:
-        cells = [format_seconds(one) if one is not None else "-" for one in row.accelerator_s.values()]
+    columns = ["source", "function", "host", *(["all cores"] if threads else []), *names, "best"]
+    rows = table(*columns, left=("source", "function", "best"), drop=("function",), whole=("best",))
+    for row in notable if all_loops else notable[:top]:
+        times = [*([row.thread_s] if threads else []), *row.accelerator_s.values()]
+        cells = [format_seconds(one) if one is not None else "-" for one in times]
         rows.add_row(
             short_place(row.place), plain(short_name(row.place.function)), format_seconds(row.host_s), *cells, row.best
         )
-    program = [f"{format_seconds(one.program.after_s)}" for one in report.triages]
+    ends_s = [*([report.best.program.threads_s] if threads else []), *(one.program.after_s for one in report.triages)]
+    program = [format_seconds(one) for one in ends_s]
     rows.add_row("program", "", format_seconds(report.best.program.host_s), *program, report.best.accelerator)
     out.print(rows)
     out.print()
+    for warning in report.best.source.notes if report.best.source else ():
+        out.print(f"warning: {plain(warning)}")
     for one in report.triages:
         out.print(f"{plain(one.accelerator)}: {plain(gain_lines(one)[0])}")
+    for line in _threads_line(report.best.program):
+        out.print(line)
     out.print(f"The best is {plain(report.best.accelerator)}.")

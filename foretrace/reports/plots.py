@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from foretrace.replay.memory.miss_curves import Curve
     from foretrace.replay.node.records import NodeReplay
 
+Floats = np.typing.NDArray[np.float64]
 FORMATS = (".svg", ".png", ".pdf")
 _STYLE: Any = {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
 
@@ -170,6 +171,31 @@ _COLOURS = {
     "run": "#4477aa", "device": "#228833", "sleep": "#bbbbbb", "folded": "#99bbdd", "barrier": "#ee6677",
     "lock": "#aa3377", "wait": "#ccbb44", "join": "#dddddd", "queue": "#ee9966", "decision": "#000000",
 }  # fmt: skip
+
+
+def draw_recorders(recorders: Sequence[tuple[str, str, Floats]], picture_format: str) -> bytes:
+    """Values of recorders in their order: axes for each name, a line for each library.
+
+    Args:
+        recorders: library, name, values.
+        picture_format: `svg`, ...
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    names = list(dict.fromkeys(name for _, name, _ in recorders))
+    with matplotlib.rc_context(_STYLE):
+        figure = Figure(figsize=(7, 4.2 * len(names)), layout="constrained")
+        for axes, name in zip(figure.subplots(len(names), squeeze=False)[:, 0], names, strict=True):
+            for library, values in [(library, values) for library, its, values in recorders if its == name]:
+                axes.plot(np.arange(1, len(values) + 1), values, label=plain(library).replace("$", r"\$"))
+            if all(np.all(values > 0) for _, its, values in recorders if its == name):
+                axes.set_yscale("log")
+            axes.set_xlabel("value recorded")
+            axes.set_title(plain(name), parse_math=False)
+            axes.grid(alpha=0.3)
+            axes.legend()
+        return _saved(figure, picture_format)
 
 
 def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,14 @@ def _notification(part: SkippedPart) -> dict[str, Any]:
     }
 
 
+def _uri(path: Path) -> str:
+    return path.as_uri() if path.is_absolute() else quote(os.fsencode(path))
+
+
 def _location(file: str, first: int, last: int, function: str = "") -> dict[str, Any]:
     made: dict[str, Any] = {
         "physicalLocation": {
-            "artifactLocation": {"uri": quote(Path(file).as_posix(), errors="replace")},
+            "artifactLocation": {"uri": _uri(Path(file))},
             "region": {"startLine": first, "endLine": last},
         }
     }

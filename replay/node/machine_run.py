@@ -18,6 +18,7 @@ from foretrace.replay.offload.decisions import Decider, Policy, Program, device_
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.records import Model
+from foretrace.replay.threads.line_locks import INTERPRETER, LineLocks
 from foretrace.replay.threads.stops import MOST_ATTEMPTS
 from foretrace.replay.threads.tree_programs import LEAST_SHARE, JobPrograms, ThreadProgram, job_programs, team_size
 from foretrace.replay.threads.tree_work import TreeWork
@@ -208,7 +209,7 @@ class Node:
 
     def _interpreter(self, job: int, process: int) -> str:
         is_only = self.work is None or len({thread.process for thread in self.work.tree.threads}) == 1
-        return f"interpreter {job}" if is_only else f"interpreter {job} of process {process}"
+        return f"{INTERPRETER} {job}" if is_only else f"{INTERPRETER} {job} of process {process}"
 
     @property
     def divided_pool(self) -> Pool | None:
@@ -297,7 +298,7 @@ class Node:
     def simulate(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         """Run all jobs. `most_segments` of the timeline are kept.
 
-        Where threads wait for a semaphore forever, it gets units and they begin again.
+        Where threads wait for a semaphore forever, it gets units and they begin again; at last without locks of lines.
 
         Raises:
             DeadlockError: threads wait forever for something else.
@@ -306,7 +307,7 @@ class Node:
             try:
                 return self._simulated(most_segments)
             except DeadlockError as error:
-                if not self._loosen(error.semaphores, 1 << attempt // 4):
+                if not self._loosen(error.semaphores, 1 << attempt // 4) and not self._drop_line_locks():
                     raise
         return self._simulated(most_segments)
 
@@ -321,6 +322,16 @@ class Node:
                     self.loosened.add(name)
                     return True
         return False
+
+    def _drop_line_locks(self) -> bool:
+        """Replay a Python program without its locks, if it has any: sections that are not what they seem deadlock."""
+        if self.work is None or not self.work.waits.line_locks.of_body:
+            return False
+        note = "the program's locks are left out: with them its threads would wait forever"
+        self.work.waits.line_locks = LineLocks(notes=(*self.work.waits.line_locks.notes, note))
+        self.work.units.clear()
+        self.made.clear()
+        return True
 
     def _simulated(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         jobs, decider = self.jobs(), None

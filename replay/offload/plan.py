@@ -14,6 +14,7 @@ moved one by one, to the host, to the parent or to the children, while the exact
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -39,7 +40,7 @@ class Planner:
     def __init__(self, offers: Offers, host: HostTimes) -> None:
         """For the candidates of a device."""
         self.offers, self.host, self.work = offers, host, offers.work
-        self.versions = Versions(offers.work.flow, rounds_of(offers.work))
+        self.versions = Versions(offers.work.flow, rounds_of(offers.work), offers.work.parent)
         self.able = {node: one for node, one in offers.candidates.items() if not one.refusal}
 
     @cached_property
@@ -127,12 +128,13 @@ class Planner:
         in_s, out_s = 1 / way.to_device_bytes_per_s, 1 / way.from_device_bytes_per_s  # 0 for a shared memory
         begin_s, end_s = (float(one[TYPICAL]) for one in (way.transfer_s, way.transfer_s + way.wait_s))
         launches = self._launches()
-        most = versions.most_of_sets(launches).tolist()
+        begins = versions.begins(launches).tolist()
         runs = launches.tolist()
         any_there, any_here = ([-1] * len(versions.sets) for _ in range(2))
         of_writer: dict[int, dict[int, float]] = {}
-        for writer, number, size in zip(
-            versions.writer.tolist(), versions.readers.tolist(), versions.bytes.tolist(), strict=True
+        most: dict[int, int] = defaultdict(int)
+        for writer, number, size, begun in zip(
+            versions.writer.tolist(), versions.readers.tolist(), versions.bytes.tolist(), begins, strict=True
         ):
             members = versions.sets[number]
             at = Network.SINK if writer < 0 or stands[writer] < 0 else int(stands[writer]) + 2
@@ -151,18 +153,19 @@ class Planner:
                 network.edge(at, any_here[number], _whole(size * out_s))
             sizes = of_writer.setdefault(writer, {})
             sizes[number] = sizes.get(number, 0.0) + size
+            most[writer] = max(most[writer], begun)
         for writer, sizes in of_writer.items():
-            size, reading = sum(sizes.values()), max(most[number] for number in sizes)
+            size, reading = sum(sizes.values()), most[writer]
             written = 1 if writer < 0 else runs[writer]
             there, back = min(written, reading, size // ARGUMENT_BYTES), max(min(written, reading, size // 8), 1)
             at = Network.SINK if writer < 0 or stands[writer] < 0 else int(stands[writer]) + 2
-            begun, ended = network.node(), network.node()
+            first, last = network.node(), network.node()
             for number in sizes:
-                network.edge(any_there[number], begun, INFINITE)
-                network.edge(ended, any_here[number], INFINITE)
-            network.edge(begun, at, _whole(there * begin_s))
+                network.edge(any_there[number], first, INFINITE)
+                network.edge(last, any_here[number], INFINITE)
+            network.edge(first, at, _whole(there * begin_s))
             if at != Network.SINK:
-                network.edge(at, ended, _whole(back * end_s))
+                network.edge(at, last, _whole(back * end_s))
 
     def _launches(self) -> Ints:
         """How often each node's work begins: that of the outermost candidate around it, or its own on the host."""

@@ -19,6 +19,9 @@ from .residency import Moved
 
 _MOST_SCALE = 2.0**40
 _NOTABLE_LONGEST = 1.01
+_MOST_TIMES = 1_000_000
+_NOTABLE_PART = 0.001
+"""Of a kernel's time: limits below are not worth a line."""
 NOTHING_S = 1e-9
 """Shorter taxes are not worth a word."""
 
@@ -71,11 +74,11 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
         if cost.total_s > verdict.best_host_s:
             text = f"goes with its data, which other kernels leave on or need from the device: {text}"
         if not device.launch_known:
-            most = (verdict.host_s - cost.total_s) / entries
+            most = (verdict.best_host_s - cost.total_s) / entries
             text += f"; pays while a launch costs less than {format_seconds(max(most, 0.0) + cost.launch_s / entries)}"
     if evidence is not None and evidence.parallel[one.node] is not Parallel.YES:
-        is_assumed = evidence.parallel[one.node] is Parallel.ASSUMED
-        text += "" if is_assumed else f"; {evidence.texts[one.node]}"
+        is_free = evidence.parallel[one.node] in (Parallel.ASSUMED, Parallel.SAMPLED)
+        text += "" if is_free else f"; {evidence.texts[one.node]}"
     return text
 
 
@@ -124,7 +127,14 @@ def flip(verdict: Verdict, device: Device) -> str:
 
 
 def _times(factor: float) -> str:
-    return f"{factor:.3g} times as slow" if factor >= 1 else f"{1 / factor:.3g} times as fast"
+    times, word = (factor, "slow") if factor >= 1 else (1 / factor, "fast")
+    shown = f"more than {_MOST_TIMES:,}" if times > _MOST_TIMES else _rounded(times)
+    return f"{shown} times as {word}"
+
+
+def _rounded(number: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{float(f'{number:.3g}'):,.0f}" if number >= 100 else f"{number:.3g}"
 
 
 def break_even_launch_s(verdict: Verdict) -> float | None:
@@ -187,7 +197,7 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
             "integer arithmetic": (counts["integer"], "operations"),
             "divisions and square roots": (counts["special"], "operations"),
             "instruction issue": (counts["diverged"], "instructions of threads"),
-            "first cache": (counts["access_bytes"], "bytes"),
+            "first cache": (counts["array_bytes"], "bytes"),
             "second cache": (counts["l2_bytes"], "bytes"),
             "last cache": (counts["last_bytes"], "bytes"),
             "memory bandwidth": (counts["memory_bytes"], "bytes"),
@@ -198,7 +208,10 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
                 f"iterations of serial loops differ: the longest thread of a warp takes {counts['longest']:.2f} times "
                 "the mean, and all wait for it"
             )
+        least_s = _NOTABLE_PART * cost.kernel_s
         for name, limit in one.terms.limits.items():
+            if limit[TYPICAL] < least_s:
+                continue
             if name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
                 least = round(one.terms.least_threads)
@@ -210,7 +223,7 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
                 if not amount:
                     continue
                 speed = amount / limit[TYPICAL] if limit[TYPICAL] else 0.0
-                text = f"{amount:.4g} {unit} at {speed:.3g} a second"
+                text = f"{format_count(round(amount))} {unit} at {format_count(round(speed))} a second"
                 if unit == "bytes":
                     text = f"{format_bytes(round(amount))} at {format_bytes_per_s(speed)}"
             mark = "  <- the kernel's time" if name == one.terms.bound_by else ""
@@ -252,6 +265,5 @@ def _staged(one: Candidate, device: Device) -> str:
 
 def _range(times: np.typing.NDArray[np.float64]) -> str:
     low, typical, high = (float(time_s) for time_s in times)
-    if low == high:
-        return format_seconds(typical)
-    return f"{format_seconds(typical)} ({format_seconds(min(low, high))} to {format_seconds(max(low, high))})"
+    least, most = format_seconds(min(low, high)), format_seconds(max(low, high))
+    return format_seconds(typical) if least == most else f"{format_seconds(typical)} ({least} to {most})"

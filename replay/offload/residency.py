@@ -3,6 +3,9 @@
 A version goes to a device if a node there reads it and its writer is elsewhere, and to the host if a node there reads
 it that was written on a device. Nodes are placed one by one, in any order, and what a placement makes necessary is
 counted when it does; the sum is that of the division.
+
+A transfer begins as often as its writer and its reader run, and at most once in each round of the innermost node
+around both: what a loop wrote before another one begins moves once, however often the second one reads it.
 """
 
 from __future__ import annotations
@@ -67,13 +70,22 @@ def results_of(values: int) -> Moved:
     return Moved(from_device_bytes=RESULT_BYTES * values, from_device=values)
 
 
+_MOST_PAIRS = 2_000_000
+"""Of versions and readers, beyond which the node around both is not looked for."""
+
+
 class Versions:
     """The versions of a program's data: who wrote each, and the set of nodes that read it. Many have the same set."""
 
-    def __init__(self, flow: DataFlow, rounds: Ints) -> None:
-        """Of a data flow. `rounds` int64 [nodes] is how often each node's own work begins on the host."""
+    def __init__(self, flow: DataFlow, rounds: Ints, parent: Ints | None = None) -> None:
+        """Of a data flow.
+
+        `rounds` int64 [nodes] is how often each node's own work begins on the host, `parent` int64 [nodes] the node
+        around each, -1 for roots. None: all are side by side, in a loop of as many rounds as any.
+        """
         self.num_nodes = len(rounds)
         self.rounds: Ints = rounds
+        self._parent = parent
         self.writer: Ints = np.asarray(flow.flow_writer, np.int64)
         self.readers: Ints = np.asarray(flow.flow_readers, np.int64)
         self.bytes: Floats = flow.flow_bytes
@@ -95,6 +107,43 @@ class Versions:
             self.rows_of_set[number].append(row)
             if writer >= 0:
                 self.rows_of_writer[writer].append(row)
+        counts = np.diff(self.set_starts)[self.readers]
+        self._pair_row: Ints = np.repeat(np.arange(len(self.writer)), counts)
+        within = np.arange(len(self._pair_row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        self._pair_reader: Ints = self.set_nodes[self.set_starts[self.readers][self._pair_row] + within]
+        self._pair_rounds: Ints = self._shared_rounds(self.writer[self._pair_row], self._pair_reader)
+        self._rounds_of_pair: dict[tuple[int, int], int] = {}
+
+    def _shared_rounds(self, writers: Ints, readers: Ints) -> Ints:
+        """[pairs]: rounds of the innermost node around both; of all roots together 1."""
+        if self._parent is None or len(writers) > _MOST_PAIRS:
+            return np.full(len(writers), np.iinfo(np.int64).max)
+        depth = np.zeros(self.num_nodes + 1, np.int64)  # of no node, -1, it is 0
+        for node, parent in enumerate(self._parent.tolist()):
+            depth[node] = depth[parent] + 1
+        up, of_node = np.append(self._parent, -1), np.append(self.rounds, 1)
+        low, high = writers.copy(), readers.copy()
+        apart = np.flatnonzero(low != high)
+        while len(apart):
+            one, other = low[apart], high[apart]
+            low[apart] = np.where(depth[one] >= depth[other], up[one], one)
+            high[apart] = np.where(depth[other] >= depth[one], up[other], other)
+            apart = apart[low[apart] != high[apart]]
+        return np.asarray(of_node[low], np.int64)
+
+    def rounds_around(self, writer: int, reader: int) -> int:
+        """How often the innermost node around a writer and a reader begins."""
+        pair = (writer, reader)
+        if pair not in self._rounds_of_pair:
+            ends = (np.array([one], np.int64) for one in pair)
+            self._rounds_of_pair[pair] = int(self._shared_rounds(*ends)[0])
+        return self._rounds_of_pair[pair]
+
+    def begins(self, runs: Ints) -> Ints:
+        """[versions]: how often readers begin to read each, if theirs is how often each begins, int64 [nodes]."""
+        most = np.zeros(len(self), np.int64)
+        np.maximum.at(most, self._pair_row, np.minimum(runs[self._pair_reader], self._pair_rounds))
+        return most
 
     def __len__(self) -> int:
         """How many rows."""
@@ -118,8 +167,8 @@ class Versions:
             return Moved()
         written_there = np.append(is_there, False)[self.writer]
         written = np.append(runs, 1)[self.writer]
-        most_there = self.most_of_sets(np.where(is_there, runs, 0))[self.readers]
-        most_here = np.maximum(self.most_of_sets(np.where(is_there, 0, runs)), self.has_system)[self.readers]
+        most_there = self.begins(np.where(is_there, runs, 0))
+        most_here = np.maximum(self.begins(np.where(is_there, 0, runs)), self.has_system[self.readers])
         goes, returns = ~written_there & (most_there > 0), written_there & (most_here > 0)
         begun = np.minimum(np.minimum(most_there, written), (self.bytes // ARGUMENT_BYTES).astype(np.int64))
         ended = np.maximum(np.minimum(np.minimum(most_here, written), (self.bytes // 8).astype(np.int64)), 1)
@@ -221,19 +270,35 @@ class Residency:
             if not away:
                 continue
             size, written = self._bytes[row], 1 if writer < 0 else self._runs[writer]
-            for device, reading in away:
+            for device, _ in away:
                 if device < 0 or (row, device) in self._sent:
                     continue
                 if keep:
                     self._sent.add((row, device))
                 sent_bytes += size
-                times = int(min(reading, written, size // ARGUMENT_BYTES))
+                times = int(min(self._begins(row, device), written, size // ARGUMENT_BYTES))
                 sent[writer, device] = max(sent.get((writer, device), 0), times)
             if at >= 0 and row not in self._returned:
                 if keep:
                     self._returned.add(row)
                 returned_bytes += size
-                most = max(reading for _, reading in away)
+                most = max(self._begins(row, place) for place, _ in away)
                 times = int(max(min(most, written, size // 8), 1))
                 returned[writer] = max(returned.get(writer, 0), times)
         return Moved(sent_bytes, returned_bytes, sum(sent.values()), sum(returned.values()))
+
+    def _begins(self, row: int, place: int) -> int:
+        """How often those at a place begin to read a version."""
+        number, writer = self._set[row], self._writer[row]
+        by_system = 1 if place == HOST and self.versions.has_system[number] else 0
+        return (
+            max(
+                (
+                    min(self._runs[node], self.versions.rounds_around(writer, node))
+                    for node in self.versions.sets[number]
+                    if self._place[node] == place
+                ),
+                default=0,
+            )
+            or by_system
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -30,7 +31,7 @@ from foretrace.replay.records import (
 )
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import Workload
-from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.units import format_bytes
 
 from .decisions import Policy
@@ -120,6 +121,9 @@ class _Report:
         self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions)
         self.planner = Planner(self.offers, self.times)
         self.names = node_names(self.work)
+        self.kinds: dict[int | None, list[IdiomKind]] = defaultdict(list)
+        for idiom in signature.idioms:
+            self.kinds[idiom.loop_id].append(idiom.kind)
         self.kernels, self.policies = self._planned()
         self.threaded = set(self.times.choice(self.kernels)[1])
         self.alone_s = self.work.inclusive(self.work.own_host_s)
@@ -304,7 +308,7 @@ class _Report:
             gain_s = verdict.host_s - verdict.thread_s
         return Instance(
             place=place,
-            idiom=loop.idiom if loop else "none",
+            idiom=self._idioms(node, loop),
             range_bytes=loop.range_bytes if loop else round(one.footprint_bytes),
             refs=loop.refs if loop else round(self._sum(node, "accesses")),
             moved_bytes=loop.moved_bytes if loop else round(self._sum(node, "access_bytes")),
@@ -338,7 +342,21 @@ class _Report:
             flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
+            array_operation=self._array_operation(node),
         )
+
+    def _array_operation(self, node: int) -> str:
+        """The name of an array operation of Python: that of most accesses, if it is several."""
+        work = self.work
+        if work.kinds[node] is not NodeKind.ARRAY:
+            return ""
+        rows = slice(*np.searchsorted(work.row_node, [node, node + 1]).tolist())
+        blocks = set(work.row_block[rows].tolist())
+        counts: Counter[str] = Counter()
+        for one in self.signature.operations:
+            if one.array_operation and one.block_id in blocks:
+                counts[one.array_operation] += one.executions
+        return max(counts, key=lambda name: counts[name], default="")
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
@@ -360,6 +378,17 @@ class _Report:
             return None
         hottest = max(below, key=lambda region: float(self.run.times.time_s[TYPICAL, region]))
         return GatherScatter.of(self.signature, regions[hottest])
+
+    def _idioms(self, node: int, gathers: GatherScatter | None) -> str:
+        """Those of the loops below a node, as one word; a gather/scatter unit only knows its own."""
+        if self.device.rates is not None:
+            regions = self.run.workload.regions
+            loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
+            inside = sorted(loop for loop in loops if loop is not None)
+            names = "+".join(told_apart(kind for loop in inside for kind in self.kinds[loop]))
+        else:
+            names = gathers.idiom if gathers else ""
+        return names or "none"
 
     def _sum(self, node: int, name: str) -> float:
         demand = self.offers.demand
@@ -410,7 +439,7 @@ class _Report:
         device_s = sum(one.cost.total_s for one in kernels if one.cost)
         rest_s = max(after.time_s - device_s, 0.0)
         least, most = sum(one[0] for one in ranges), sum(one[1] for one in ranges)
-        moved, _ = self.planner.moved(self.kernels)
+        moved = Moved() if self.device.way.shared_memory else self.planner.moved(self.kernels)[0]
         return ProgramGain(
             **{name: getattr(gain, name) for name in ("host_s", "after_s", "speedup", "loops", "loops_offloaded",
                                                       "loops_for_95_percent")},
@@ -453,7 +482,7 @@ class _Report:
             time_s=found.makespan_s,
             speedup=host_s / found.makespan_s if found.makespan_s else 1.0,
             kernels=len(gone),
-            moved_bytes=found.to_device_bytes + found.from_device_bytes,
+            moved_bytes=0.0 if self.device.way.shared_memory else found.to_device_bytes + found.from_device_bytes,
         )
         return outcome, gone
 
@@ -470,16 +499,13 @@ class _Report:
                 "--dependences to know; intervals reach to what the program takes if the iterations depend on each "
                 "other"
             )
-        if not self.signature.examined_loops:
-            serial = np.array([kind is Parallel.NO and bool(text) for kind, text in
-                               zip(evidence.parallel, evidence.texts, strict=True)])  # fmt: skip
-            least_s = LEAST_SHOWN_SHARE * float(self.work.own_host_s.sum())
-            if count := int((serial & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
-                loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
-                said.append(
-                    f"{loops} {count_as} as serial by what the data flow shows, where an array that each iteration "
-                    "writes anew looks the same: foretrace trace --dependences tells them apart"
-                )
+        least_s = LEAST_SHOWN_SHARE * float(self.work.own_host_s.sum())
+        if count := int((evidence.by_flow & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
+            loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
+            said.append(
+                f"{loops} {count_as} as serial for what an iteration seems to hand on, where an array that each "
+                "iteration writes anew looks the same: foretrace trace --dependences tells them apart"
+            )
         return tuple(said)
 
     def _beyond_memory(self) -> tuple[str, ...]:

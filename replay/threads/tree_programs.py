@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from foretrace.errors import PredictionError
@@ -43,13 +43,14 @@ from foretrace.replay.engine.program import (
     Unlock,
     Wait,
 )
-from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind, TreeThread
+from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
+from .line_locks import Held, is_in_interpreter, line_in_body
 from .phases import Phased
 from .schedules import chunks, runs_as_task, shares_of_blocks, shares_of_chunks
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
 from .tree_waits import TAKES, Inside, Role, Stop
-from .tree_work import Section, TreeWork, is_loader, line_of
+from .tree_work import Section, TreeWork, is_loader
 
 LEAST_SHARE = 1e-4
 _GO = ("runtime.mstart", "runtime.rt0_go", "runtime.goexit")
@@ -157,6 +158,7 @@ class _Job:
         self.dynamic: set[tuple[str, str]] = set()
         self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
         self.held: str | None = None
+        self.taken: set[str] = set()
         self.shared_locks: set[str] = set()
         self.most_threads = 1
         self.phased = Phased(work)
@@ -170,7 +172,12 @@ class _Job:
         by_process: dict[int, list[TreeThread]] = defaultdict(list)
         for thread in self.work.tree.threads:
             by_process[thread.process].append(thread)
-        made = [program for process in by_process.values() for program in self.process(process, threads)]
+        by_name = {
+            f"{self.prefix} {one.name}" for found in self.work.waits.line_locks.of_body.values() for one in found
+        }
+        made_by_process = [self.process(process, threads) for process in by_process.values()]
+        idle = by_name - _needed_locks(made_by_process)
+        made = [_without_locks(program, idle) for process in made_by_process for program in process]
         made = self.with_barriers(made)
         semaphores = dict.fromkeys(sorted(self.shared_locks), self.most_threads)
         if self.work.waits.stops or self.work.waits.inside:
@@ -182,14 +189,7 @@ class _Job:
         if self.work.elsewhere_s and made:
             first = made[0]
             made[0] = ThreadProgram(first.name, (*self.runs(self.work.elsewhere_s, 1.0), *first.program), first.is_born)
-        process_of = {thread.number: thread.process for thread in self.work.tree.threads}
-        locks = sum(
-            edge.count
-            for edge in self.work.tree.synchronisation
-            if edge.kind is SynchronisationKind.LOCK and process_of[edge.source] != process_of[edge.target]
-        )
-        if locks:
-            self.notes.append(f"{locks:,} waits for locks between processes are left out")
+        self.notes += self.work.waits.line_locks.notes
         if any(key.function.startswith(_GO) for key in self.work.tree.keys):
             self.notes.append(
                 "a Go program: its goroutines stay on the threads that ran them when it was traced, as much as each "
@@ -359,8 +359,16 @@ class _Job:
         for section in sections:
             for region, seconds in section.own_s.items():
                 own_s[region] -= seconds
+        line_sections = self.work.line_sections(node)
+        for _, inside_s in line_sections:
+            for region, time_s in inside_s.items():
+                own_s[region] -= time_s
         parts[0] += self.runs(own_s, times * share / self.scale_of(node))
         held = self.held
+        by_line = Held(
+            [(one, self.runs(inside_s, times * share / self.scale_of(node))) for one, inside_s in line_sections],
+            self.prefix, self.taken,
+        )  # fmt: skip
         parallel = [(child, self.work.parallel_below(child)) for child in self.work.children[node]]
         forks: dict[tuple[str, str], int] = Counter()
         for _, found in parallel:
@@ -369,11 +377,13 @@ class _Job:
         done: set[tuple[str, str]] = set()
         left = list(self.work.waits.inside.get(node, ()))
         for place, (child, found) in enumerate(parallel):
-            line = line_of(self.work.tree, child)
+            line = line_in_body(self.work.tree, child)
             for inside in [inside for inside in left if inside.line < line + inside.comes_first]:
                 if inside.what is not Role.JOIN or creations.are_there(id(inside)):
-                    parts[0] += self.inside(inside, times * share, creations)
+                    parts[0] += by_line.at(inside.line)
+                    parts[0] += self.inside(inside, times * share, creations, by_line.innermost)
                     left.remove(inside)
+            parts[0] += by_line.at(line)
             if place in begins:
                 taken, _ = self.lock(begins[place])
                 self.held = taken.name if isinstance(taken, Lock) else held
@@ -402,7 +412,9 @@ class _Job:
                     done.add(key)
                     self.add(parts, self.fork(key, forks[key], times, creations))
         for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
-            parts[0] += self.inside(inside, times * share, creations)
+            parts[0] += by_line.at(inside.line)
+            parts[0] += self.inside(inside, times * share, creations, by_line.innermost)
+        parts[0] += by_line.end()
         return parts
 
     def lock(self, section: Section) -> tuple[Lock | Wait, Unlock | Post]:
@@ -418,11 +430,11 @@ class _Job:
         units = 1 if section.takes is Role.READ_LOCK else self.most_threads
         return Wait(name, units, section.sleeps), Post(name, units)
 
-    def inside(self, inside: Inside, times: float, creations: _Creations) -> list[Draft]:
-        """What a thread does on a line of a body of its own, in one run of that."""
+    def inside(self, inside: Inside, times: float, creations: _Creations, held: str | None) -> list[Draft]:
+        """What a thread that has the lock `held` does on a line of a body of its own, in one run of that."""
         what = inside.what
         if isinstance(what, Stop):
-            return [Stops(f"{self.prefix} {what.semaphore}", what.is_wait, what.total, what.units, None)]
+            return [Stops(f"{self.prefix} {what.semaphore}", what.is_wait, what.total, what.units, held)]
         count = creations.due(id(inside), len(inside.threads), times)
         if what is Role.CREATE:
             return [*self.spawns(id(inside), count, creations)]
@@ -579,6 +591,43 @@ class _Job:
         if visits:
             self.notes.append("threads came to pthread_barrier_wait differently often: they do not wait there")
         return [ThreadProgram(t.name, _without(t.program, name), t.is_born) for t in made] if visits else made
+
+
+def _needed_locks(processes: Sequence[Sequence[ThreadProgram]]) -> set[str]:
+    """Locks under which threads do something that Python's own lock does not have them do one at a time in any case,
+    and those of several processes."""
+    needed: set[str] = set()
+    users: dict[str, set[int]] = defaultdict(set)
+
+    def walk(parts: Iterable[Part], process: int, held: list[str]) -> None:
+        for part in parts:
+            if isinstance(part, Repeat):
+                walk(part.body, process, held)
+            elif isinstance(part, Lock):
+                held.append(part.name)
+                users[part.name].add(process)
+            elif isinstance(part, Unlock):
+                held.remove(part.name)
+            elif not (isinstance(part, Run) and is_in_interpreter(part.sharing)):
+                needed.update(held)
+
+    for number, process in enumerate(processes):
+        for thread in process:
+            walk(thread.program, number, [])
+    return needed | {name for name, those in users.items() if len(those) > 1}
+
+
+def _without_locks(thread: ThreadProgram, names: set[str]) -> ThreadProgram:
+    """The thread's program without some locks."""
+
+    def kept(parts: Iterable[Part]) -> tuple[Part, ...]:
+        return tuple(
+            replace(part, body=kept(part.body)) if isinstance(part, Repeat) else part
+            for part in parts
+            if not (isinstance(part, Lock | Unlock) and part.name in names)
+        )
+
+    return replace(thread, program=kept(thread.program)) if names else thread
 
 
 def _visits(program: Iterable[Part], barrier: str) -> int:

@@ -17,6 +17,7 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from typing import TypeVar
 
 from foretrace.tracer.signature.tree_records import (
     ExecutionTree,
@@ -25,6 +26,8 @@ from foretrace.tracer.signature.tree_records import (
     TreeNodeKind,
 )
 
+from .line_locks import LineLocks, line_locks_of
+
 ONE_FOR_ONE = 0.1
 """Share by which passes and signals may differ, besides one for each thread, to be taken to need each other."""
 _C_LIBRARY = re.compile(r"^lib(c|pthread)[.-]")
@@ -32,6 +35,7 @@ _LOCKS = re.compile(r"^_*(lll_lock|lll_unlock|lll_mutex|mutex_lock|mutex_unlock)
 _RUST_LOCK = re.compile(r"(futex.*|::)(Mutex|RwLock)\W*\d*(lock_contended|wake|read_contended|write_contended)")
 """Waits of Rust's `Mutex` and `RwLock`, whose uncontended cases are inlined; plain and mangled names."""
 _RUNTIME = re.compile(r"^lib(gomp|omp|iomp5)[.-]")
+_One = TypeVar("_One")
 
 
 class Role(Enum):
@@ -145,6 +149,7 @@ class Waits:
         creates: threads that a node's calls create, in order.
         joins: threads whose ends a node's calls waited for.
         same_lock: pairs of calls that take and give back the same lock.
+        line_locks: critical sections of Python programs.
         roles: of nodes that have one, by name or by their edges.
         team_wakes: how often a thread woke another one inside the runtime of parallel regions, but for locks.
     """
@@ -154,6 +159,7 @@ class Waits:
     creates: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     joins: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     same_lock: list[tuple[int, int]] = field(default_factory=list)
+    line_locks: LineLocks = field(default_factory=LineLocks)
     roles: dict[int, Role] = field(default_factory=dict)
     team_wakes: int = 0
 
@@ -183,6 +189,7 @@ def waits_of(tree: ExecutionTree) -> Waits:
             _sort_wake(tree, waits, edge, source, target, wakes)
     for number, component in enumerate(_components(wakes)):
         _add_semaphore(tree, waits, f"semaphore {number}", component)
+    waits.line_locks = line_locks_of(tree, find)
     for node in waits.inside:
         waits.inside[node].sort(key=lambda one: (one.line, not one.comes_first))
     return waits
@@ -284,7 +291,7 @@ def _components(wakes: list[_Wake]) -> list[_Component]:
     return list(found.values())
 
 
-def find(leader: dict[int, int], one: int) -> int:
+def find(leader: dict[_One, _One], one: _One) -> _One:
     """Who stands for the set that a node is in."""
     while (above := leader.setdefault(one, one)) != one:
         leader[one] = leader.setdefault(above, above)
@@ -292,7 +299,7 @@ def find(leader: dict[int, int], one: int) -> int:
     return one
 
 
-def _runs(tree: ExecutionTree, node: int) -> int:
+def runs_of(tree: ExecutionTree, node: int) -> int:
     """How often a node's body runs."""
     is_loop = tree.kind[node] == TreeNodeKind.LOOP
     return max(int(tree.iterations[node] if is_loop else tree.entries[node] + tree.recursive_entries[node]), 1)
@@ -300,7 +307,7 @@ def _runs(tree: ExecutionTree, node: int) -> int:
 
 def _add_semaphore(tree: ExecutionTree, waits: Waits, name: str, component: _Component) -> None:
     runs = {
-        source: _runs(tree, source) if _is_inside(tree, waits, source) else max(int(tree.entries[source]), 1)
+        source: runs_of(tree, source) if _is_inside(tree, waits, source) else max(int(tree.entries[source]), 1)
         for source in component.sources
     }
     units = {source: -(-woken // runs[source]) for source, woken in component.sources.items()}
@@ -331,7 +338,7 @@ def _add_stop(tree: ExecutionTree, waits: Waits, node: int, line: int, stop: Sto
 def _passes(tree: ExecutionTree, waits: Waits, target: int) -> tuple[int, int]:
     """Before or in which node a thread may have to wait, and how often it comes there."""
     if waits.roles.get(target) is not Role.WAIT:
-        return target, _runs(tree, target) if _is_inside(tree, waits, target) else int(tree.entries[target])
+        return target, runs_of(tree, target) if _is_inside(tree, waits, target) else int(tree.entries[target])
     node = target
     while True:
         above = int(tree.parent[node])
@@ -342,4 +349,4 @@ def _passes(tree: ExecutionTree, waits: Waits, target: int) -> tuple[int, int]:
         node = above  # the loop that tests the condition again after each wait
     if above < 0:
         return target, int(tree.entries[target])
-    return node, _runs(tree, above)
+    return node, runs_of(tree, above)

@@ -6,6 +6,7 @@ A region's time belongs to a node by the node's share of the instructions that r
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +16,8 @@ from foretrace.replay.spread import Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
-from .tree_waits import SLEEPING_LOCKS, TAKES, Role, Waits, find, waits_of
+from .line_locks import LineLock, body_of, line_in_body
+from .tree_waits import SLEEPING_LOCKS, TAKES, Role, Waits, find, runs_of, waits_of
 
 _OUTLINED = re.compile(r"(\._omp_fn\.\d+$)|(\.omp_outlined)|(^__omp_outlined)")
 """Functions that a compiler made of parallel regions: GCC's and Clang's names."""
@@ -37,6 +39,14 @@ class Section:
     own_s: dict[int, float]
     takes: Role = Role.LOCK
     sleeps: bool = False
+
+
+@dataclass(slots=True)
+class Locked:
+    """Work under a lock: how often it was taken, and {region: seconds} while a thread had it."""
+
+    times: int = 0
+    seconds: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -93,7 +103,8 @@ class TreeWork:
                 waited_s += time
             elif time > 0:
                 own[node][region] = own[node].get(region, 0.0) + time
-        matters = _without_idle(special, stops) | set(stops.stops) | set(stops.inside)
+        with_locks = {n for n in range(len(tree)) if body_of(tree, n) in stops.line_locks.of_body}
+        matters = _without_idle(special, stops) | set(stops.stops) | set(stops.inside) | with_locks
         below = tree.inclusive(np.array([node in matters for node in range(len(tree))], np.float64)) > 0
         missing = np.flatnonzero((of_region == 0) & (time_s > 0)).tolist()
         made = cls(
@@ -135,7 +146,7 @@ class TreeWork:
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
                 sleeps = self._sleeps(self.children[node][first])
-                found.append(Section(name, first, place, self._between(node, *lines), takes, sleeps))
+                found.append(Section(name, first, place, self._between(node, lines[0], lines[1]), takes, sleeps))
                 first = None
         if first is not None:
             self._add_merged(node, first, takes, found)
@@ -154,12 +165,61 @@ class TreeWork:
                 key = self.tree.keys[node]
                 name = f"lock {short_name(key.function)}:{lines[0] or key.line}"
                 sleeps = self._sleeps(children[first])
-                found.append(Section(name, first, len(children) - 1, self._between(node, *lines), takes, sleeps))
+                found.append(
+                    Section(name, first, len(children) - 1, self._between(node, lines[0], lines[1]), takes, sleeps)
+                )
                 return
 
     def _sleeps(self, call: int) -> bool:
         """Whether threads sleep for the lock that a call takes."""
         return self.tree.keys[call].function.partition("@")[0] in SLEEPING_LOCKS
+
+    def line_sections(self, node: int) -> list[tuple[LineLock, dict[int, float]]]:
+        """Critical sections of a Python program's body, with its own seconds by region in each.
+
+        What runs in several sections is in the innermost of them.
+        """
+        sections = self.waits.line_locks.of_body.get(body_of(self.tree, node), ())
+        found: list[tuple[LineLock, dict[int, float]]] = []
+        for section in sections:
+            begin = section.first - (section.first == section.last)
+            inner = {
+                line
+                for other in sections
+                if other is not section and section.is_around(other)
+                for line in range(other.first, other.last + 1)
+                if other.holds(line)
+            }
+            found.append((section, self._between(node, begin, section.last + 1, inner)))
+        return found
+
+    def locked_below(self, node: int) -> tuple[dict[int, float], dict[str, Locked]]:
+        """Seconds by region of a node and all below it: outside of critical sections, and under each lock.
+
+        In nested sections only the outermost lock counts.
+        """
+        free: dict[int, float] = {}
+        locked: dict[str, Locked] = {}
+        pending: list[tuple[int, str | None]] = [(node, None)]
+        while pending:
+            one, held = pending.pop()
+            own_s = dict(self.own_s[one])
+            sections = [] if held else self.line_sections(one)
+            for section, seconds in sections:
+                outermost = next(around for around, _ in sections if around.is_around(section))
+                under = locked.setdefault(outermost.name, Locked())
+                under.times += runs_of(self.tree, one) if outermost is section else 0
+                for region, time_s in seconds.items():
+                    own_s[region] -= time_s
+                    under.seconds[region] = under.seconds.get(region, 0.0) + time_s
+            sums = locked[held].seconds if held else free
+            for region, time_s in own_s.items():
+                sums[region] = sums.get(region, 0.0) + time_s
+            for child in self.children[one]:
+                line = line_in_body(self.tree, child)
+                inside = next((section.name for section, _ in sections if section.holds(line)), held)
+                pending.append((child, inside))
+        return free, locked
 
     def same_locks(self) -> dict[str, str]:
         """The name that stands for each lock that has several.
@@ -202,10 +262,12 @@ class TreeWork:
             node = int(self.tree.parent[node])
         return node
 
-    def _between(self, node: int, after: int, before: int) -> dict[int, float]:
+    def _between(self, node: int, after: int, before: int, without: Collection[int] = ()) -> dict[int, float]:
         low, high = np.searchsorted(self.tree.work_node, [node, node + 1])
         rows = slice(int(low), int(high))
         inside = (self.row_line[rows] > after) & (self.row_line[rows] < before)
+        if without:
+            inside &= ~np.isin(self.row_line[rows], list(without))
         sums: dict[int, float] = {}
         for region, seconds in zip(self.row_region[rows][inside], self.row_s[rows][inside], strict=True):
             if seconds > 0:
@@ -268,26 +330,39 @@ def _module(tree: ExecutionTree, node: int) -> str:
 
 
 def _in_order(tree: ExecutionTree, waits: Waits) -> list[list[int]]:
-    """Of each node, its children in order; those that wait, and ran for the first time late, by source line.
+    """Of each node, its children in order; by source line those that wait, and ran for the first time late, and leaves.
 
-    A thread that finds what it waits for ready in a loop's first iterations comes to the call that waits later.
+    A thread that finds what it waits for ready in a loop's first iterations comes to the call that waits later. The
+    order of array operations among calls and loops is not recorded.
     """
-    below = tree.children()
+    below = [_leaves_by_line(tree, siblings) for siblings in tree.children()]
     for node, stops in waits.stops.items():
         siblings = below[tree.parent[node]]
-        if not any(stop.is_wait and stop.total > tree.entries[node] for stop in stops) or not line_of(tree, node):
+        if not any(stop.is_wait and stop.total > tree.entries[node] for stop in stops) or not line_in_body(tree, node):
             continue
         at = siblings.index(node)
-        later = [place for place in range(at) if line_of(tree, siblings[place]) > line_of(tree, node)]
+        later = [place for place in range(at) if line_in_body(tree, siblings[place]) > line_in_body(tree, node)]
         if later:
             siblings.insert(later[0], siblings.pop(at))
     return below
 
 
-def line_of(tree: ExecutionTree, node: int) -> int:
-    """Where a node's parent calls it, or a loop begins."""
-    key = tree.keys[node]
-    return key.line if tree.kind[node] == TreeNodeKind.LOOP else key.site_line
+def _leaves_by_line(tree: ExecutionTree, siblings: list[int]) -> list[int]:
+    """Siblings, each leaf before the first call or loop on a later line."""
+    leaves = [node for node in siblings if tree.kind[node] == TreeNodeKind.LEAF]
+    if not leaves:
+        return siblings
+    ordered = [node for node in siblings if tree.kind[node] != TreeNodeKind.LEAF]
+    places: dict[int, list[int]] = {}
+    for leaf in sorted(leaves, key=lambda leaf: line_in_body(tree, leaf)):
+        line = line_in_body(tree, leaf)
+        later = [place for place, node in enumerate(ordered) if line_in_body(tree, node) > line]
+        places.setdefault(later[0] if later else len(ordered), []).append(leaf)
+    found: list[int] = []
+    for place in range(len(ordered) + 1):
+        found += places.get(place, [])
+        found += ordered[place : place + 1]
+    return found
 
 
 def _parallel(tree: ExecutionTree) -> list[int]:

@@ -12,11 +12,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from foretrace.replay.engine.program import Broadcast, Join, Part, Post, Repeat, Run, Sharing, Spawn, Wait
+from foretrace.replay.engine.program import (
+    Broadcast,
+    Join,
+    Lock,
+    Part,
+    Post,
+    Repeat,
+    Run,
+    Sharing,
+    Spawn,
+    Unlock,
+    Wait,
+)
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
+from .line_locks import is_in_interpreter
 from .tree_programs import JobPrograms, ThreadProgram
-from .tree_work import TreeWork
+from .tree_work import Locked, TreeWork
 
 _POOLS = ("concurrent/futures/thread.py", "concurrent/futures/process.py", "multiprocessing/pool.py")
 _LIBRARY = (*_POOLS, "/threading.py", "/multiprocessing/process.py", "/multiprocessing/popen_fork.py",
@@ -27,10 +40,36 @@ _BEGINNING = ("<module>",)
 
 @dataclass(slots=True)
 class Tasks:
-    """Calls of one function by all workers: how many, and their seconds by region."""
+    """Calls of one function by all workers: how many, their seconds by region, and those under locks by lock."""
 
     calls: int = 0
     seconds: dict[int, float] = field(default_factory=lambda: defaultdict(float))
+    locked: dict[str, Locked] = field(default_factory=lambda: defaultdict(Locked))
+
+    def body(self, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str) -> tuple[Part, ...]:
+        """One call. What is not under a lock is spread evenly between the locks.
+
+        Locks under which all is the interpreter's work keep nobody waiting who does not wait for the interpreter.
+        """
+        free, kept = dict(self.seconds), dict[str, Locked]()
+        for name, one in self.locked.items():
+            if all(is_in_interpreter(sharings[region]) for region in one.seconds):
+                _add(free, one.seconds)
+            else:
+                kept[name] = one
+        if not kept:
+            return tuple(_runs(free, self.calls, labels, sharings))
+        times = {name: max(round(one.times / self.calls), 1) for name, one in kept.items()}
+        between = self.calls * sum(times.values())
+        found: list[Part] = []
+        for name, one in kept.items():
+            inside = _runs(one.seconds, self.calls * times[name], labels, sharings)
+            lock = f"{prefix} {name}"
+            parts: tuple[Part, ...] = (
+                *_runs(free, between, labels, sharings), Lock(lock, sleeps=True), *inside, Unlock(lock),
+            )  # fmt: skip
+            found += parts if times[name] == 1 else (Repeat(times[name], parts),)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +113,11 @@ class Pool:
                     continue
                 one = tasks[_name(work, call)]
                 one.calls += max(int(tree.entries[call]) + int(tree.recursive_entries[call]), 1)
-                _add(one.seconds, work.sums_below(call))
+                free, locked = work.locked_below(call)
+                _add(one.seconds, free)
+                for name, under in locked.items():
+                    one.locked[name].times += under.times
+                    _add(one.locked[name].seconds, under.seconds)
             for node in above:
                 _add(rest, work.own_s[node])
         each_s = {region: seconds / len(workers) for region, seconds in each_s.items()}
@@ -94,24 +137,31 @@ class Pool:
         is_born = not any(_begins(thread.program, traced) for thread in others)
         kept = [replace(thread, program=_renamed(thread.program, traced, names)) for thread in others]
         made = [
-            ThreadProgram(name, tuple(self._program(number, size, labels, sharings)), is_born)
+            ThreadProgram(name, tuple(self._program(number, size, labels, sharings, prefix)), is_born)
             for number, name in enumerate(names)
         ]
         workers = f"{len(self.workers)} {'processes' if self.process < 0 else 'threads'}"
-        note = f"{workers} ran the same functions: their {self.calls:,} calls are divided among {size}"
-        return JobPrograms((*kept, *made), job.barriers, (*job.notes, note))
+        notes = [f"{workers} ran the same functions: their {self.calls:,} calls are divided among {size}"]
+        programs = [thread.program for thread in job.threads if thread.name in traced]
+        waited, posted = ({name for program in programs for name in _at(program, kind)} for kind in (Wait, Post))
+        if waited & posted:
+            count = len(waited & posted)
+            notes.append(f"at {count} semaphores, queues or conditions workers wait for each other: that is left out")
+        return JobPrograms((*kept, *made), job.barriers, (*job.notes, *notes))
 
     @property
     def calls(self) -> int:
         """Of all functions."""
         return sum(task.calls for task in self.tasks)
 
-    def _program(self, number: int, size: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[Part]:
+    def _program(
+        self, number: int, size: int, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str
+    ) -> Iterable[Part]:
         yield from _runs(self.each_s, 1, labels, sharings)
         yield from _runs(self.rest, size, labels, sharings)
         for task in self.tasks:
             calls = task.calls * (number + 1) // size - task.calls * number // size
-            body = tuple(_runs(task.seconds, task.calls, labels, sharings))
+            body = task.body(labels, sharings, prefix)
             if calls and body:
                 yield Repeat(calls, body)
 
@@ -143,7 +193,7 @@ def _name(work: TreeWork, node: int) -> tuple[str, str]:
 
 def _add(sums: dict[int, float], more: dict[int, float]) -> None:
     for region, seconds in more.items():
-        sums[region] += seconds
+        sums[region] = sums.get(region, 0.0) + seconds
 
 
 def _runs(seconds: dict[int, float], times: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[Run]:
@@ -157,6 +207,14 @@ def _begins(program: Iterable[Part], names: set[str]) -> bool:
         _begins(part.body, names) if isinstance(part, Repeat) else isinstance(part, Spawn) and part.entity in names
         for part in program
     )
+
+
+def _at(program: Iterable[Part], kind: type[Wait] | type[Post]) -> Iterable[str]:
+    for part in program:
+        if isinstance(part, Repeat):
+            yield from _at(part.body, kind)
+        elif isinstance(part, kind):
+            yield part.name
 
 
 def _renamed(program: Iterable[Part], traced: set[str], names: Sequence[str]) -> tuple[Part, ...]:

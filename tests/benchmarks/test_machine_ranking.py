@@ -67,9 +67,10 @@ def profile(slower=1):
     here = measured_host("here")
     sources = dict.fromkeys(("size_bytes", "ways", "line_bytes"), "here")
     caches = tuple(structs.replace(cache, source=sources) for cache in here.caches)
-    memory = structs.replace(here.memory, first_touch_page_s=1e-12)  # as little as a file may have
+    memory = structs.replace(here.memory, first_touch_page_s=1e-12)  # as little as a file may have, like the next
+    waking = dict.fromkeys(("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s"), 1e-11)
     cycles = slower * here.core.fp_div_interval_cycles
-    core = structs.replace(here.core, fp_div_interval_cycles=cycles)
+    core = structs.replace(here.core, fp_div_interval_cycles=cycles, **waking)
     return structs.replace(here, caches=caches, memory=memory, core=core)
 
 

@@ -297,18 +297,32 @@ class Interpreter:
                     self._assign(target, first + max(0, int(iterations)) * step, frame)
             case LoopKind.CONDITIONAL:
                 assert loop.condition is not None
+                self._count_iteration(loop, 0, frame)
+                number = 0
                 while truth(self.value(loop.condition, frame)) and self._iteration(loop, frame):
-                    pass
+                    number += 1
+                    self._count_iteration(loop, number, frame)
             case LoopKind.TRAILING:
                 assert loop.condition is not None
+                self._count_iteration(loop, 0, frame)
+                number = 0
                 while self._iteration(loop, frame) and truth(self.value(loop.condition, frame)):
-                    pass
+                    number += 1
+                    self._count_iteration(loop, number, frame)
             case LoopKind.ENDLESS:
+                self._count_iteration(loop, 0, frame)
+                number = 0
                 while self._iteration(loop, frame):
-                    pass
+                    number += 1
+                    self._count_iteration(loop, number, frame)
             case LoopKind.UNKNOWN:
                 raise UnrunnableError("a loop over something unknown")
         return None
+
+    def _count_iteration(self, loop: Loop, number: int, frame: _Frame) -> None:
+        """Gives the iteration of a loop that does not count beforehand its number."""
+        if loop.variable:
+            self._assign(Name(loop.variable), number, frame)
 
     def _pointer_loop(self, loop: Loop, first: Pointer, last: Pointer, step: int, frame: _Frame) -> None:
         current = first
@@ -760,6 +774,7 @@ _INTRINSICS: dict[str, Callable[..., Any]] = {
     "count": _reduction(np.count_nonzero), "dot": np.dot, "matmul": np.matmul, "transpose": np.transpose,
     "where": np.where, "cumsum": _reduction(np.cumsum), "sort": np.sort, "argsort": np.argsort, "take": np.take,
     "array": lambda *values: np.array(values),
-    "zeros": np.zeros, "ones": np.ones, "empty": np.zeros, "arange": np.arange, "copy": np.array,
+    "zeros": lambda *shape: np.zeros(shape), "ones": lambda *shape: np.ones(shape),
+    "empty": lambda *shape: np.zeros(shape), "arange": np.arange, "copy": np.array,
     "bincount": np.bincount,
 }  # fmt: skip

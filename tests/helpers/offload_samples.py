@@ -127,6 +127,5 @@ def recurrence(node):
 
 
 def examined(signature, *nodes, dependences=()):
-    return replace(
-        signature, examined_loops=tuple(ExaminedLoop(node, 1000) for node in nodes), dependences=tuple(dependences)
-    )
+    loops = tuple(ExaminedLoop(node, int(signature.tree.iterations[node])) for node in nodes)
+    return replace(signature, examined_loops=loops, dependences=tuple(dependences))

@@ -79,8 +79,12 @@ class Run:
         return sorted(own, key=lambda loop: loop.order)
 
     def idioms(self, line: int) -> list[Idiom]:
+        """The gathers and scatters of a line."""
+        return [one for one in self.all_idioms(line) if one.kind.is_indirect]
+
+    def all_idioms(self, line: int) -> list[Idiom]:
         """The idioms of a line."""
-        return [idiom for idiom in self.analysis.idioms if idiom.file == str(self.script) and idiom.line == line]
+        return [one for one in self.analysis.idioms if one.file == str(self.script) and one.line == line]
 
 
 def trace(directory: Path, source: str, *arguments: str, core: PythonCore = PythonCore.MARKERS) -> Run:

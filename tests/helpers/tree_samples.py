@@ -43,9 +43,9 @@ class Tree:
     def loop(self, parent, iterations, entries=1):
         return self.node(TreeNodeKind.LOOP, parent, "loop", entries=entries, iterations=iterations)
 
-    def waits(self, kind, source, target, count=1, *, source_node=-1, target_node=-1):
-        """An edge: a target thread waited for a source."""
-        self.edges.append(Synchronisation(kind, source, target, count, source_node, target_node))
+    def waits(self, kind, source, target, count=1, *, source_node=-1, target_node=-1, lines=(0, 0)):
+        """An edge: a target thread waited for a source. `lines` are those of both."""
+        self.edges.append(Synchronisation(kind, source, target, count, source_node, target_node, *lines))
 
     def does(self, node, executions, block=None, instructions=1000):
         """Own work of a node: executions of a block of its own, or of one made before."""

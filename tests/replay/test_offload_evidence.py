@@ -149,3 +149,22 @@ def test_a_division_by_a_root_is_one_reciprocal_root(divisions, special):
     demand = Demand.of(work)
     assert demand.special[loop] == special * (1 << 20)
     assert demand.fp64_flops[loop] == 18 * special * (1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("carries", "expected"),
+    [
+        ((), Parallel.SAMPLED),
+        ((DependenceKind.REDUCTION,), Parallel.REDUCTION),
+        ((DependenceKind.RECURRENCE,), Parallel.NO),
+    ],
+)
+def test_a_loop_of_which_some_iterations_were_examined(carries, expected):
+    """What was seen in windows of the run decides, and the text says in how many iterations."""
+    tree, _, loop = nest(inner=1 << 20)
+    found = tuple(Dependence(loop, kind, -1, -1, 10, 1, 1) for kind in carries)
+    signature = replace(with_flow(tree, []), examined_loops=(ExaminedLoop(loop, 5000),), dependences=found)
+    (one,) = triage(signature, measured_host(), gpu(), explain="loop").explained[-1:]
+    assert one.parallel == str(expected)
+    assert any("5,000" in line for line in one.explanation)
+    assert any("5,000 of " in line for line in one.explanation) == (not carries)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
+from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -19,6 +22,9 @@ from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampli
 from .clock import clock_notes
 from .result import Analysis
 from .unseen import unseen_of
+
+MOST_SOURCES, MOST_SOURCE_BYTES = 200, 16 << 20
+"""Of source files whose digests are kept."""
 
 
 def signature_of(
@@ -57,6 +63,7 @@ def signature_of(
             processes=processes,
             waiting=recording.waiting,
             exception=recording.exception,
+            source_digests=source_digests(loop.file for loop in analysis.loops),
         ),
         blocks=analysis.blocks,
         operations=analysis.operations,
@@ -76,6 +83,19 @@ def signature_of(
         dependences=analysis.dependences,
         examined_loops=analysis.examined_loops,
     )
+
+
+def source_digests(names: Iterable[str]) -> dict[str, str]:
+    """Digests of those of some files that can be read, so that a later version of them is known for one."""
+    found: dict[str, str] = {}
+    for name in sorted({name for name in names if name.startswith("/")})[:MOST_SOURCES]:
+        path = Path(name)
+        try:
+            if path.is_file() and path.stat().st_size <= MOST_SOURCE_BYTES:
+                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except (OSError, ValueError):
+            continue
+    return found
 
 
 def _unseen(recording: Recording, part: Part, analysis: Analysis) -> Unseen:

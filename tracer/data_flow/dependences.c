@@ -582,6 +582,21 @@ static bool run_parts(struct ft_dependences *d, uint32_t instruction)
     return done;
 }
 
+void ft_dependences_resume(struct ft_dependences *d)
+{
+    for (uint32_t i = 0; i < d->threads_capacity; i++) {
+        struct thread *t = d->threads[i];
+        if (!t)
+            continue;
+        free(t->doubtful.rows);
+        t->doubtful = (struct rows){0};
+        t->num_levels = t->num_frames = 0;
+    }
+    d->thread = NULL;
+    d->next = d->last_operation = NONE;
+    d->time++;
+}
+
 bool ft_dependences_switch(struct ft_dependences *d, uint32_t thread)
 {
     if (d->thread && d->thread_number == thread)

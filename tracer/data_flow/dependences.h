@@ -37,6 +37,10 @@ void ft_dependences_free(struct ft_dependences *d);
 /* What comes is of another thread, as the tree has it. False when memory ran out. */
 bool ft_dependences_switch(struct ft_dependences *d, uint32_t thread);
 
+/* Begins anew after blocks and accesses that were left out: all loops are entered by what comes next, and nothing depends on what
+ * was before. ft_dependences_switch is to come next. */
+void ft_dependences_resume(struct ft_dependences *d);
+
 /* A block has begun, which the tree knows of. False when memory ran out. */
 bool ft_dependences_enter(struct ft_dependences *d);
 

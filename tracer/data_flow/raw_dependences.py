@@ -31,12 +31,13 @@ class RawKind(IntEnum):
 class RawDependences:
     """Tables of numbers, uint64 [rows, columns]; dependences.h names their columns.
 
-    `share` of the memory that the program touched was followed.
+    `share` of the memory that the program touched was followed; `in_windows`: not all the time.
     """
 
     rows: Counts
     loops: Counts
     share: float
+    in_windows: bool = False
 
 
 def raw_dependences(tables: DependenceRows | None) -> RawDependences | None:
@@ -45,4 +46,4 @@ def raw_dependences(tables: DependenceRows | None) -> RawDependences | None:
         return None
     rows = np.frombuffer(tables["rows"], np.uint64).reshape(-1, 8)
     loops = np.frombuffer(tables["loops"], np.uint64).reshape(-1, 6)
-    return RawDependences(rows, loops, tables["share"])
+    return RawDependences(rows, loops, tables["share"], tables["in_windows"])

@@ -22,6 +22,8 @@ class Verdict(IntEnum):
     RECURRENCE = 4
 
 
+_ALL_SHARE = 0.99
+"""Of a loop's iterations: a loop whose first entry never comes back is not known from its beginning."""
 _OF_KIND = {
     DependenceKind.PRIVATISABLE: Verdict.PRIVATISABLE,
     DependenceKind.REDUCTION: Verdict.REDUCTION,
@@ -68,6 +70,12 @@ def verdicts(signature: Signature) -> Iterator[LoopVerdict]:
         )
 
 
+def is_in_part(signature: Signature, loop: ExaminedLoop) -> bool:
+    """Whether only some of a loop's iterations were examined, in windows of the run."""
+    assert signature.tree is not None
+    return loop.iterations < _ALL_SHARE * int(signature.tree.iterations[loop.node])
+
+
 def _stores_nothing_new(signature: Signature, loop: ExaminedLoop) -> bool:
     """Whether iterations after an entry's first store where earlier ones did, but for less than a byte an iteration.
 
@@ -77,7 +85,7 @@ def _stores_nothing_new(signature: Signature, loop: ExaminedLoop) -> bool:
     assert signature.tree is not None
     entries = max(int(signature.tree.entries[loop.node]), 1)
     again = loop.iterations - entries
-    if again <= 0 or not loop.overwritten_bytes:
+    if is_in_part(signature, loop) or again <= 0 or not loop.overwritten_bytes:
         return False
     stored_again = loop.written_bytes * again / loop.iterations
     return stored_again - loop.overwritten_bytes < again

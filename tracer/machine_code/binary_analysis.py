@@ -23,6 +23,7 @@ from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
 
+from .access_idioms import AccessIdioms
 from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
 from .control_flow import find_loops
 from .dependences import Found, find_dependences
@@ -52,10 +53,14 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = places.sites(blocks.operation_instruction)
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
+    signature_blocks = _blocks(blocks, places, forest)
+    access_idioms = AccessIdioms(
+        blocks, forest, instruction_set, merged, sites, places.function_numbers(),
+        [block.function for block in signature_blocks], indirections,
+    ).find()  # fmt: skip
     given_up = []
     if indirections.loops_given_up:
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
-    signature_blocks = _blocks(blocks, places, forest)
     loops = tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops)))
     maker = _tree(raw, blocks, signature_blocks, loops)
     tree = maker.tree() if maker else None
@@ -65,13 +70,13 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
         found = find_dependences(
             raw.dependences, nodes, tree, blocks, forest, instruction_set, signature_blocks,
-            places.function_numbers(), fixed_operations(merged), indirect,
+            places.function_numbers(), fixed_operations(merged), indirect, in_windows=raw.dependences.in_windows,
         )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,
         operations=_operations(blocks, places, merged, sites, indirections),
         loops=loops,
-        idioms=tuple(indirections.idioms),
+        idioms=(*indirections.idioms, *access_idioms),
         edges=blocks.edges,
         operation_map=blocks.operation_map,
         block_map=blocks.block_map,

@@ -16,6 +16,7 @@ itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +31,14 @@ from .basic_blocks import BasicBlocks
 from .value_graph import FLAGS, PLACE, STEPS, VARYING, LoopValues, ValueGraph
 
 _MOVES = frozenset({OperationKind.MOVE, OperationKind.FP_CONVERT})
+_SHUFFLES = _MOVES | {OperationKind.FP_OTHER, OperationKind.VECTOR_INT, OperationKind.UNKNOWN}
 _MOST_DEPTH = 12
 """Of expressions that are compared."""
 _ALL = 0.99
 """Share of a store's executions that have to be updates."""
+
+_CHOOSES = re.compile(r"_*f(max|min)(f|l|f\d+x?)?(@.*)?")
+"""Functions of the C library that return the larger or the smaller of two numbers (C11, 7.12.12)."""
 
 Pair = tuple[int, int]
 
@@ -83,14 +88,16 @@ class Finding:
     pairs: frozenset[Pair]
     node: int
     register: str
+    cycle: frozenset[int] = frozenset()
+    """The values that depend on themselves; empty where a value is only handed on."""
 
 
 class CarriedValues:
     """Classifies what loops carry.
 
     `updates` are, by load and store, how often the store overwrote what the load had just read, `stores` how often a
-    store ran; `fixed` are operations that only ever touched one place; `indirect` those whose address comes
-    from an index.
+    store ran; `fixed` are operations that only ever touched one place, and its address; `indirect` those whose address
+    comes from an index.
     """
 
     def __init__(
@@ -102,14 +109,16 @@ class CarriedValues:
         left_out: Collection[int],
         updates: Mapping[Pair, int],
         stores: Mapping[int, int],
-        fixed: Collection[int],
+        fixed: Mapping[int, int],
         indirect: Collection[int],
+        functions: Sequence[str],
     ) -> None:
-        """Nothing is classified yet."""
+        """Nothing is classified yet. `functions` names the function of each block."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
         self._graph = ValueGraph(blocks, forest, isa, function_of, left_out)
         self._updates, self._stores = updates, stores
         self._fixed, self._indirect = fixed, indirect
+        self._names = functions
         self._block_of_operation: list[int] = blocks.block_of[blocks.operation_instruction].tolist()
         self._is_store: list[bool] = blocks.operation_is_store.tolist()
         self._functions: dict[int, LoopValues] = {}
@@ -180,6 +189,56 @@ class CarriedValues:
         """Bytes that were stored where an earlier iteration of the same entry had stored, but for private variables."""
         return sum(one.size_bytes for (_, sink), one in seen.output.items() if not self.is_private(sink, loop))
 
+    # ---- values ----
+
+    def node_of(self, operation: int) -> int:
+        """The value that a memory operation loads or stores."""
+        return self._graph.node_of(operation)
+
+    def address_origins(self, operation: int, graph: Graph) -> frozenset[object]:
+        """What an operation's address is computed from: registers as they were when the iteration began, and loads.
+        Loads of a variable, which is at one place, are the same."""
+        node = self.node_of(operation)
+        names = {
+            name
+            for address in (*self._graph.value_of[node].flow.loads, *self._graph.value_of[node].flow.stores)
+            for name, _ in address.registers
+        }
+        found: set[object] = set()
+        seen: set[int] = set()
+        pending = [
+            source
+            for label, sources in graph.inputs.get(node, {}).items()
+            if label.removeprefix(PLACE) in names
+            for source in sources
+        ]
+        while pending:
+            one = pending.pop()
+            if one in seen:
+                continue
+            seen.add(one)
+            if one < 0:
+                found.add(one)
+            elif self._graph.value_of[one].flow.loads:
+                load = self._graph.operation_of(one, is_store=False)
+                found.add(("place", self._fixed[load]) if load in self._fixed else ("load", load))
+            else:
+                of_one = graph.inputs.get(one, {})
+                pending += [source for label, sources in of_one.items() if label != FLAGS for source in sources]
+        return frozenset(found)
+
+    def instruction_of(self, node: int) -> int:
+        """The instruction that computes a value."""
+        return node // STEPS
+
+    def is_combined(self, node: int) -> bool:
+        """Whether a value is computed, not only moved or compared."""
+        return node >= 0 and self._combines(node) != "move" and not self._is_compare(node)
+
+    def is_calculated(self, node: int) -> bool:
+        """Whether scalar or floating-point arithmetic makes a value: a shuffle may keep half of a register."""
+        return self.is_combined(node) and self._kind(node) not in _SHUFFLES
+
     # ---- places ----
 
     def _is_atomic(self, operation: int) -> bool:
@@ -209,17 +268,27 @@ class CarriedValues:
     # ---- the graph ----
 
     def _findings(self, loop: int, contexts: Sequence[Seen]) -> list[Finding]:
-        values = self._graph.loop(loop)
-        graph = _Graph(values)
         flow = set().union(*(seen.flow for seen in contexts))
         within = set().union(*(seen.within for seen in contexts))
+        return self.findings(loop, flow, within)[0]
+
+    def findings(self, loop: int, flow: set[Pair], within: set[Pair]) -> tuple[list[Finding], Graph]:
+        """What a loop carries, and the graph of its values.
+
+        `flow` are the stores and loads of which the store of one iteration serves the load of a later one, `within`
+        those of one iteration.
+        """
+        values = self._graph.loop(loop)
+        graph = Graph(values)
         for function in {self._function_of[self._block_of_operation[o]] for pair in flow | within for o in pair}:
             if function != self._function_of[self._forest.loops[loop].header]:
                 if function not in self._functions:
                     self._functions[function] = self._graph.function(function)
                 graph.add_inputs(self._functions[function])
         for source, sink in within:
-            graph.add_edge(self._graph.node_of(source), self._graph.node_of(sink))
+            node = self._graph.node_of(source)
+            if node not in self._graph.value_of or not self._graph.value_of[node].is_call:  # no return address
+                graph.add_edge(node, self._graph.node_of(sink))
         by_edge: dict[Pair, set[Pair]] = defaultdict(set)
         for source, sink in flow:
             edge = (self._graph.node_of(source), self._graph.node_of(sink))
@@ -240,11 +309,13 @@ class CarriedValues:
             in_cycle |= cycle
             kind, operation = self._classify(loop, cycle, pairs, graph)
             register = values.registers[-1 - max(phis)] if phis else ""
-            found.append(Finding(kind, operation, frozenset(pairs), self._first(cycle), register))
+            found.append(
+                Finding(kind, operation, frozenset(pairs), self._first(cycle), register, frozenset(cycle))
+            )  # fmt: skip
             explained |= {pair for (a, _), of_edge in by_edge.items() if a in cycle for pair in of_edge}
         found += self._handed_on(loop, flow - explained, graph)
         found += self._registers_handed_on(in_cycle, graph, values)
-        return found
+        return found, graph
 
     @staticmethod
     def _first(cycle: Collection[int]) -> int:
@@ -260,6 +331,8 @@ class CarriedValues:
         if node not in self._combining:
             value = self._graph.value_of[node]
             found = "add" if node % STEPS == STEPS - 1 else self._isa.combines(self._blocks.codes[node // STEPS])
+            if value.is_call:
+                found = self._chosen_by_call(node)
             if value.flow.sum is not None and any(scale != 1 for _, scale in value.flow.sum.registers):
                 found = ""  # a sum of multiples
             elif node % STEPS and value.flow.sum is not None and value.flow.sum.registers and not value.flow.stores:
@@ -268,6 +341,12 @@ class CarriedValues:
                 found = "move"
             self._combining[node] = found
         return self._combining[node]
+
+    def _chosen_by_call(self, node: int) -> str:
+        """ "max" or "min" if all that a call reached returns the larger or the smaller of its arguments."""
+        names = [_CHOOSES.fullmatch(self._names[block]) for block in self._graph.called(node)]
+        found = {name[1] if name else "" for name in names}
+        return found.pop() if len(found) == 1 else ""
 
     def _is_compare(self, node: int) -> bool:
         value = self._graph.value_of[node]
@@ -279,7 +358,7 @@ class CarriedValues:
         return value.writes == (FLAGS,) or (is_branch and bool(value.reads) and value.reads != (FLAGS,))
 
     def _classify(
-        self, loop: int, cycle: set[int], pairs: set[Pair], graph: _Graph
+        self, loop: int, cycle: set[int], pairs: set[Pair], graph: Graph
     ) -> tuple[DependenceKind | None, str]:
         """The kind of a cycle, and its operation."""
         nodes = [node for node in cycle if node >= 0]
@@ -305,7 +384,7 @@ class CarriedValues:
             return DependenceKind.RECURRENCE, ""
         return self._reduction(pairs, operation)
 
-    def _kept(self, cycle: set[int], pairs: set[Pair], graph: _Graph) -> tuple[DependenceKind | None, str]:
+    def _kept(self, cycle: set[int], pairs: set[Pair], graph: Graph) -> tuple[DependenceKind | None, str]:
         """Of a variable that stays as it is, or is replaced: `m = x[i] > m ? x[i] : m`."""
         users = {user for node in cycle for user in graph.successors.get(node, ()) if user not in cycle and user >= 0}
         readers = users | {node for node in cycle if node >= 0 and self._graph.value_of[node].flow.loads}
@@ -328,12 +407,12 @@ class CarriedValues:
     def _is_select(self, node: int) -> bool:
         return self._kind(node) is OperationKind.INT_SELECT or self._kind(node) is OperationKind.FP_OTHER
 
-    def _chooses_address(self, node: int, cycle: set[int], graph: _Graph) -> bool:
+    def _chooses_address(self, node: int, cycle: set[int], graph: Graph) -> bool:
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in value.address)
 
-    def _multiplies(self, node: int, cycle: set[int], graph: _Graph) -> bool:
+    def _multiplies(self, node: int, cycle: set[int], graph: Graph) -> bool:
         """Whether an instruction multiplies a value of the cycle before it adds to the product."""
         if node % STEPS or self._combines(node) != "add":
             return False
@@ -350,7 +429,7 @@ class CarriedValues:
                 return False
         return True
 
-    def _escapes(self, cycle: Collection[int], graph: _Graph) -> bool:
+    def _escapes(self, cycle: Collection[int], graph: Graph) -> bool:
         """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none."""
         for node in cycle:
             for user in graph.successors.get(node, ()):
@@ -360,7 +439,7 @@ class CarriedValues:
                     return True
         return False
 
-    def _only_keeps(self, node: int, cycle: Collection[int], graph: _Graph, depth: int = 0) -> bool:
+    def _only_keeps(self, node: int, cycle: Collection[int], graph: Graph, depth: int = 0) -> bool:
         """Whether a value only copies into registers that nothing reads, or into one place."""
         value = self._graph.value_of[node]
         if value.flow.stores:
@@ -372,7 +451,7 @@ class CarriedValues:
             for user in graph.successors.get(node, ())
         )
 
-    def _is_one_place(self, node: int, graph: _Graph) -> bool:
+    def _is_one_place(self, node: int, graph: Graph) -> bool:
         """Whether a store goes to the same place in all iterations."""
         if self._graph.operation_of(node, is_store=True) in self._fixed:
             return True
@@ -392,7 +471,7 @@ class CarriedValues:
                 return False
         return True
 
-    def _adds_constants(self, cycle: Collection[int], graph: _Graph) -> bool:
+    def _adds_constants(self, cycle: Collection[int], graph: Graph) -> bool:
         """Whether all that goes into a cycle from outside, and the places it is kept in, stay as they are."""
         sources = {
             source
@@ -404,7 +483,7 @@ class CarriedValues:
         }
         return all(source in cycle or self._is_constant(source, graph, 0) for source in sources)
 
-    def _is_constant(self, node: int, graph: _Graph, depth: int) -> bool:
+    def _is_constant(self, node: int, graph: Graph, depth: int) -> bool:
         """Whether a value is the same in all iterations of the loop."""
         if node < 0:
             return node != VARYING and graph.carried.get(node, frozenset()) <= {node}
@@ -420,7 +499,7 @@ class CarriedValues:
 
     # ---- values that are handed on without a cycle ----
 
-    def _handed_on(self, loop: int, pairs: Collection[Pair], graph: _Graph) -> Iterable[Finding]:
+    def _handed_on(self, loop: int, pairs: Collection[Pair], graph: Graph) -> Iterable[Finding]:
         for source, sink in sorted(pairs):
             store, load = self._graph.node_of(source), self._graph.node_of(sink)
             chosen = self._is_choice(loop, source, store, load, graph)
@@ -431,7 +510,7 @@ class CarriedValues:
                 kind, operation = self._reduction([(source, sink)], "")
             yield Finding(kind, operation, frozenset([(source, sink)]), load, "")
 
-    def _is_choice(self, loop: int, source: int, store: int, load: int, graph: _Graph) -> bool | None:
+    def _is_choice(self, loop: int, source: int, store: int, load: int, graph: Graph) -> bool | None:
         """Of a variable that is replaced now and then: whether that is the choice of its least or largest value (True),
         or depends on its value otherwise (False). None if it does not depend on its value."""
         compares = self._compared(load, graph)
@@ -442,7 +521,7 @@ class CarriedValues:
             return None
         return self._is_compared(self._stored(store, graph), compares, load, graph)
 
-    def _stored(self, store: int, graph: _Graph) -> set[object]:
+    def _stored(self, store: int, graph: Graph) -> set[object]:
         """The formulas of what is stored."""
         return {
             self._expression(origin, graph, 0)
@@ -451,7 +530,7 @@ class CarriedValues:
             for origin in sources
         }
 
-    def _is_compared(self, formulas: Collection[object], compares: Iterable[int], own: int, graph: _Graph) -> bool:
+    def _is_compared(self, formulas: Collection[object], compares: Iterable[int], own: int, graph: Graph) -> bool:
         """Whether one of the formulas is what `own` is compared with."""
         others: set[object] = set()
         for node in compares:
@@ -463,7 +542,7 @@ class CarriedValues:
                 others.add(self._expression(node, graph, 0, as_load=True))
         return not others.isdisjoint(formulas)
 
-    def _compared(self, node: int, graph: _Graph) -> set[int]:
+    def _compared(self, node: int, graph: Graph) -> set[int]:
         """The comparisons that a value goes into, as it is."""
         if node >= 0 and self._is_compare(node):
             return {node}
@@ -480,7 +559,7 @@ class CarriedValues:
                     pending.append(user)
         return found
 
-    def _expression(self, node: int, graph: _Graph, depth: int, *, as_load: bool = False) -> object:
+    def _expression(self, node: int, graph: Graph, depth: int, *, as_load: bool = False) -> object:
         """A value's formula, the same for two values that are computed alike."""
         if node < 0 or depth > _MOST_DEPTH:
             return node
@@ -506,7 +585,7 @@ class CarriedValues:
             return "sum", total.displacement, scales, inputs(name for name, _ in total.registers)
         return self._isa.likeness(self._blocks.codes[node // STEPS]), node if value.is_call else -1, inputs(value.reads)
 
-    def _registers_handed_on(self, in_cycle: Collection[int], graph: _Graph, values: LoopValues) -> Iterable[Finding]:
+    def _registers_handed_on(self, in_cycle: Collection[int], graph: Graph, values: LoopValues) -> Iterable[Finding]:
         for phi, defs in values.carried.items():
             changed = defs - {phi}
             if phi in in_cycle or not changed or not graph.successors.get(phi):
@@ -520,7 +599,7 @@ class CarriedValues:
             elif phi not in defs and len(changed) == 1 and self._is_result(next(iter(changed)), graph):
                 yield Finding(DependenceKind.RECURRENCE, "", frozenset(), self._first(changed), register)
 
-    def _is_result(self, node: int, graph: _Graph) -> bool:
+    def _is_result(self, node: int, graph: Graph) -> bool:
         """Whether a value is computed, not loaded, and also stored into an array."""
         if node < 0 or self._combines(node) == "move" or self._graph.value_of[node].is_call:
             return False
@@ -532,10 +611,11 @@ class CarriedValues:
         return False
 
 
-class _Graph:
+class Graph:
     """Values and their users: `inputs` by register, `memory` by way of memory."""
 
     def __init__(self, values: LoopValues) -> None:
+        """Those of a loop, as far as registers go."""
         self.inputs: dict[int, dict[str, set[int]]] = {}
         self.carried = values.carried
         self.memory: dict[int, set[int]] = defaultdict(set)
@@ -543,6 +623,7 @@ class _Graph:
         self.add_inputs(values)
 
     def add_inputs(self, values: LoopValues) -> None:
+        """Add those of another function, which the loop calls."""
         for node, of_one in values.inputs.items():
             self.inputs[node] = of_one
             for label, sources in of_one.items():
@@ -551,6 +632,7 @@ class _Graph:
                         self.successors[source].add(node)
 
     def add_edge(self, source: int, sink: int) -> None:
+        """Add a value that goes into another through memory."""
         self.successors[source].add(sink)
         if sink >= 0:
             self.memory[sink].add(source)

@@ -30,6 +30,10 @@ _ALLOCATOR = re.compile(
 _UNNAMED = re.compile(r"^$|\+0x[0-9a-f]+$")
 """Functions of a library without symbols; those that the allocator calls are taken for its own."""
 _NONE = (1 << 32) - 1
+_HOT_SHARE = 0.001
+"""Of a program's instructions, from which on a loop seen in windows is judged."""
+_MOST_HOT = 100
+"""Loops seen in windows that are judged: to work out the values of all may take longer than the program."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -49,18 +53,27 @@ def find_dependences(
     isa: Isa,
     blocks: Sequence[Block],
     function_of: Sequence[int],
-    fixed: Iterable[int],
+    fixed: Mapping[int, int],
     indirect: Iterable[int],
+    *,
+    in_windows: bool = False,
 ) -> Found:
     """What loops carry. `loop_nodes` are the tree's nodes of the rows of `raw.loops`, -1 for those that it has not.
 
-    `fixed` are memory operations that touched one place only, `indirect` those of gathers and scatters.
+    `fixed` are memory operations that touched one place only, and its address; `indirect` those of gathers and
+    scatters. With `in_windows` only parts of the run were examined: hot loops are judged, of which iterations were seen
+    that follow on one another.
     """
+    if in_windows:
+        loop_nodes = _hot(loop_nodes, tree, blocks)
     loader = frozenset(
         number for number, block in enumerate(blocks) if PurePosixPath(block.module).name.startswith(("ld-", "ld."))
     )
     own = _OwnState(blocks, basic, loader)
     seen = _seen(raw, loop_nodes, tree)
+    if in_windows:
+        seen = {node: one for node, one in seen.items() if one.iterations > one.entries}
+        loop_nodes = [node if node in seen else -1 for node in loop_nodes]
     updates: dict[Pair, int] = defaultdict(int)
     stores: dict[int, int] = defaultdict(int)
     members = {node: _Members(forest, int(tree.loop_id[node]), basic, function_of) for node in seen}
@@ -98,8 +111,9 @@ def find_dependences(
                     seen[above].within.add(pair)
                 above = parents[above]
     carried = CarriedValues(
-        basic, forest, isa, function_of, loader, updates, stores, frozenset(fixed), frozenset(indirect)
-    )
+        basic, forest, isa, function_of, loader, updates, stores, fixed, frozenset(indirect),
+        [block.function for block in blocks],
+    )  # fmt: skip
     by_loop: dict[int, list[Seen]] = defaultdict(list)
     for node, one in seen.items():
         by_loop[int(tree.loop_id[node])].append(one)
@@ -113,11 +127,26 @@ def find_dependences(
             "dependences between threads were not followed: a loop that threads share is judged in each of them"
         )
     written = _written(new, seen, parents, lambda store, node: carried.is_private(store, int(tree.loop_id[node])))
-    examined = tuple(
-        ExaminedLoop(node, one.iterations, written[node], carried.overwritten_bytes(int(tree.loop_id[node]), one))
-        for node, one in sorted(seen.items())
-    )
-    return Found(tuple(dependences), examined, tuple(notes))
+    examined = []
+    for node, one in sorted(seen.items()):
+        overwritten = carried.overwritten_bytes(int(tree.loop_id[node]), one)
+        if in_windows:  # a window may begin within an iteration
+            overwritten = min(overwritten, written[node])
+        examined.append(ExaminedLoop(node, one.iterations, written[node], overwritten))
+    return Found(tuple(dependences), tuple(examined), tuple(notes))
+
+
+def _hot(loop_nodes: Sequence[int], tree: ExecutionTree, blocks: Sequence[Block]) -> list[int]:
+    """The nodes in whose loops a notable part of the program ran, -1 for all others."""
+    lengths = np.array([block.instructions for block in blocks], np.float64)
+    ran = np.bincount(tree.work_node, tree.work_executions * lengths[tree.work_block], len(tree)).astype(np.float64)
+    for node in range(len(tree) - 1, 0, -1):
+        if tree.parent[node] >= 0:
+            ran[tree.parent[node]] += ran[node]
+    nodes = sorted({int(node) for node in loop_nodes if node >= 0}, key=lambda node: -ran[node])
+    least = _HOT_SHARE * float(ran[tree.parent < 0].sum())
+    hot = {node for node in nodes[:_MOST_HOT] if ran[node] >= least}
+    return [int(node) if node in hot else -1 for node in loop_nodes]
 
 
 def _rows(raw: RawDependences, operation_map: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[list[int]]:

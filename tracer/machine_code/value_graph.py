@@ -212,6 +212,10 @@ class ValueGraph:
 
     # ---- calls ----
 
+    def called(self, node: int) -> Sequence[int]:
+        """The blocks that a call led to."""
+        return self._called.get(int(self._blocks.block_of[node // STEPS]), ())
+
     def _call(self, block: int) -> tuple[frozenset[str], frozenset[str]]:
         """The registers that a call takes and gives."""
         called = [self._summary(target) for target in self._called.get(block, ())]

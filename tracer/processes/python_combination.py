@@ -271,7 +271,11 @@ def _source_of(
 
 def _flow(parts: Sequence[Part], offsets: Sequence[int], mapping: Ints) -> RawFlow | None:
     found = flow_of([part.raw.flow for part in parts], parts, offsets)
-    return None if found is None else replace(found, operation=mapping[found.operation])
+    if found is None:
+        return None
+    operation, of_program = found.operation.copy(), found.node >= 0
+    operation[of_program] = mapping[operation[of_program]]
+    return replace(found, operation=operation)
 
 
 def _summed(rows: Iterable[_Row], names: Sequence[str]) -> tuple[_Row, ...]:

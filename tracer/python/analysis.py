@@ -19,14 +19,17 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.cache_sim.results import OperationStatistics
+from foretrace.tracer.analysis.access_order import Access
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import data_flow_of
+from foretrace.tracer.execution_tree.lock_lines import with_lines_of_release
 from foretrace.tracer.execution_tree.python_tree import PythonTree
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run
 from foretrace.tracer.signature.data_flow_records import DataFlow
+from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import (
     Block,
     Idiom,
@@ -39,6 +42,7 @@ from foretrace.tracer.signature.records import (
     OperationKind,
 )
 
+from .array_idioms import idioms_of
 from .compiled import CompiledCalls, CompiledLoops, by_time, compiled_calls
 from .dependences import Found, find_dependences
 from .linear_algebra import linear_algebra
@@ -97,7 +101,7 @@ def analyse(
     loops = _in_order(code, arrays, compiled)
     operations = tuple(_operation(number, raw, arrays, statistics) for number in range(len(raw.operation_array)))
     maker = None if raw.tree is None else PythonTree(raw.tree, code.own_number, blocks, loops)
-    tree = None if maker is None else maker.tree()
+    tree = None if maker is None else with_lines_of_release(maker.tree())
     found = Found()
     if maker is not None and tree is not None and raw.dependences is not None:
         found = find_dependences(
@@ -262,6 +266,7 @@ class _Arrays:
         self.index_operation: dict[int, int] = {}
         self.idioms: list[Idiom] = []
         self._find_idioms()
+        self._find_more(raw, statistics)
 
     def _linear_algebra(
         self, raw: RawTrace, groups: dict[tuple[int, int, str], int], first_loop: int
@@ -338,6 +343,27 @@ class _Arrays:
                 self.idioms.append(Idiom(len(self.idioms), member.loop, kind, line.file, line.line, (number,), indices))
                 if indices:
                     self.index_operation[number] = indices[0]
+
+    def _find_more(self, raw: RawTrace, statistics: OperationStatistics) -> None:
+        """Idioms beyond gathers and scatters."""
+        indexed = {number for idiom in self.idioms for number in idiom.operations}
+        routines: dict[int, list[LinearRoutine]] = {}
+        for record in self.linear_algebra:
+            routines.setdefault(record.loop_id, []).append(record.routine)
+        for loop, members in self._by_loop.items():
+            if loop is None:
+                continue
+            accesses, names = [], set()
+            for member in members:
+                operation = member.operation
+                first = self.first_operation[operation.array_operation_id]
+                names.add(operation.name)
+                for operand, is_store in enumerate(operation.operand_is_store):
+                    if not operation.operand_is_index[operand]:
+                        accesses.append(Access.of(statistics, first + operand, is_store=is_store))
+            line = self.line_of(_header(members))
+            for kind, operations in idioms_of(names, routines.get(loop, ()), accesses, indexed):
+                self.idioms.append(Idiom(len(self.idioms), loop, kind, line.file, line.line, operations, ()))
 
     def is_loop(self, member: _Member) -> bool:
         """Whether it is a loop of its own, not an element that its line's block accesses."""

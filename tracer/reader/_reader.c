@@ -216,11 +216,12 @@ static PyObject *stream_reader_make_tree(StreamReader *self, PyObject *args)
 static PyObject *stream_reader_find_dependences(StreamReader *self, PyObject *args)
 {
     unsigned long long max_bytes;
-    if (!PyArg_ParseTuple(args, "K", &max_bytes))
+    int has_windows = 0;
+    if (!PyArg_ParseTuple(args, "K|p", &max_bytes, &has_windows))
         return NULL;
     if (!self->reader->tree || self->reader->executions)
         return PyErr_Format(PyExc_ValueError, "there is no tree, or the program runs already");
-    if (!ft_reader_find_dependences(self->reader, max_bytes))
+    if (!ft_reader_find_dependences(self->reader, max_bytes, has_windows))
         return PyErr_NoMemory();
     Py_RETURN_NONE;
 }
@@ -228,7 +229,7 @@ static PyObject *stream_reader_find_dependences(StreamReader *self, PyObject *ar
 /* None, or a dict: uint64 tables of rows and loops (see dependences.h), and the share of the memory that was followed. */
 static PyObject *stream_reader_dependences(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
-    const struct ft_dependences *d = self->reader->dependences;
+    const struct ft_dependences *d = self->reader->all_dependences;
     if (!d)
         Py_RETURN_NONE;
     const Py_ssize_t rows = (Py_ssize_t)(ft_dependences_rows(d, NULL) * FT_DEPENDENCE_COLUMNS * sizeof(uint64_t));
@@ -238,7 +239,8 @@ static PyObject *stream_reader_dependences(StreamReader *self, PyObject *Py_UNUS
         ft_dependences_rows(d, (uint64_t *)PyBytes_AS_STRING(of_rows));
         ft_dependences_loops(d, (uint64_t *)PyBytes_AS_STRING(of_loops));
     }
-    return Py_BuildValue("{sNsNsd}", "rows", of_rows, "loops", of_loops, "share", ft_dependences_share(d));
+    return Py_BuildValue("{sNsNsdsO}", "rows", of_rows, "loops", of_loops, "share", ft_dependences_share(d), "in_windows",
+                         self->reader->has_windows ? Py_True : Py_False);
 }
 
 /* The tree's rows as bytes. NULL on failure. */
@@ -516,7 +518,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"tree", (PyCFunction)stream_reader_tree, METH_NOARGS, "the execution tree's rows"},
     {"follow_data", (PyCFunction)stream_reader_follow_data, METH_NOARGS, "follow_data(): the data flow, too"},
     {"data_flow", (PyCFunction)stream_reader_data_flow, METH_NOARGS, "the data flow's rows; to be called once"},
-    {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS, "find_dependences(max_bytes)"},
+    {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS, "find_dependences(max_bytes, has_windows=False)"},
     {"dependences", (PyCFunction)stream_reader_dependences, METH_NOARGS, "dependences between iterations"},
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},

@@ -153,4 +153,7 @@ struct ft_array *ft_reader_element_of(struct ft_reader *reader, uint64_t word);
 /* One access by an array operation of one operand. */
 enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint64_t *words, uint32_t left);
 
+/* windows.c: a chunk begins; decides whether dependences are looked for in it. */
+void ft_reader_begin_chunk_of_windows(struct ft_reader *reader);
+
 #endif

@@ -62,7 +62,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->arrays);
     free(reader->objects);
     free(reader->edges);
-    ft_dependences_free(reader->dependences);
+    ft_dependences_free(reader->all_dependences);
     ft_tree_free(reader->tree);
     ft_flow_free(reader->flow);
     ft_flow_pairs_free(&reader->places.numbers);
@@ -78,10 +78,11 @@ bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t
     return reader->tree;
 }
 
-bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes)
+bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes, bool has_windows)
 {
-    ft_dependences_free(reader->dependences);
-    reader->dependences = ft_dependences_new(reader->tree, max_bytes);
+    ft_dependences_free(reader->all_dependences);
+    reader->all_dependences = reader->dependences = ft_dependences_new(reader->tree, max_bytes);
+    reader->has_windows = has_windows;
     return reader->dependences;
 }
 
@@ -488,6 +489,7 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
         return ft_reader_corrupt(reader, "a thread's number is impossible");
     if (reader->tree && !ft_tree_switch(reader->tree, chunk.thread, reader->executions))
         return FT_READ_MEMORY;
+    ft_reader_begin_chunk_of_windows(reader);
     if (reader->dependences && !ft_dependences_switch(reader->dependences, chunk.thread))
         return FT_READ_MEMORY;
     if (!reader->sink.set_thread || chunk.cursor == reader->thread)

@@ -123,7 +123,10 @@ struct ft_reader {
     struct ft_flow *flow; /* NULL: it is not followed */
     struct ft_flow_places places;
     bool flow_ended, flow_overflowed; /* at the first gap between bursts; or as there were too many places */
-    struct ft_dependences *dependences; /* NULL: none are looked for */
+    struct ft_dependences *dependences; /* NULL: none are looked for now */
+    struct ft_dependences *all_dependences; /* what was found; NULL: none are looked for at all */
+    uint64_t chunks_seen;
+    bool has_windows; /* dependences are looked for in windows only */
     const char *corrupt;
 
     /* Where this side makes the bursts (skipping.c). */
@@ -143,8 +146,9 @@ bool ft_reader_make_tree(struct ft_reader *reader, enum ft_guest guest, uint32_t
 /* Says that the data flow between nodes of the execution tree is to be followed. False without a tree, or when memory ran out. */
 bool ft_reader_follow_data(struct ft_reader *reader);
 /* Says that what loops carry from one iteration to the next is to be looked for, with shadow memory of `max_bytes`. There must be a
- * tree. Reading takes longer, as no access is read together with others. False when memory ran out. */
-bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes);
+ * tree. Reading takes longer, as no access is read together with others; with windows (windows.c) in these alone. False when
+ * memory ran out. */
+bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes, bool has_windows);
 
 /* Forgets what the data flow needs no more. False when memory ran out. */
 bool ft_reader_tidy_flow(struct ft_reader *reader);

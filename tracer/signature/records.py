@@ -196,17 +196,53 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class IdiomKind(StrEnum):
-    """Idioms of paper 002, section 2, that the trace itself shows."""
+    """Idioms that the trace itself shows, without source: of paper 002, section 2, and more."""
 
-    GATHER = "gather"
-    SCATTER = "scatter"
+    GATHER = "gather"  # B[i] = A[index[i]]
+    SCATTER = "scatter"  # A[index[i]] = B[i]
+    GATHER_MODIFY_SCATTER = "gather-modify-scatter"  # A[index[i]] += B[i]
+    TABLE_LOOKUP = "table-lookup"  # a gather from a small array
+    POINTER_CHASE = "pointer-chase"  # p = p->next
+    STREAM = "stream"  # A[i] = f(B[i]): one element after the other
+    STRIDED = "strided"  # the same distance from each access to the next, which is not that of the next element
+    TRANSPOSE = "transpose"  # A[i][j] = B[j][i]
+    STENCIL = "stencil"  # A[i] = B[i - 1] + B[i + 1]
+    REDUCTION = "reduction"  # s += A[i]
+    RECURRENCE = "recurrence"  # A[i] = f(A[i - 1]), s = a * s + A[i]
+    MATRIX_PRODUCT = "matrix-product"  # an array operation that computes one (Python), as all that follow
+    MATRIX_VECTOR_PRODUCT = "matrix-vector-product"
+    SPARSE_PRODUCT = "sparse-product-csr"
+    PREFIX_SCAN = "prefix-scan"
+    COMPACTION = "compaction"
+    SORT = "sort"
+    FFT = "fft-butterfly"
+
+    @property
+    def is_indirect(self) -> bool:
+        """Whether it is a gather or scatter itself, of which models have figures; others may go with it."""
+        return self in (IdiomKind.GATHER, IdiomKind.SCATTER)
+
+
+_PARTS = {
+    IdiomKind.GATHER_MODIFY_SCATTER: {IdiomKind.GATHER, IdiomKind.SCATTER},
+    IdiomKind.TABLE_LOOKUP: {IdiomKind.GATHER},
+    IdiomKind.COMPACTION: {IdiomKind.GATHER},
+}
+
+
+def told_apart(kinds: Iterable[IdiomKind]) -> tuple[IdiomKind, ...]:
+    """Kinds of idioms, each once, without those that are parts of others: the gather of a gather-modify-scatter."""
+    found = tuple(dict.fromkeys(kinds))
+    parts = set[IdiomKind]().union(*(_PARTS.get(kind, set()) for kind in found))
+    return tuple(kind for kind in found if kind not in parts)
 
 
 class Idiom(msgspec.Struct, frozen=True):
-    """A gather (B[i] = A[index[i]]) or scatter (A[index[i]] = B[i]) in a loop.
+    """An idiom in a loop.
 
-    `operations` are the indirect accesses to one array A (several if the compiler unrolled the loop),
-    `index_operations` the loads their addresses come from.
+    Of a gather or scatter, `operations` are the indirect accesses to one array A (several if the compiler unrolled the
+    loop), `index_operations` the loads their addresses come from. Of others, `operations` are the accesses that make
+    it; a reduction in a register may have none.
     """
 
     idiom_id: int
@@ -432,6 +468,8 @@ class Provenance(msgspec.Struct, frozen=True):
     exception: str = ""
     mapped: tuple[AddressRange, ...] = ()
     """Memory that had been touched before the run began: of a fork, the largest ranges."""
+    source_digests: dict[str, str] = msgspec.field(default_factory=dict)
+    """SHA-256 of source files that hold loops, as they were when the program was traced. Not of all files."""
 
 
 class Totals(msgspec.Struct, frozen=True):

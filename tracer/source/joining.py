@@ -1,38 +1,54 @@
 """Loops of the source joined with those that ran, by file and line.
 
-A loop that ran has the file and line of its debug information. Inlining and unrolling make several of one source loop,
-and each joins it. Files are matched by the longest common end of their paths, since trees are built elsewhere.
+A loop that ran has the file and line of its debug information. Inlining, unrolling and vectorisation make several of
+one source loop, and each joins it. What comes from a header outside of the tree (a template of the C++ library, say)
+joins where it was expanded or called. Files are matched by the longest common end of their paths, since trees are
+built elsewhere.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from pathlib import PurePath
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+from foretrace.names import short_name
 
 from .flow.records import Verdict
 from .idioms.records import Finding, Findings, LoopReport
+from .traced_loops import COLLISION, PARALLEL, REDUCTION, SERIAL, Place, Ran, Run
 
 _INDIRECT = frozenset({
     "gather", "scatter", "gather-modify-scatter", "sparse-product-csr", "sparse-product-coo", "sparse-product-ell",
-    "table-lookup", "pointer-chase",
+    "table-lookup", "pointer-chase", "compaction",
 })  # fmt: skip
-"""Idioms whose addresses come from data."""
+"""Idioms whose addresses come from data, or may."""
+_BY_INDEX = _INDIRECT - {"pointer-chase", "compaction"}
+"""Those of them that load an index."""
+_AFFINE = frozenset({
+    "stream", "stencil", "reduction", "transpose", "matrix-product", "matrix-vector-product", "prefix-scan",
+})  # fmt: skip
+"""Idioms that walk through memory in regular steps."""
 _MOST_MISSED = 0.5
 """Share of a file's traced loops that may lie outside of all its source loops before it counts as another version."""
+_MOST_IRREGULAR = 0.5
+_LEAST_ITERATIONS = 8
+"""Of an entry, from which on a loop's accesses are expected to be regular: shorter ones begin elsewhere each time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """A loop or array operation that ran."""
+class Disagreement:
+    """Source, machine code and run contradict each other."""
 
-    file: str
-    line: int
-    indirect: bool
-    """The binary or the run shows a gather or scatter in it."""
-    judged: str = ""
-    """What the run's dependences say: "parallel", "reduction", "colliding updates", "serial"; "": not examined."""
+    what: str
+    why: str
+    """What may explain it, and what to trust."""
+
+    def __str__(self) -> str:
+        """One line."""
+        return f"{self.what}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +57,14 @@ class Joined:
 
     ran: Ran
     loop: LoopReport | None
-    """None: no loop of the source stands at its place."""
+    """None: no loop of the source stands at its place. Array syntax and calls of algorithms are no loops either."""
     findings: tuple[Finding, ...]
     """In the loop itself, then in loops inside it; parts of other findings are left out."""
-    disagreements: tuple[str, ...]
+    disagreements: tuple[Disagreement, ...] = ()
+    copies: int = 1
+    """How many loops that ran are this one of the source: its remainder, its vectorised body, its expansions."""
+    site: Place | None = None
+    """The place of the source, where it is not that of the loop that ran: where that was expanded or called."""
 
     @property
     def idioms(self) -> tuple[str, ...]:
@@ -53,84 +73,289 @@ class Joined:
 
 
 @dataclass(frozen=True, slots=True)
+class NeverRan:
+    """A loop of the source that did not run: its address ranges are unknown."""
+
+    file: str
+    line: int
+    last_line: int
+    function: str
+    idioms: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """Source and run side by side."""
 
     joined: tuple[Joined, ...]
     """One for each thing that ran, in the order given."""
-    never_ran: tuple[Finding, ...]
-    """Findings in loops that did not run: their address ranges are unknown."""
-    other_versions: tuple[str, ...]
-    """Source files whose loops do not stand where those that ran do: another version was built."""
+    never_ran: tuple[NeverRan, ...]
+    """The outermost loops that did not run, those with idioms first."""
+    notes: tuple[str, ...]
+    """What keeps source and run apart: another version of a file, no debug information."""
+
+    inside: dict[int, frozenset[int]] = field(default_factory=dict)
+    """By loop that ran, those that ran inside, also in what it calls."""
+
+    def of(self, module: str, function: str, file: str, line: int) -> Joined | None:
+        """The source of what ran at a place, with the findings of what ran inside; None: it has none."""
+        there = [
+            one for one in self.joined
+            if (one.ran.module, one.ran.function, one.ran.file, one.ran.line) == (module, function, file, line)
+        ]  # fmt: skip
+        if not there:
+            return None
+        best = max(there, key=lambda one: (one.loop is not None, len(one.findings), len(one.disagreements)))
+        loops = {loop for one in there for loop in one.ran.loops}
+        below = frozenset().union(*(self.inside.get(loop, frozenset()) for loop in loops)) - loops
+        inner = [one for one in self.joined if not below.isdisjoint(one.ran.loops)]
+        findings = dict.fromkeys(finding for one in (best, *there, *inner) for finding in one.findings)
+        disagreements = dict.fromkeys(text for one in there for text in one.disagreements)
+        if best.loop is None and not findings:
+            return None
+        return replace(best, findings=tuple(findings), disagreements=tuple(disagreements))
+
+    def runs_of(self, finding: Finding) -> tuple[Joined, ...]:
+        """The loops that ran of a finding's own loop; where the compiler left none of it, those around."""
+        around = [one for one in self.joined if finding in one.findings]
+        own = [one for one in around if one.loop is None or one.loop.line == finding.loop_line]
+        return tuple(own or around)
+
+    def disagreements(self) -> list[tuple[str, int, Disagreement]]:
+        """All of them, with file and line of the source, each once."""
+        found: dict[tuple[str, int, Disagreement], None] = {}
+        for one in self.joined:
+            if one.loop is not None:
+                found.update(dict.fromkeys((one.loop.file, one.loop.line, text) for text in one.disagreements))
+            elif one.findings:
+                place = one.findings[0]
+                found.update(dict.fromkeys((place.file, place.first_line, text) for text in one.disagreements))
+        return list(found)
+
+    def is_never_run(self, finding: Finding) -> bool:
+        """Whether a finding is in a loop that did not run."""
+        return any(
+            one.file == finding.file and one.line <= finding.loop_line <= one.last_line for one in self.never_ran
+        )
 
 
-def join(found: Findings, ran: Sequence[Ran]) -> Join:
-    """Put what ran beside the source's loops and idioms."""
-    index = _Index(found)
-    joined = tuple(index.joined(one) for one in ran)
-    reached = {
-        (one.loop.file, line)
-        for one in joined
-        if one.loop is not None
-        for line in range(one.loop.line, one.loop.last_line + 1)
-    }
-    never = tuple(one for one in found.findings if one.parent is None and (one.file, one.loop_line) not in reached)
-    return Join(joined, never, index.other_versions(ran))
+def join(found: Findings, run: Run, files: Iterable[Path] = ()) -> Join:
+    """Put what ran beside the source's loops and idioms.
+
+    Args:
+        found: of the source tree.
+        run: what ran.
+        files: the source files that were read, also those without loops.
+    """
+    index = _Index(found, files, _names_of(run))
+    placed = index.in_order([index.joined(one) for one in run.loops])
+    by_loop: dict[tuple[str, int], list[Joined]] = defaultdict(list)
+    for one in placed:
+        if one.loop is not None:
+            by_loop[one.loop.file, one.loop.line].append(one)
+    joined = []
+    for one in placed:
+        copies = by_loop[one.loop.file, one.loop.line] if one.loop is not None else [one]
+        contradictions = _disagreements(one, [copy.ran for copy in copies], index)
+        joined.append(replace(one, copies=len(copies), disagreements=contradictions))
+    return Join(tuple(joined), index.never_ran(joined, run), tuple(index.notes(run)), run.inside)
+
+
+def _names_of(run: Run) -> set[str]:
+    """The files that ran, as debug information calls them."""
+    sites = (file for one in run.loops for file, _ in one.sites)
+    return {name for name in (*(one.file for one in run.loops), *run.lines, *sites) if name}
 
 
 class _Index:
     """Loops and findings of a source tree by file."""
 
-    def __init__(self, found: Findings) -> None:
+    def __init__(self, found: Findings, files: Iterable[Path], names: Iterable[str]) -> None:
         self._loops: dict[str, list[LoopReport]] = defaultdict(list)
         self._findings: dict[str, list[Finding]] = defaultdict(list)
-        self._files: dict[str, list[str]] = defaultdict(list)
+        self._read = {str(path) for path in files}
         for loop in found.loops:
             self._loops[loop.file].append(loop)
         for finding in found.findings:
             if finding.parent is None:
                 self._findings[finding.file].append(finding)
-        for file in dict.fromkeys((*self._loops, *self._findings)):
-            self._files[PurePath(file).name].append(file)
+        by_name: dict[str, list[str]] = defaultdict(list)
+        for file in dict.fromkeys((*self._loops, *self._findings, *self._read)):
+            by_name[PurePath(file).name].append(file)
+        self._names = set(names)
+        self._file_of = _matched(self._names, by_name)
 
     def file(self, name: str) -> str | None:
         """The source file that debug information calls `name`; None: none, or several that fit alike."""
-        candidates = self._files.get(PurePath(name).name, [])
-        scored = sorted(((_common_end(name, one), one) for one in candidates), reverse=True)
-        if not scored or (len(scored) > 1 and scored[0][0] == scored[1][0]):
-            return None
-        return scored[0][1]
+        return self._file_of.get(name)
 
     def joined(self, ran: Ran) -> Joined:
         """What the source says of one thing that ran."""
-        file = self.file(ran.file) if ran.file else None
+        here = self._at(ran, (ran.file, ran.line), None)
+        if here is not None:
+            return here
+        if self.file(ran.file) is None:  # of a header of a library: where it was expanded or called
+            for site in ran.sites:
+                there = self._at(ran, site, site)
+                if there is not None:
+                    return there
+        return Joined(ran, None, ())
+
+    def in_order(self, placed: Sequence[Joined]) -> list[Joined]:
+        """The same, with algorithms that were expanded in line where the code before does not tell: if a function has
+        as many calls of algorithms as loops from files outside of the tree, they are each other's, in their order."""
+        loops: dict[str, list[int]] = defaultdict(list)
+        taken = {finding for one in placed for finding in one.findings}
+        for position, one in enumerate(placed):
+            if self._is_foreign(one):
+                loops[_last_name(one.ran.function)].append(position)
+        calls: dict[str, list[Finding]] = defaultdict(list)
+        for file, findings in self._findings.items():
+            for finding in findings:
+                if finding not in taken and not self._starts(file, finding.loop_line):
+                    calls[_last_name(finding.function)].append(finding)
+        found = list(placed)
+        for function, positions in loops.items():
+            lines = dict.fromkeys((one.file, one.first_line) for one in calls[function])
+            if len(lines) != len(positions):
+                continue
+            for position, (file, line) in zip(positions, sorted(lines), strict=True):
+                there = tuple(one for one in calls[function] if (one.file, one.first_line) == (file, line))
+                found[position] = Joined(placed[position].ran, None, there, site=(file, line))
+        return found
+
+    def _is_foreign(self, one: Joined) -> bool:
+        """Whether a loop from outside of the tree has no place in it."""
+        return bool(one.ran.file) and one.loop is None and not one.findings and self.file(one.ran.file) is None
+
+    def _at(self, ran: Ran, place: Place, site: Place | None) -> Joined | None:
+        file = self.file(place[0])
         if file is None:
-            return Joined(ran, None, (), ())
-        loop = self._loop(file, ran.line)
-        if loop is None:
-            findings = tuple(one for one in self._findings[file] if one.first_line <= ran.line <= one.last_line)
-            return Joined(ran, None, findings, _disagreements(ran, None, findings))
+            return None
+        line = place[1]
+        at_line = [one for one in self._findings[file] if one.first_line <= line <= one.last_line]
+        loop = self.loop(file, line)
+        written = [one for one in at_line if not self._starts(file, one.loop_line)]  # array syntax, algorithms
+        if (written and (loop is None or loop.line != line)) or site is not None or loop is None:
+            at_line = written or at_line
+            return Joined(ran, None, tuple(at_line), site=site) if at_line else None
         inside = [one for one in self._findings[file] if loop.line <= one.loop_line <= loop.last_line]
-        findings = tuple(sorted(inside, key=lambda one: (one.loop_line != loop.line, one.first_line)))
-        return Joined(ran, loop, findings, _disagreements(ran, loop, findings))
+        return Joined(ran, loop, tuple(sorted(inside, key=lambda one: (one.loop_line != loop.line, one.first_line))))
 
-    def other_versions(self, ran: Iterable[Ran]) -> tuple[str, ...]:
-        """Files of which most traced loops lie outside of all loops."""
-        seen: dict[str, list[bool]] = defaultdict(list)
-        for one in ran:
-            file = self.file(one.file) if one.file else None
-            if file is not None:
-                seen[file].append(self._loop(file, one.line) is not None)
-        return tuple(
-            file
-            for file, hits in sorted(seen.items())
-            if hits.count(False) > _MOST_MISSED * len(hits) and len(hits) > 1
-        )
-
-    def _loop(self, file: str, line: int) -> LoopReport | None:
+    def loop(self, file: str, line: int) -> LoopReport | None:
         """The loop that starts at a line, or the innermost one around it."""
         around = [loop for loop in self._loops[file] if loop.line <= line <= loop.last_line]
         return min(around, key=lambda loop: (loop.line != line, loop.last_line - loop.line), default=None)
+
+    def _starts(self, file: str, line: int) -> bool:
+        """Whether a loop starts at a line."""
+        return any(loop.line == line for loop in self._loops[file])
+
+    def innermost(self, loop: LoopReport) -> bool:
+        """Whether no other loop of the source is inside."""
+        return not any(loop.line < one.line and one.last_line <= loop.last_line for one in self._loops[loop.file])
+
+    # ---- what never ran ----
+
+    def never_ran(self, joined: Sequence[Joined], run: Run) -> tuple[NeverRan, ...]:
+        """The outermost loops, and statements of array syntax, that no code ran of."""
+        lines: dict[str, set[int]] = defaultdict(set)
+        for name, at in run.lines.items():
+            file = self.file(name)
+            if file is not None:
+                lines[file] |= at
+        for one in joined:
+            if one.loop is not None:
+                lines[one.loop.file].add(one.loop.line)
+            for finding in one.findings if one.loop is None else ():
+                lines[finding.file].update(range(finding.first_line, finding.last_line + 1))
+        unplaced = {_last_name(one.ran.function) for one in joined if self._is_foreign(one)}
+        found: dict[tuple[str, int], NeverRan] = {}
+        for file in dict.fromkeys((*self._loops, *self._findings)):
+            ran = sorted(lines[file])
+            last = 0
+            for loop in sorted(self._loops[file], key=lambda one: (one.line, -one.last_line)):
+                if loop.last_line <= last or any(loop.line <= line <= loop.last_line for line in ran):
+                    continue
+                last = loop.last_line
+                inside = [one for one in self._findings[file] if loop.line <= one.loop_line <= loop.last_line]
+                names = tuple(dict.fromkeys(one.idiom for one in inside))
+                found[file, loop.line] = NeverRan(file, loop.line, loop.last_line, loop.function, names)
+            for one in self._findings[file]:
+                is_told = _last_name(one.function) not in unplaced  # else it may be one of those
+                if (
+                    is_told
+                    and self.loop(file, one.first_line) is None
+                    and not any(one.first_line <= line <= one.last_line for line in ran)
+                ):
+                    never = NeverRan(file, one.first_line, one.last_line, one.function, (one.idiom,))
+                    found.setdefault((file, one.first_line), never)
+        return tuple(sorted(found.values(), key=lambda one: (not one.idioms, not lines[one.file], one.file, one.line)))
+
+    # ---- versions ----
+
+    def notes(self, run: Run) -> Iterable[str]:
+        """Why source and run do not fit together, if so: one line each."""
+        if not run.has_lines:
+            yield (
+                "nothing that ran has a source line, so that nothing can be joined with the source: compile with -g, "
+                "and do not strip"
+            )
+            return
+        if not self._file_of:
+            some = ", ".join(sorted({PurePath(one).name for one in self._names})[:4])
+            yield f"none of the files that ran ({some}) is in this source tree"
+            return
+        other = {}
+        for name, file in sorted(self._file_of.items()):
+            reason = self._other_version(name, file, run)
+            if reason:
+                other[file] = reason
+        for file, reason in other.items():
+            yield f"{file}: is of another version than what ran ({reason}): what is said of its loops may be wrong"
+
+    def _other_version(self, name: str, file: str, run: Run) -> str:
+        known = run.digests.get(name, "")
+        try:
+            content = Path(file).read_bytes() if file in self._read else None
+        except OSError:
+            content = None
+        if known and content is not None and hashlib.sha256(content).hexdigest() != known:
+            return "its content differs from when the program was traced"
+        ran = sorted({one.line for one in run.loops if one.file == name} | run.lines.get(name, frozenset()))
+        if content is not None and ran:
+            length = content.count(b"\n") + (not content.endswith(b"\n"))
+            if ran[-1] > length:
+                return f"line {ran[-1]} ran, and it has {length}"
+        loops = [one.line for one in run.loops if one.file == name]
+        outside = [line for line in loops if self.loop(file, line) is None and not self._has_finding(file, line)]
+        if len(loops) > 1 and len(outside) > _MOST_MISSED * len(loops):
+            return f"of {len(loops)} loops that ran, {len(outside)} stand where it has none, such as line {outside[0]}"
+        return ""
+
+    def _has_finding(self, file: str, line: int) -> bool:
+        return any(one.first_line <= line <= one.last_line for one in self._findings[file])
+
+
+def _matched(names: Iterable[str], by_name: dict[str, list[str]]) -> dict[str, str]:
+    """By name of a file that ran, the source file it is: the one whose path ends most alike, if there is one such.
+
+    Of several names for one source file, those that end most alike count.
+    """
+    best: dict[str, tuple[int, list[str]]] = {}
+    for name in names:
+        scored = sorted(((_common_end(name, one), one) for one in by_name.get(PurePath(name).name, [])), reverse=True)
+        if scored and (len(scored) == 1 or scored[0][0] > scored[1][0]):
+            score, file = scored[0]
+            known, which = best.get(file, (0, []))
+            if score >= known:
+                best[file] = (score, [*which, name] if score == known else [name])
+    return {name: file for file, (_, which) in best.items() for name in which}
+
+
+def _last_name(function: str) -> str:
+    """A function's name without parameters, namespace and template arguments."""
+    return short_name(function).partition("<")[0].rpartition("::")[2]
 
 
 def _common_end(one: str, other: str) -> int:
@@ -143,20 +368,74 @@ def _common_end(one: str, other: str) -> int:
     return shared
 
 
-def _disagreements(ran: Ran, loop: LoopReport | None, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Where source and run contradict each other."""
-    found = []
-    direct = [one for one in findings if loop is None or one.loop_line == loop.line]
-    indirect = [one for one in direct if one.idiom in _INDIRECT]
-    if ran.indirect and not any(one.idiom in _INDIRECT for one in findings):
-        found.append("the run gathers or scatters here, the source shows no indirect index")
-    if indirect and not ran.indirect:
-        found.append(f"the source has a {indirect[0].idiom}, the run shows no indirect access")
-    if loop is not None and ran.judged == "serial" and loop.verdict is Verdict.PARALLEL:
-        assumed = f" if {'; '.join(loop.assumptions)}" if loop.assumptions else ""
-        found.append(f"iterations depend on one another in the run, by its source the loop is parallel{assumed}")
-    if loop is not None and ran.judged == "parallel" and loop.verdict is Verdict.RECURRENCE:
-        found.append(f"the source carries a recurrence ({loop.reason}), no iteration needed another in the run")
-    if ran.judged == "parallel" and any(one.idiom in ("scatter", "gather-modify-scatter") for one in direct):
-        found.append("a scatter that met no place twice in this run")
-    return tuple(found)
+def _disagreements(one: Joined, copies: Sequence[Ran], index: _Index) -> tuple[Disagreement, ...]:
+    """Where source, machine code and run contradict each other.
+
+    `copies` are all loops that ran of the same source loop.
+    """
+    if one.loop is None and not one.findings:
+        return ()
+    return (*_of_idioms(one, copies, index), *_of_dependences(one))
+
+
+def _of_idioms(one: Joined, copies: Sequence[Ran], index: _Index) -> Iterable[Disagreement]:
+    ran, loop = one.ran, one.loop
+    own = [finding for finding in one.findings if loop is None or finding.loop_line == loop.line]
+    in_source = {finding.idiom for finding in one.findings}
+    shown = frozenset().union(*(copy.idioms for copy in copies))
+    is_read = loop is None or loop.lowered
+    if ran.idioms & _BY_INDEX and not in_source & _INDIRECT and is_read:
+        yield Disagreement(
+            f"the run shows a {_named(ran.idioms & _BY_INDEX)}, the source no index that is loaded",
+            "the machine code takes an address from memory, such as a row's pointer or a table that the compiler made",
+        )
+    by_index = sorted({finding.idiom for finding in own} & _BY_INDEX)
+    if by_index and not shown & _BY_INDEX and (loop is None or index.innermost(loop)) and not _is_python(ran):
+        yield Disagreement(
+            f"the source has a {by_index[0]}, the machine code shows no index that is loaded",
+            "the index comes through a call or more instructions than data flow follows; trust the source",
+        )
+    names = {finding.idiom for finding in own}
+    is_long = ran.iterations >= _LEAST_ITERATIONS * max(ran.entries, 1)
+    if names and names <= _AFFINE and (ran.irregular or 0.0) > _MOST_IRREGULAR and is_long:
+        yield Disagreement(
+            f"affine in the source ({', '.join(sorted(names))}), irregular in the run ({ran.irregular:.0%} of the "
+            "accesses follow no stride)",
+            "the arrays are reached through pointers that change, or several walks alternate; trust the run",
+        )
+    scatters = sorted(names & {"scatter", "gather-modify-scatter"})
+    if scatters and ran.judged in (PARALLEL, REDUCTION):
+        yield Disagreement(
+            f"a {scatters[0]} that met no place twice in this run",
+            "its indices were all different; another input's may collide, so that it needs atomics or a proof",
+        )
+
+
+def _of_dependences(one: Joined) -> Iterable[Disagreement]:
+    ran, loop = one.ran, one.loop
+    if loop is None or not ran.judged:
+        return
+    if loop.verdict is Verdict.PARALLEL and ran.judged in (SERIAL, COLLISION):
+        assumed = f"the source assumes that {'; '.join(loop.assumptions)}" if loop.assumptions else ""
+        yield Disagreement(
+            f"parallel by its source, in the run iterations depend on one another ({ran.reason})",
+            assumed or "a variable that each iteration could have for itself, or a call's own state; trust the run",
+        )
+    elif loop.verdict is Verdict.REDUCTION and ran.judged == SERIAL:
+        yield Disagreement(
+            f"a reduction by its source, a recurrence in the run ({ran.reason})",
+            "the machine code uses the partial value for more than the reduction, or calls for it",
+        )
+    elif loop.verdict is Verdict.RECURRENCE and ran.judged == PARALLEL:
+        yield Disagreement(
+            f"a recurrence by its source ({loop.reason}), no iteration needed another in the run",
+            "this input did not meet it, or each entry was too short to; another input may",
+        )
+
+
+def _is_python(ran: Ran) -> bool:
+    return PurePath(ran.file).suffix == ".py"
+
+
+def _named(idioms: Iterable[str]) -> str:
+    return " and a ".join(sorted(idioms))

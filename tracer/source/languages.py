@@ -22,8 +22,12 @@ _FRONT_ENDS = {
     Language.C: "foretrace.tracer.source.c_code.lowering",
     Language.CXX: "foretrace.tracer.source.c_code.lowering",
     Language.FORTRAN: "foretrace.tracer.source.fortran_code.lowering",
-    Language.PYTHON: "foretrace.tracer.source.python_code.lowering",
+    Language.PYTHON: "foretrace.tracer.source.python_code.files",
 }
+
+
+class MissingPackageError(SourceError):
+    """The package that reads a language is not installed."""
 
 
 def language_of(path: Path) -> Language | None:
@@ -47,7 +51,7 @@ def lower(path: Path) -> Unit:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("foretrace"):
             raise
-        raise SourceError(
+        raise MissingPackageError(
             f"{path}: reading {language} needs {error.name}; install it with: pip install 'foretrace[source]'"
         ) from None
     return front_end(path)

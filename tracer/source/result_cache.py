@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 from contextlib import suppress
 from functools import cache
@@ -35,9 +36,16 @@ class FileResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @cache
 def digest_of(path: Path) -> str:
     """Of a file's content; "" if it cannot be read. Asked once for each file in a process."""
+    return _digest_now(path)
+
+
+def _digest_now(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return ""
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except (OSError, ValueError):
         return ""
 
 
@@ -70,16 +78,24 @@ class ResultCache:
         return result if all(digest_of(Path(name)) == known for name, known in result.includes) else None
 
     def keep(self, path: Path, result: FileResult) -> None:
-        """Keep a result. A disk that is full or read-only keeps nothing, and that is no error."""
-        if self._folder is None:
+        """Keep a result, unless the file changed since `find` was asked.
+
+        A disk that is full or read-only keeps nothing, and that is no error.
+        """
+        if self._folder is None or _digest_now(path) != digest_of(path):
             return
         with suppress(OSError, UnicodeEncodeError):
+            content = msgspec.json.encode(result)
             entry = self._entry(path)
             entry.parent.mkdir(parents=True, exist_ok=True)
             handle, name = tempfile.mkstemp(dir=entry.parent)
-            with open(handle, "wb") as file:  # noqa: PTH123 - a handle
-                file.write(msgspec.json.encode(result))
-            os.replace(name, entry)  # noqa: PTH105
+            try:
+                with open(handle, "wb") as file:  # noqa: PTH123 - a handle
+                    file.write(content)
+                os.replace(name, entry)  # noqa: PTH105
+            except BaseException:
+                os.unlink(name)  # noqa: PTH108
+                raise
 
     def trim(self) -> None:
         """Delete the oldest entries until the rest takes at most `MOST_BYTES`."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import resource
+import stat
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, TimeoutError, as_completed
 from pathlib import Path
@@ -16,7 +18,7 @@ from foretrace.errors import SourceError, shortened
 from .idioms.patterns import IdiomDefinition, as_text
 from .idioms.recognition import recognised
 from .idioms.records import Finding, Findings, LoopReport, SkippedPart
-from .languages import language_of, lower
+from .languages import MissingPackageError, language_of, lower
 from .result_cache import FileResult, ResultCache, digest_of
 
 MOST_FILE_BYTES = 16 << 20
@@ -41,7 +43,7 @@ def source_files(paths: Iterable[Path]) -> tuple[list[Path], list[SkippedPart]]:
         if path.is_dir():
             for one in _below(path, skipped):
                 found.setdefault(one)
-        elif not path.exists():
+        elif not os.path.lexists(path):
             raise SourceError(f"{path}: there is no such file or folder")
         elif language_of(path) is None:
             raise SourceError(f"{path}: no source of C, C++, Fortran or Python, by its name")
@@ -59,10 +61,31 @@ def _below(folder: Path, skipped: list[SkippedPart]) -> Iterator[Path]:
         for name in sorted(names):
             path = Path(root, name)
             if language_of(path) is not None:
-                if path.is_file():
-                    yield path
-                else:
-                    skipped.append(SkippedPart(str(path), 0, "file", "no regular file"))
+                yield path
+
+
+def _obstacle(path: Path) -> str:
+    """Why a file cannot be read; "": nothing is known that speaks against it. Opens nothing: FIFOs would wait."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return _reason(error)
+    if not stat.S_ISREG(status.st_mode):
+        return "no regular file"
+    if status.st_size > MOST_FILE_BYTES:
+        return f"larger than {MOST_FILE_BYTES >> 20} MiB"
+    return ""
+
+
+def _reason(error: BaseException) -> str:
+    """An exception in a few words."""
+    if isinstance(error, OSError):
+        return shortened(error.strerror or str(error))
+    if isinstance(error, RecursionError):
+        return "nested too deeply"
+    if isinstance(error, MemoryError):
+        return f"reading it took more than {FILE_MEMORY_BYTES >> 30} GiB"
+    return shortened(str(error))
 
 
 def scanned(
@@ -89,14 +112,15 @@ def scanned(
     cache = ResultCache(cache_folder, "\n".join(map(as_text, definitions)))
     results: dict[Path, FileResult] = {}
     for path in files:
-        known = cache.find(path)
+        obstacle = _obstacle(path)
+        known = _skipped(path, obstacle) if obstacle else cache.find(path)
         if known is not None:
             results[path] = known
     missing = [path for path in files if path not in results]
     progress(len(results), len(files))
     for path, result in _read(missing, definitions, processes or os.cpu_count() or 1):
         results[path] = result
-        if not any(part.what == "file" and part.reason == _TOO_LONG for part in result.skipped):
+        if not any(part.what == "file" and part.reason == _too_long() for part in result.skipped):
             cache.keep(path, result)
         progress(len(results), len(files))
     if missing:
@@ -104,7 +128,12 @@ def scanned(
     return _joined([results[path] for path in files], skipped)
 
 
-_TOO_LONG = f"took more than {FILE_SECONDS} s"
+def _too_long() -> str:
+    return f"reading it took more than {FILE_SECONDS} s"
+
+
+def _ended() -> str:
+    return f"reading it ended the process: nested too deeply, or more than {FILE_MEMORY_BYTES >> 30} GiB"
 
 
 def _read(
@@ -117,7 +146,7 @@ def _read(
         from pebble import ProcessExpired, ProcessPool
     except ModuleNotFoundError:
         raise SourceError("reading source needs pebble; install it with: pip install 'foretrace[source]'") from None
-    largest_first = sorted(files, key=lambda path: -path.stat().st_size if path.exists() else 0)
+    largest_first = sorted(files, key=_bytes_of, reverse=True)
     with ProcessPool(max_workers=min(processes, len(files)), initializer=_bounded) as pool:
         started: dict[Future[FileResult], Path] = {
             pool.schedule(file_result, args=(path, tuple(definitions)), timeout=FILE_SECONDS): path
@@ -129,34 +158,58 @@ def _read(
                 try:
                     yield path, future.result()
                 except TimeoutError:
-                    yield path, _skipped(path, _TOO_LONG)
+                    yield path, _skipped(path, _too_long())
                 except ProcessExpired:
-                    yield path, _skipped(path, "reading it ended its process: too large or too deep")
+                    yield path, _skipped(path, _ended())
+                except SourceError:
+                    raise
+                except Exception as error:  # a fault of ours in one file must not cost the others
+                    words = shortened(f"{type(error).__name__}: {error}")
+                    yield path, _skipped(path, f"foretrace failed on it, please report this: {words}")
         except BaseException:
             pool.stop()  # type: ignore[no-untyped-call]
             raise
 
 
+def _bytes_of(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
 def _bounded() -> None:
-    """Limits of a process that reads files."""
+    """Limits of a process that reads files. What parsers print there, when they crash, is not for the user."""
+    silent = os.open(os.devnull, os.O_RDWR)
+    for stream in (1, 2):
+        os.dup2(silent, stream)
+    os.close(silent)
+    warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (FILE_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def file_result(path: Path, definitions: Sequence[IdiomDefinition]) -> FileResult:
-    """What one file holds.
+    """What one file holds. Whatever goes wrong with it is the reason why it was skipped.
 
     Raises:
         SourceError: the package that reads its language is not installed.
     """
+    obstacle = _obstacle(path)
+    if obstacle:
+        return _skipped(path, obstacle)
     try:
-        if path.stat().st_size > MOST_FILE_BYTES:
-            return _skipped(path, f"larger than {MOST_FILE_BYTES >> 20} MiB")
         source = path.read_bytes().decode("utf-8", "replace").splitlines()
         unit = lower(path)
         findings, loops = recognised(unit, definitions, source)
+    except MissingPackageError:
+        raise
     except (OSError, RecursionError, MemoryError) as error:
-        return _skipped(path, shortened(str(error)) or "nested too deeply, or too large")
+        return _skipped(path, _reason(error))
+    except SourceError as error:
+        return _skipped(path, shortened(str(error).removeprefix(f"{path}: ")))
+    except Exception as error:  # a fault of ours costs this file, not the others
+        return _skipped(path, f"foretrace failed, please report it: {shortened(repr(error))}")
     skipped = [
         SkippedPart(unit.files[part.place.file], part.place.line, part.what, part.reason) for part in unit.skipped
     ]

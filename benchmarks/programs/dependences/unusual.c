@@ -1,4 +1,5 @@
 /* Loops in unusual surroundings, labelled as those in loops.c. */
+#include <math.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -156,9 +157,33 @@ static double twice(double x)
     return 2 * x;
 }
 
+static ALONE double library_calls(const double *x, float *y, double *z, int n)
+{
+    double most = 0, so_far = 0, fading = 1, limited = 1;
+    float least = 1e9f;
+    for (int i = 0; i < n; i++) { /* loop: reduction max */
+        most = fmax(most, x[i]);
+    }
+    for (int i = 0; i < n; i++) { /* loop: reduction min */
+        least = fminf(y[i], least);
+    }
+    for (int i = 0; i < n; i++) { /* loop: recurrence */
+        so_far = fmax(so_far, x[i]);
+        z[i] = so_far;
+    }
+    for (int i = 0; i < n; i++) { /* loop: recurrence */
+        fading = fmax(0.5 * fading, x[i]);
+    }
+    for (int i = 0; i < n; i++) { /* loop: recurrence */
+        limited = fmax(limited, fmin(limited + 1, x[i]));
+    }
+    return most + (double)least + so_far + fading + limited;
+}
+
 int main(void)
 {
     static int room[N];
+    static float singles[N];
     static double rows[N * 20];
     for (int i = 0; i < N; i++) { /* loop: none */
         a[i] = i % 13;
@@ -177,6 +202,10 @@ int main(void)
     deep(a);
     far_apart(b, N, 700);
     sum += (double)many(3000000) + in_function(twice, a, N);
+    for (int i = 0; i < N; i++) { /* loop: none */
+        singles[i] = (float)((i * 37) % 101);
+    }
+    sum += library_calls(a, singles, b, N);
     printf("%g %d %g %g %d\n", sum, keys[5], b[9], rows[77], (int)alarms);
     return 0;
 }

@@ -17,9 +17,11 @@ from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import MemoryOperation
 
+from .gather_scatter import is_loader
 from .stores import ARRAY_BYTES, Stores, loop_around
 from .work import Ints, Work, shown
 
+HANDED_ON = "an iteration reads what an earlier one wrote"
 _MOST_PAIRS = 20_000
 """Of writers and readers that are looked at, those with most bytes."""
 _SELF_SHARE = 0.3
@@ -83,7 +85,10 @@ def carried(work: Work, stores: Stores, accessed: Floats) -> dict[int, str]:
     """
     reads, found, depth = _Reads.of(work.flow), dict[int, str](), _depths(work)
     reuse = _Reuse(stores, accessed) if work.run.workload.signature.reuse is not None else None
+    is_resolving = [is_loader(place.module) for place in work.places]  # calls, at their first execution
     for (writer, reader), size in reads.backward(len(work)).items():
+        if is_resolving[writer] or is_resolving[reader]:
+            continue
         loop = _carrier(work, depth, writer, reader) if writer != reader else _again(stores, reuse, writer, size)
         if loop < 0:
             continue
@@ -94,7 +99,7 @@ def carried(work: Work, stores: Stores, accessed: Floats) -> dict[int, str]:
         while loop >= 0:
             if work.iterations[loop] > work.entries[loop] and loop not in found:
                 source, sink = shown(work.places[writer]), shown(work.places[reader])
-                found[loop] = f"an iteration reads what an earlier one wrote ({source} to {sink})"
+                found[loop] = f"{HANDED_ON} ({source} to {sink})"
             outer = loop_around(work, int(work.parent[loop]))
             if outer >= 0 and _begins_anew(stores, reads, outer, loop, writer, reader, each):
                 break

@@ -34,7 +34,7 @@ _STEPS = {
     (True, True): ("integer", 40.0),
 }
 """What a division or square root takes after the special unit's approximation, (of integers, of 64 bits): the steps of
-Newton's method that compilers for GPUs insert (as counted in their listings; cited from memory)."""
+Newton's method that compilers for GPUs insert. Their numbers are assumed."""
 _LINEAR_EFFICIENCY = 0.8
 """Of a device's peak, in products of large matrices by its library: usual."""
 
@@ -45,7 +45,9 @@ class Demand:
 
     `fp64_flops`, `fp32_flops`: at two an instruction, fused or not. `special`: divisions and square roots.
     `instructions` of single threads; `diverged`, the same with what a warp issues for branches that only some of its
-    threads take. `accesses`, of which `chased` wait for one another (dependent loads). `atomics`: indirect updates of
+    threads take. `accesses`, of which `chased` wait for one another (dependent loads). `access_bytes` of all, and
+    `array_bytes` without operations that only ever go to one place: variables that the host's compiler keeps in memory
+    and return addresses, for which a device has registers, and constants. `atomics`: indirect updates of
     `atomic_bytes`, as if they went evenly to `atomic_places` different ones.
     `is_bytecode` bool [nodes]: work of a Python interpreter, which no device runs.
     """
@@ -58,6 +60,7 @@ class Demand:
     diverged: Floats
     accesses: Floats
     access_bytes: Floats
+    array_bytes: Floats
     chased: Floats
     atomics: Floats
     atomic_places: Floats
@@ -77,6 +80,7 @@ class Demand:
         of_nodes = {name: work.of_blocks(values) for name, values in sums.items()}
         executions = np.array([one.executions for one in signature.operations], np.float64)
         size = np.array([one.total_bytes for one in signature.operations], np.float64)
+        is_one_place = np.array([one.range_bytes <= one.size_bytes for one in signature.operations], np.bool_)
         chased = np.array([one.self_dependent for one in signature.operations], np.bool_)
         atomics, places, updated_bytes = _atomics(work, signature)
         is_bytecode = np.array([_is_bytecode(block) for block in blocks])
@@ -85,6 +89,7 @@ class Demand:
             diverged=of_nodes["instructions"] * issued(work, _rounds(work)),
             accesses=work.of_operations(executions),
             access_bytes=work.of_operations(size),
+            array_bytes=work.of_operations(np.where(is_one_place, 0.0, size)),
             chased=work.of_operations(np.where(chased, executions, 0.0)),
             atomics=atomics,
             atomic_places=places,

@@ -1,8 +1,9 @@
 """What may run in parallel, by the evidence of a signature; and what cannot run on a device at all.
 
-Where dependences were recorded, they decide. Where they were not, a loop counts as parallel, unless the data flow shows
-that it carries something (`carried`). That is an assumption, and it is called so. Loops that only repeat the same work
-are no parallel ones in either case (`repetition`).
+Where dependences were recorded, they decide: in all iterations, or in windows of the run, where some iterations of hot
+loops were seen. Where they were not, a loop counts as parallel, unless the data flow shows that it carries something
+(`carried`). That is an assumption, and it is called so. Loops that only repeat the same work are no parallel ones in
+either case (`repetition`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from enum import StrEnum
 import numpy as np
 
 from foretrace.replay.spread import Floats
+from foretrace.tracer.data_flow.verdicts import is_in_part
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 
-from .carried import carried
+from .carried import HANDED_ON, carried
 from .demand import Demand
 from .gather_scatter import LOADERS_CODE, is_loader
 from .repetition import repetitions
@@ -37,6 +39,7 @@ class Parallel(StrEnum):
     YES = "parallel"  # examined, none depends on another
     REDUCTION = "reduction"  # examined, they only combine into one value
     COLLISION = "colliding updates"  # examined, some update the same place: atomics
+    SAMPLED = "likely parallel"  # examined in windows of the run, none depends on another there
     ASSUMED = "assumed parallel"  # not examined
     REPETITION = "repetition"  # iterations only overwrite what the one before stored
     NO = "serial"
@@ -53,7 +56,8 @@ class Evidence:
 
     `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes]: loops and
     array operations, without serial loops that hold parallel ones. Those are sequences of kernels. `is_outside` bool
-    [nodes]: what runs before, after or around `main`, where there is one.
+    [nodes]: what runs before, after or around `main`, where there is one. `by_flow` bool [nodes]: loops that
+    count as serial by the data flow alone.
     """
 
     parallel: tuple[Parallel, ...]
@@ -62,6 +66,7 @@ class Evidence:
     refused_below: tuple[str, ...]
     is_candidate: np.typing.NDArray[np.bool_]
     is_outside: np.typing.NDArray[np.bool_]
+    by_flow: np.typing.NDArray[np.bool_]
 
     @classmethod
     def of(cls, work: Work, demand: Demand) -> Evidence:
@@ -79,7 +84,7 @@ class Evidence:
             if parent >= 0 and below[node] and not below[parent] and refusals[node] != LOADERS_CODE:
                 below[parent] = below[node]
         runs = np.array([kind in (NodeKind.LOOP, NodeKind.ARRAY) for kind in work.kinds])
-        goes = [not kind.is_serial for kind, _ in judged]
+        goes = [not kind.is_serial and why != LOADERS_CODE for (kind, _), why in zip(judged, refusals, strict=True)]
         has_loops = work.inclusive(np.array(goes, np.float64)) > 0
         is_sequence = has_loops & ~np.array(goes)
         return cls(
@@ -89,6 +94,7 @@ class Evidence:
             refused_below=tuple(below),
             is_candidate=runs & ~is_sequence & ~is_outside & np.array([not text for text in below]),
             is_outside=is_outside,
+            by_flow=np.array([text.startswith(HANDED_ON) for _, text in judged], np.bool_),
         )
 
 
@@ -125,7 +131,9 @@ def _judged(work: Work, demand: Demand) -> list[tuple[Parallel, str]]:
     for one in signature.dependences:
         if one.node in number:
             found[number[one.node]].append(one)
-    examined = {number[one.node]: one.iterations for one in signature.examined_loops if one.node in number}
+    known = {number[one.node]: one for one in signature.examined_loops if one.node in number}
+    seen_in_part = {node for node, one in known.items() if is_in_part(signature, one)}
+    examined = {node: one.iterations for node, one in known.items() if node not in seen_in_part}
     stores, accessed = Stores(work), work.inclusive(demand.access_bytes)
     handed_on, repeated = carried(work, stores, accessed), repetitions(work, stores, accessed, found, examined)
     judged = []
@@ -136,6 +144,8 @@ def _judged(work: Work, demand: Demand) -> list[tuple[Parallel, str]]:
             judged.append((Parallel.NO, ""))
         elif node in examined:
             judged.append(_examined(work, found[node], examined[node], repeated.get(node, "")))
+        elif node in seen_in_part:
+            judged.append(_sampled(work, node, found[node], known[node].iterations, repeated.get(node, "")))
         elif demand.chased[node] > 0.01 * demand.accesses[node]:
             judged.append((Parallel.NO, "each address comes from the load before it (pointer chase)"))
         elif node in handed_on:
@@ -152,9 +162,9 @@ def _examined(work: Work, found: list[Dependence], iterations: int, repeated: st
     if recurrence := of_kind.get(DependenceKind.RECURRENCE):
         operations = work.run.workload.signature.operations
         ends = [operations[number] for number in (recurrence.source, recurrence.sink) if number >= 0]
-        lines = " to ".join(f"line {one.line}" for one in ends if one.line) or recurrence.where or "a register"
-        far = recurrence.least_distance
-        return Parallel.NO, f"recurrence from {lines}, distance {far:,}"
+        lines = " to ".join(f"line {one.line}" for one in ends if one.line)
+        where = f"from {lines}" if lines else f"through {recurrence.where or 'a register'}"
+        return Parallel.NO, f"recurrence {where}, distance {recurrence.least_distance:,}"
     if repeated:
         return Parallel.REPETITION, repeated
     if collision := of_kind.get(DependenceKind.COLLISION):
@@ -162,6 +172,14 @@ def _examined(work: Work, found: list[Dependence], iterations: int, repeated: st
     if reduction := of_kind.get(DependenceKind.REDUCTION):
         return Parallel.REDUCTION, f"reduction ({reduction.operation or 'of an unknown operation'})"
     return Parallel.YES, f"no dependence seen in {iterations:,} iterations"
+
+
+def _sampled(work: Work, node: int, found: list[Dependence], iterations: int, repeated: str) -> tuple[Parallel, str]:
+    """The same of a loop that was examined in windows of the run: what was not seen there may have been elsewhere."""
+    kind, text = _examined(work, found, iterations, repeated)
+    if kind is Parallel.YES:
+        return Parallel.SAMPLED, f"no dependence seen in {iterations:,} of {int(work.iterations[node]):,} iterations"
+    return kind, text if kind is Parallel.REPETITION else f"{text}, in {iterations:,} iterations examined"
 
 
 def trip_counts(work: Work) -> Floats:

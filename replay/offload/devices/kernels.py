@@ -162,7 +162,7 @@ class _General:
         self.counts = {
             name: getattr(demand, name)
             for name in ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged", "atomics",
-                         "access_bytes")
+                         "array_bytes")
         } | {name: getattr(traffic, name) for name in ("l2_bytes", "last_bytes", "memory_bytes")}  # fmt: skip
         rate = rates.thread_instructions_per_s[:, None]
         waits_s = (
@@ -224,7 +224,7 @@ class _General:
             "integer arithmetic": lanes["integer"] / rates.integer_ops_per_s,
             "divisions and square roots": lanes["special"] / rates.special_ops_per_s,
             "instruction issue": issued / (rates.fp32_flops_per_s / 2),
-            "first cache": sums["access_bytes"] / rates.l1_bytes_per_s,
+            "first cache": sums["array_bytes"] / rates.l1_bytes_per_s,
             "second cache": sums["l2_bytes"] / rates.l2_bytes_per_s,
             "memory bandwidth": sums["memory_bytes"] / rates.memory_bytes_per_s,
             "latency": one_after_the_other,

@@ -101,7 +101,7 @@ class Work:
         notes: tuple[str, ...] = ()
         if flow is None:
             flow = flow_by_spans(signature, _node_of_block(tree, executions), tree.entries)
-            notes = (_NO_FLOW,)
+            notes = (_no_flow(signature),)
         for root, seconds in times.elsewhere_s.items():  # of regions that the tree has no node for
             times.own_s[0][root] = times.own_s[0].get(root, 0.0) + seconds
         return cls(
@@ -200,10 +200,16 @@ _NO_TREE = (
     "the signature holds no execution tree: loops are nested by function alone, and data is the span between lowest "
     "and highest address; trace the program again"
 )
-_NO_FLOW = (
-    "the signature holds no data flow: transfers are the spans between lowest and highest address; trace the program "
-    "again"
-)
+
+
+def _no_flow(signature: Signature) -> str:
+    why, how = "", ""
+    if signature.provenance.sampling is not None:
+        why, how = ", as accesses were recorded in bursts", " with --accuracy high"
+    return (
+        f"the signature holds no data flow{why}: transfers are the spans between lowest and highest address; trace the "
+        f"program again{how}"
+    )
 
 
 def _kind(signature: Signature, tree: ExecutionTree, node: int) -> NodeKind:

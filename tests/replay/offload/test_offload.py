@@ -80,7 +80,7 @@ def test_a_recurrence_runs_as_one_thread_and_stays():
     (one,) = report.instances
     assert (one.answer, one.threads) == (Answer.LEAVE, 1)
     found = triage(signature, measured_host(), gpu(), explain="loop").explained
-    assert any("recurrence from register xmm0, distance 1" in " ".join(one.explanation) for one in found)
+    assert any("recurrence through register xmm0, distance 1" in " ".join(one.explanation) for one in found)
 
 
 def test_a_time_loop_is_a_sequence_of_kernels_with_resident_data():
@@ -389,4 +389,4 @@ def test_a_loop_inside_a_serial_one_says_so():
     signature = examined(with_flow(tree, []), around, loop, dependences=[recurrence(around)])
     (one,) = triage(signature, measured_host(), gpu(), explain="loop").explained[-1:]
     assert one.answer is Answer.LEAVE
-    assert "which is serial (recurrence from register xmm0, distance 1)" in one.reason
+    assert "which is serial (recurrence through register xmm0, distance 1)" in one.reason

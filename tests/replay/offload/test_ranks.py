@@ -203,3 +203,15 @@ def test_what_moves_is_that_of_the_division_in_whatever_order_nodes_are_placed(v
     assert (whole.to_device_bytes, whole.from_device_bytes) == pytest.approx((to_device, from_device))
     arrays = moved_by_allocation(known, np.array(there)).values()
     assert (sum(to for to, _ in arrays), sum(back for _, back in arrays)) == pytest.approx((to_device, from_device))
+
+
+@pytest.mark.parametrize(("rounds", "transfers"), [(1, 1), (7, 7), (1000, 40)])
+def test_what_is_written_before_a_loop_begins_moves_once(rounds, transfers):
+    """A version's writer runs 100 times, its reader 40 times; both are in one node, whose rounds differ."""
+    flow = flow_of([(1, [2], 1e6)])
+    known = Versions(flow, np.array([rounds, 100, 40]), np.array([-1, 0, 0]))
+    there, runs = np.array([False, False, True]), np.array([rounds, 100, 40])
+    assert known.moved(there, runs).to_device == transfers
+    residency = Residency(known)
+    residency.put([0, 1], -1)
+    assert residency.put([2], 0, 40).to_device == transfers

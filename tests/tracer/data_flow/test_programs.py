@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from foretrace.errors import SignatureError
+from foretrace.tracer.data_flow.verdicts import Verdict, verdicts
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, ObjectKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
@@ -289,3 +290,59 @@ def test_impossible_data_flow(tmp_path: Path, compile_c: Callable[..., Path]) ->
         write_signature(bad, tmp_path / "bad.sig", force=True)
         with pytest.raises(SignatureError, match="impossible value"):
             read_signature(tmp_path / "bad.sig")
+
+
+WINDOWS = """
+#define N 60000
+static double a[N], b[N];
+static unsigned long state = 1;
+__attribute__((noinline)) static void randomise(void) {
+    for (int i = 0; i < N; i++) {                                /* line 6 */
+        state = state * 6364136223846793005ul + 1442695040888963407ul;
+        a[i] = (double)(state >> 40);
+    }
+}
+__attribute__((noinline)) static double sums(void) {
+    double sum = 0;
+    for (int i = 0; i < N; i++) sum += a[i] * b[i];              /* line 13 */
+    return sum;
+}
+__attribute__((noinline)) static void scale(void) {
+    for (int i = 0; i < N; i++) b[i] = a[i] * 0.5;               /* line 17 */
+}
+int main(void) {
+    double sum = 0;
+    for (int r = 0; r < 40; r++) {                               /* line 21 */
+        randomise();
+        scale();
+        sum += sums();
+    }
+    return sum > 0 ? 0 : 1;
+}
+"""
+
+
+def test_dependences_are_looked_for_in_windows_of_every_run(compile_c: Callable[..., Path]) -> None:
+    """The first two million words, and some of those after them: fewer iterations, but the same is found in them."""
+    program = compile_c(WINDOWS, "-O2", "-g", "-fno-tree-vectorize")
+    found: list[dict[int, tuple[Verdict, int]]] = []
+    for structure in (Structure(), Structure(has_dependences=True)):
+        signature = trace_binary([str(program)], (), structure=structure).signature
+        assert signature.tree is not None
+        keys = signature.tree.keys
+        found.append({
+            keys[one.node].line: (one.verdict, one.iterations)
+            for one in verdicts(signature)
+            if keys[one.node].file.endswith(".c") and keys[one.node].function != "main"
+        })  # fmt: skip
+    sampled, complete = found
+    assert {line: verdict for line, (verdict, _) in complete.items()} == {
+        6: Verdict.RECURRENCE, 13: Verdict.REDUCTION, 17: Verdict.NONE
+    }  # fmt: skip
+    assert {line: verdict for line, (verdict, _) in sampled.items()} == {
+        line: verdict for line, (verdict, _) in complete.items()
+    }
+    for line, (_, iterations) in complete.items():
+        assert iterations == 40 * 60000
+        assert 2**17 < sampled[line][1] < iterations / 2
+    assert not trace_binary([str(program)], (), structure=Structure(has_data_flow=False)).signature.examined_loops

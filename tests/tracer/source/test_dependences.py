@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.tracer.source.c_code.lowering import lower_file
 from foretrace.tracer.source.flow import integer_sets
 from foretrace.tracer.source.flow.dependences import verdict
 from foretrace.tracer.source.flow.effects import facts
+from foretrace.tracer.source.flow.integer_sets import System
 from foretrace.tracer.source.flow.normal import normal
 from foretrace.tracer.source.flow.records import LoopVerdict, Verdict
+from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.python_code import lower_text
 
 FUNCTION = """
@@ -95,6 +98,14 @@ def test_repetitions_write_the_same_elements() -> None:
     assert inner.verdict is Verdict.PARALLEL
 
 
+def test_bounds_of_inner_loops_are_read() -> None:
+    body = "for i in range(1, n):\n  for j in range(a[i - 1]):\n    a[i] = 0"
+    assert verdicts(body)[0].verdict is Verdict.RECURRENCE
+    answer = verdicts(body.replace("a[i - 1]", "b[i - 1]"))[0]
+    assert answer.verdict is Verdict.PARALLEL
+    assert "a and b do not overlap" in answer.assumptions
+
+
 def test_a_matrix_product() -> None:
     body = """
     for i in range(n):
@@ -166,3 +177,55 @@ def test_pointers_are_assumed_apart_unless_restrict_says_so(tmp_path: Path) -> N
         (each,) = facts(normal(lower_file(path).functions[0]))
         assert verdict(each).verdict is Verdict.PARALLEL
         assert verdict(each).assumptions == assumptions
+
+
+@pytest.mark.parametrize(
+    ("bounds", "body", "expected"),
+    [
+        ("i = 0; i < n / 2", "x[i] = x[n - 1 - i];", Verdict.PARALLEL),
+        ("i = 0; i < (n + 1) / 2", "x[i] = x[n - 1 - i];", Verdict.PARALLEL),
+        ("i = 0; i < n / 3", "x[i] = x[n / 3 + i]; x[2 * (n / 3) + i] = 0;", Verdict.PARALLEL),
+        ("i = 0; i <= n / 2", "x[i] = x[n - 1 - i];", Verdict.UNKNOWN),  # n = 4: i = 1 and i = 2
+        ("i = -10; i < n / 4", "x[i] = x[n - 1 - i];", Verdict.UNKNOWN),  # n = -8: i = -3 reads x[-6]
+        ("i = 0; i < n / 3", "x[i] = x[n / 3 + i]; x[n / 3 + 1 + i] = 0;", Verdict.RECURRENCE),
+    ],
+)
+@pytest.mark.skipif(not integer_sets.AVAILABLE, reason="islpy is not installed")
+def test_bounds_that_are_quotients(bounds: str, body: str, expected: Verdict, tmp_path: Path) -> None:
+    source = tmp_path / "quotient.c"
+    source.write_text(f"void f(double *x, int n) {{ for (int {bounds}; i++) {{ {body} }} }}")
+    (loop,) = facts(normal(lower_file(source).functions[0]))
+    assert verdict(loop).verdict is expected
+
+
+@pytest.mark.skipif(not integer_sets.AVAILABLE, reason="islpy is not installed")
+@pytest.mark.parametrize("operator", ["/", "//"])
+@pytest.mark.parametrize("divisor", [1, 2, 3, 7])
+def test_a_quotient_has_one_value(operator: str, divisor: int) -> None:
+    quotient = form.Operation(operator, (form.Name("e"), form.Constant(divisor)))
+    for dividend in range(-15, 16):
+        expected = dividend // divisor if operator == "//" else int(dividend / divisor)
+        for value in range(expected - 2, expected + 3):
+            system = System()
+            system.require({(form.Name("e"),): 1, (): -dividend}, equal=True)
+            system.require({(quotient,): 1, (): -value}, equal=True)
+            assert system.empty() is (value != expected), (dividend, value)
+
+
+@pytest.mark.parametrize(
+    ("body", "keeps"),
+    [
+        ("c[i] += o.c[i];", True),  # elements are no size
+        ("c[i] = 1; if (i == 5) c = w;", False),
+        ("c[i] = 1; if (i == 5) *this = o;", False),
+        ("c[i] = 1; c.push_back(2);", False),
+    ],
+)
+def test_a_member_keeps_its_size_where_its_elements_change(body: str, keeps: bool, tmp_path: Path) -> None:
+    source = tmp_path / "member.cpp"
+    source.write_text(
+        "#include <vector>\nstruct M { std::vector<double> c; void f(const M &o, const std::vector<double> &w) {"
+        f" for (std::size_t i = 0; i < c.size(); ++i) {{ {body} }} }} }};"
+    )
+    (loop,) = facts(normal(lower_file(source).functions[0]))
+    assert (verdict(loop).verdict is Verdict.PARALLEL) is keeps

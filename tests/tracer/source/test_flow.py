@@ -191,7 +191,9 @@ def test_a_counter_is_told_from_an_opaque_index() -> None:
         ("range(1, m - 1)", "(i - 1) * m + j + 1", ["i - 1", "j + 1"]),
         ("range(m)", "j * n + i", ["j", "i"]),
         ("range(4)", "4 * i + j", ["i", "j"]),
-        ("range(m)", "i * m + j + 1", None),
+        ("range(m)", "i * m + j + 1", ["i", "j + 1"]),
+        ("range(k, k + m)", "i * m + j", ["i", "j"]),
+        ("range(m + 1)", "i * m + j", None),
         ("range(5)", "4 * i + j", None),
     ],
 )

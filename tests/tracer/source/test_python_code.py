@@ -74,10 +74,29 @@ PROGRAMS = {
     "negative index": "a[-1] = b[-2]",
     "view": "c = a[2:]\nfor i in range(3):\n    c[i] = b[i]",
     "copy": "c = a.copy()\nc[0] = 100\na[1] = c[0]",
+    "at with an expression": "np.add.at(a, idx, b * b[idx] + 1)",
+    "at with a maximum": "np.maximum.at(a, idx, b)",
+    "running maximum": "a[:] = np.maximum.accumulate(b)",
+    "running product": "a[:4] = np.cumprod(b[:4])",
+    "accumulate": "c = list(itertools.accumulate(b))\na[0] = c[3]",
+    "fold": "a[0] = functools.reduce(lambda x, y: x * 2 + y, b, 1)\na[1] = functools.reduce(operator.add, b)",
+    "differences": "a[1:] = np.diff(b)",
+    "pairwise": "k = 0\nfor x, y in itertools.pairwise(b):\n    a[k] = y - x\n    k += 1",
+    "roll": "a[:] = np.roll(b, 1) - np.roll(b, -2)",
+    "outer": "c = np.outer(a, b)\na[0] = c[2, 3]",
+    "einsum": "c = np.einsum('ik,kj->ij', m, m)\na[:4] = c[1]\na[4] = np.einsum('i,i', a, b)",
+    "slice in a variable": "s = slice(b[1], b[0] + 2)\na[s] = b[s] + 1",
+    "list with elements": "c = [7]\nfor v in b:\n    c.append(c[-1] + v)\n"
+    "for i in range(n):\n    a[i] = c[i]\na[0] = len(c)",
+    "truth of a list": "c = []\nif not c:\n    a[0] = 50\nc.append(1)\nif c and n > 2:\n    a[1] = 51",
+    "arrays change names": "c, d = a, b\nc, d = d, c\nd[0] = 33",
+    "masked by an array": "c = b > 2\na[c] = b[c] * 2",
 }  # fmt: skip
 
 
-NOT_RUN_AS_LOWERED = {"mask", "mask read", "argmax", "bincount"}
+NOT_RUN_AS_LOWERED = {
+    "mask", "mask read", "argmax", "bincount", "running maximum", "running product", "roll", "masked by an array",
+}  # fmt: skip
 """The interpreter of the form has no such operation on whole arrays: only the loops that `normal` makes of it run."""
 
 
@@ -90,7 +109,9 @@ def arguments() -> dict[str, Any]:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_computes_what_python_computes(name: str) -> None:
     source = (
-        "import numpy as np\ndef f(a, b, idx, m: np.ndarray, n):\n" + textwrap.indent(PROGRAMS[name], "    ") + "\n"
+        "import functools, itertools, operator\nimport numpy as np\ndef f(a, b, idx, m: np.ndarray, n):\n"
+        + textwrap.indent(PROGRAMS[name], "    ")
+        + "\n"
     )
     source += "    if n < 0:\n        n = len(a) + len(b) + len(idx) + m[0, 0]\n"  # tells what is an array
     expected = arguments()

@@ -27,7 +27,7 @@ typedef PyObject *(*class_function)(PyObject *, PyTypeObject *, PyObject *const 
 
 static struct place {
     uint32_t waiting; /* threads */
-    uint32_t holder;  /* the thread that took the lock last; 0: not known */
+    uint32_t holder;  /* the thread that took the lock last and has not given it back; 0: not known */
     uint64_t poster;  /* where, or on whose behalf, somebody was let go on last (far.h); 0: not known */
     bool ended;       /* a thread's end has come since somebody waited for it */
 } places[SLOTS];
@@ -75,6 +75,15 @@ static void post(PyObject *object)
         place_of(object)->poster = far_behalf();
     if (cursor)
         ft_write_synchronisation(cursor, FT_SYNC_EVENT, ft_waits_post(cursor, (uintptr_t)object, false));
+}
+
+/* A thread gives a lock back: who waits for it from now on waits for another thread. */
+static void give_back(PyObject *lock)
+{
+    struct place *place = place_of(lock);
+    if (agent_thread.cursor && place->holder == agent_thread.cursor->thread)
+        place->holder = 0;
+    post(lock);
 }
 
 /* This thread has waited at an object. */
@@ -135,9 +144,9 @@ static PyObject *acquire(var_kw_function original, PyObject *self, PyObject *arg
     static PyObject *enter_##type(PyObject *self, PyObject *args, PyObject *kwargs) \
     { return acquire(lock_types[type].enter, self, args, kwargs); } \
     static PyObject *release_##type(PyObject *self, PyObject *args) \
-    { post(self); return lock_types[type].release(self, args); } \
+    { give_back(self); return lock_types[type].release(self, args); } \
     static PyObject *exit_##type(PyObject *self, PyObject *args) \
-    { post(self); return lock_types[type].exit(self, args); }
+    { give_back(self); return lock_types[type].exit(self, args); }
 
 LOCK_HOOKS(PLAIN)
 LOCK_HOOKS(RECURSIVE)

@@ -26,7 +26,7 @@ from foretrace.tracer.source.form.records import (
     Unknown,
 )  # fmt: skip
 
-from .form_types import ARRAYS
+from .form_types import ARRAYS, UNKNOWN
 from .jumps import negation
 from .scope import MOST_TABLE, NULL, ZERO, Scope, Source
 from .syntax import (
@@ -203,7 +203,12 @@ class Expressions(Scope):
         base = self.object(children[0]) if children else self.this
         if declared is None:
             return Member(base, self._member_word(node))
-        return Member(base, declared.name) if declared.name else base
+        return Member(base, declared.name, self.member_type(declared.type)) if declared.name else base
+
+    def member_type(self, number: int) -> Type | None:
+        """The type of a member that is a number or a pointer; None: of others."""
+        made = self.types.form(number)
+        return made if isinstance(made, PointerType) or (isinstance(made, ScalarType) and made != UNKNOWN) else None
 
     def _member_word(self, node: int) -> str:
         """The name of a member that the syntax has no declaration for."""
@@ -453,6 +458,19 @@ _VALUES: dict[int, Callable[[Expressions, int], Expression]] = {
 def lowers(kind: int, lower: Callable[..., Expression]) -> None:
     """Registers what lowers a kind of expression: those of the modules behind this one."""
     _VALUES[kind] = lower
+    _IN_FUNCTIONS.add(kind)
+
+
+_IN_FUNCTIONS: set[int] = set()
+"""Kinds of expressions that only statements of a function may hold: calls, lambdas."""
+
+
+class _Constants(Expressions):
+    """The values of variables of the file: nothing in them is called."""
+
+    def place_of(self, node: int) -> Expression:
+        """A call is a value that is not known."""
+        return self.unknown(node) if self.tree.kind[node] in _IN_FUNCTIONS else super().place_of(node)
 
 
 def constant_value(source: Source, number_of: int) -> Expression | None:
@@ -463,7 +481,7 @@ def constant_value(source: Source, number_of: int) -> Expression | None:
     tree = source.tree(declared.definition, 4 * MOST_TABLE)
     if tree is None or tree.kind[0] != Node.VARIABLE or not tree.operation[0] or tree.depth() > 50:
         return None
-    scope = Expressions(source, tree)
+    scope = _Constants(source, tree)
     made = scope.value(tree.children(0)[-1])
     return None if scope.out or scope.pending or isinstance(made, Unknown) else made
 

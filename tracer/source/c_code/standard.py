@@ -16,11 +16,15 @@ from foretrace.tracer.source.form.records import (
     Kind,
     Loop,
     LoopKind,
+    Member,
     Name,
     Operation,
+    ScalarType,
     Statement,
     Subscript,
-)  # fmt: skip
+    Variable,
+)
+from foretrace.tracer.source.form.text import expression_text
 
 from .expressions import added, combined, subscripted, truth_of
 from .scope import INDEX, ONE, ZERO
@@ -59,6 +63,12 @@ def method(lowering: Calls, node: int, name: str, kind: int, base: int, operands
             return Subscript(object_, (ZERO,))
         case "back", 0:
             return Subscript(object_, (Operation("-", (length, ONE)),))
+        case (("push_back" | "emplace_back"), 1) if isinstance(object_, Name | Member):
+            length_so_far = Name(f"%length.{expression_text(object_)}")
+            lowering.variables.setdefault(length_so_far.name, Variable(INDEX))
+            lowering.assign(node, Subscript(object_, (length_so_far,)), lowering.value(operands[0]))
+            lowering.assign(node, length_so_far, Operation("+", (length_so_far, ONE)))
+            return Call(name, (object_,), pure=False)
         case (("push_back" | "emplace_back" | "resize" | "assign" | "insert" | "erase" | "swap"), _):
             arguments = tuple(lowering.value(operand) for operand in operands)
             return Call(name, (object_, *arguments), pure=False)
@@ -456,11 +466,16 @@ def _scan(a: _Algorithm, operands: list[int]) -> Expression | None:
     target = lowering.value(operands[2])
     total = lowering.temporary(lowering.types.form(a.element_type(operands[0])))
     index = lowering.temporary(INDEX)
+    if len(operands) == 3:
+        lowering.assign(a.node, total, ZERO)
     with lowering.block() as body:
         element = a.at(first, index)
-        later = a.applied(operands[3], [total, element]) if len(operands) == 4 else Operation("+", (total, element))
-        start = Operation("==", (index, ZERO))
-        lowering.assign(a.node, total, Operation("select", (start, element, later)))
+        if len(operands) == 4:
+            later = a.applied(operands[3], [total, element])
+            start = Operation("==", (index, ZERO))
+            lowering.assign(a.node, total, Operation("select", (start, element, later)))
+        else:
+            lowering.assign(a.node, total, Operation("+", (total, element)))
         lowering.assign(a.node, a.at(target, index), total)
     a.loop(count, index, body)
     return combined("+", target, count, True)
@@ -474,14 +489,23 @@ def _extreme(operator: str) -> Callable[[_Algorithm, list[int]], Expression | No
         first, count = a.range(operands[0], operands[1])
         index, best = lowering.temporary(INDEX), lowering.temporary(INDEX)
         lowering.assign(a.node, best, ZERO)
+        kind = lowering.types.form(a.element_type(operands[0]))
+        known: Expression = a.at(first, best)
+        if isinstance(kind, ScalarType):
+            known = lowering.temporary(kind)
+            lowering.assign(a.node, known, a.at(first, ZERO))
         with lowering.block() as body:
-            pair = [a.at(first, index), a.at(first, best)]
+            element = a.at(first, index)
+            pair = [element, known]
             if len(operands) == 3:
                 better = a.applied(operands[2], pair if operator == "<" else pair[::-1])
             else:
                 better = Operation(operator, tuple(pair))
-            taken = Assign(lowering.place(a.node), best, index)
-            lowering.out.append(Branch(lowering.place(a.node), better, (taken,)))
+            place = lowering.place(a.node)
+            taken = [Assign(place, best, index)]
+            if known != a.at(first, best):
+                taken.insert(0, Assign(place, known, element))
+            lowering.out.append(Branch(place, better, tuple(taken)))
         a.loop(count, index, body)
         return AddressOf(a.at(first, best))
 

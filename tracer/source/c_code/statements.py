@@ -129,10 +129,12 @@ class Lowering(Calls):
         for child, value in pairwise(children):
             if self.tree.kind[child] == Node.MEMBER_REFERENCE and Node.UNEXPOSED <= self.tree.kind[value] < Node.LABEL:
                 word = self.tree.declaration[child]
-                member = self.declared(word).name if word >= 0 else str(self.tree.value[child] or "%unknown")
+                declared = self.declared(word) if word >= 0 else None
+                member = declared.name if declared else str(self.tree.value[child] or "%unknown")
+                kind = self.member_type(declared.type) if declared else None
                 made = self.whole(value)
                 if not (isinstance(made, Call) and not made.arguments):
-                    self.assign(value, Member(self.this, member), made)
+                    self.assign(value, Member(self.this, member, kind), made)
                 self.flush()
 
     # Blocks
@@ -257,6 +259,37 @@ class Lowering(Calls):
         for child in self.tree.children(node):
             if self.tree.kind[child] == Node.VARIABLE:
                 self._variable(child)
+            elif self.tree.kind[child] == Node.UNEXPOSED_DECLARATION and self.tree.children(child):
+                self._bindings(child)
+
+    def _bindings(self, node: int) -> None:
+        """Structured bindings: `auto [low, high] = bounds;`."""
+        tree = self.tree
+        value = tree.children(node)[-1]
+        whole = self.place_of(value)
+        parts = self._parts(node, whole) if isinstance(whole, Name | Subscript | Member) else None
+        if parts is None:
+            self.opaque(node, "it was not understood")
+            return
+        aliases = tree.type[node] >= 0 and self.types[tree.type[node]].kind in REFERENCES
+        for name, part in parts:
+            kind = self.types.form(tree.type[name])
+            self.bound[tree.declaration[name]] = part if aliases else self.kept(node, part, kind)
+
+    def _parts(self, node: int, whole: Expression) -> list[tuple[int, Expression]] | None:
+        """The names of a structured binding with the parts that they stand for; None: there are no known parts."""
+        tree, types = self.tree, self.types
+        kind = types.bare(tree.type[node])
+        given = [child for child in tree.children(node) if tree.kind[child] == Node.UNEXPOSED_DECLARATION]
+        if types.is_array(kind) or types.is_container(kind):
+            return [(name, Subscript(whole, (Constant(number),))) for number, name in enumerate(given)]
+        fields = self.source.syntax.fields(kind)
+        if not given or len(fields) < len(given) or not all(fields[: len(given)]):
+            return None
+        return [
+            (name, Member(whole, field, self.member_type(tree.type[name])))
+            for name, field in zip(given, fields, strict=False)
+        ]
 
     def _variable(self, node: int) -> None:
         tree, types = self.tree, self.types
@@ -325,8 +358,13 @@ class Lowering(Calls):
         self.allocation_type = -1
         if types.is_array(kind) and self.tree.kind[value] == Node.INITIALISERS:
             made = self._array_value(made, types.form(kind))
-        if isinstance(made, Call) and made.pure and not made.arguments and types.is_class(kind):
-            return
+        if (
+            isinstance(made, Call)
+            and made.pure
+            and not made.arguments
+            and (types.is_class(kind) or types.is_array(kind))
+        ):
+            return  # made by default: nothing is known to be stored
         if isinstance(made, Operation) and isinstance(made.operands[0], Call) and types.is_container(kind) and (
             made.operands[0].function == "zeros"):  # fmt: skip
             self.assign(node, target, made.operands[0])
@@ -675,10 +713,16 @@ class Lowering(Calls):
         children = tree.children(node)
         while len(children) > 3 and tree.kind[children[0]] == Node.DECLARATIONS:
             self._declarations(children.pop(0))
-        if len(children) != 3 or tree.kind[children[0]] != Node.VARIABLE:
+        if len(children) != 3 or tree.kind[children[0]] not in (Node.VARIABLE, Node.UNEXPOSED_DECLARATION):
             self.opaque(node, "it was not understood")
             return
         variable, range_, body = children
+        if tree.kind[variable] == Node.UNEXPOSED_DECLARATION and (
+            not (types.is_array(tree.type[range_]) or types.is_container(tree.type[range_]))
+            or self._parts(variable, ZERO) is None
+        ):
+            self.opaque(node, "it was not understood")
+            return
         unordered = self._unordered(node)
         kind = tree.type[range_]
         declared = self.declared(tree.declaration[variable])
@@ -701,7 +745,9 @@ class Lowering(Calls):
         element = Subscript(over.base, (*over.indices, index)) if rows and isinstance(over, Subscript) else Subscript(
             over, (index,))  # fmt: skip
         head: tuple[Statement, ...] = ()
-        if declared.type >= 0 and types[declared.type].kind in REFERENCES:
+        if tree.kind[variable] == Node.UNEXPOSED_DECLARATION:
+            self.bound.update((tree.declaration[name], part) for name, part in self._parts(variable, element) or ())
+        elif declared.type >= 0 and types[declared.type].kind in REFERENCES:
             self.bound[tree.declaration[variable]] = element
         else:
             name = self.name(tree.declaration[variable])

@@ -88,6 +88,9 @@ struct ft_syntax {
     bool dependent; /* the walk is in a template: values may not be asked for */
     CXFile last_file;
     int last_file_number;
+    CXFile line_file; /* of the last place asked for */
+    unsigned line;
+    unsigned line_offset; /* of the line's start, in bytes from that of the file */
 };
 
 static int wrong(struct ft_syntax *syntax, enum ft_wrong what)
@@ -305,12 +308,12 @@ static size_t full_name(struct ft_syntax *syntax, CXCursor cursor)
 static void declaration_place(struct ft_syntax *syntax, CXCursor cursor, struct ft_declaration *made)
 {
     CXFile file;
-    unsigned line = 0, column, offset;
+    unsigned line = 0;
     const CXSourceRange range = clang.getCursorExtent(cursor);
-    clang.getExpansionLocation(clang.getRangeStart(range), &file, &line, &column, &offset);
+    clang.getExpansionLocation(clang.getRangeStart(range), &file, &line, NULL, NULL);
     made->line = (int)line;
     made->file = file ? file_number(syntax, file) : -1;
-    clang.getExpansionLocation(clang.getRangeEnd(range), &file, &line, &column, &offset);
+    clang.getExpansionLocation(clang.getRangeEnd(range), &file, &line, NULL, NULL);
     made->last_line = (int)line;
 }
 
@@ -469,24 +472,58 @@ static void close_node(struct ft_syntax *syntax)
         evaluated(syntax, open->cursor, node);
 }
 
-static void node_place(struct ft_syntax *syntax, CXCursor cursor, struct ft_node *node)
+/* Line and column of a place. libclang counts a column from the start of its line each time; on a line of a megabyte
+ * that takes longer than all the rest, so the start of the last line is kept. */
+static CXFile place_of(struct ft_syntax *syntax, CXSourceLocation location, unsigned *line, unsigned *column)
 {
     CXFile file;
-    unsigned line = 0, column = 0, offset;
-    clang.getExpansionLocation(clang.getCursorLocation(cursor), &file, &line, &column, &offset);
+    unsigned offset = 0;
+    *line = *column = 0;
+    clang.getExpansionLocation(location, &file, line, NULL, &offset);
+    if (file != syntax->line_file || *line != syntax->line || offset < syntax->line_offset) {
+        clang.getExpansionLocation(location, &file, line, column, &offset);
+        syntax->line_file = file;
+        syntax->line = *line;
+        syntax->line_offset = offset - (*column ? *column - 1 : 0);
+    }
+    *column = offset - syntax->line_offset + 1;
+    return file;
+}
+
+static void node_place(struct ft_syntax *syntax, CXCursor cursor, struct ft_node *node)
+{
+    unsigned line, column;
+    const CXFile file = place_of(syntax, clang.getCursorLocation(cursor), &line, &column);
     node->line = node->last_line = (int)line;
     node->column = (int)column;
     node->file = file ? file_number(syntax, file) : -1;
     if (cursor.kind >= FIRST_STATEMENT || is_function(cursor.kind) || cursor.kind == LAMBDA) {
         const CXSourceRange range = clang.getCursorExtent(cursor);
-        clang.getExpansionLocation(clang.getRangeEnd(range), &file, &line, &column, &offset);
+        clang.getExpansionLocation(clang.getRangeEnd(range), NULL, &line, NULL, NULL);
         node->last_line = (int)line;
         if (is_function(cursor.kind)) {
-            clang.getExpansionLocation(clang.getRangeStart(range), &file, &line, &column, &offset);
+            place_of(syntax, clang.getRangeStart(range), &line, &column);
             node->line = (int)line;
             node->column = (int)column;
         }
     }
+}
+
+/* Closes the nodes inside the parent of what comes. The parts of a lambda that captures by name have a parent that was
+   never visited: they belong to the innermost lambda that is open. */
+static void close_until(struct ft_syntax *syntax, CXCursor parent)
+{
+    const struct open_node *stack = syntax->open.elements;
+    size_t left = syntax->open.number;
+    while (left > 1 && !clang.equalCursors(stack[left - 1].cursor, parent))
+        left--;
+    if (left == 1 && !clang.equalCursors(stack[0].cursor, parent)) {
+        left = syntax->open.number;
+        while (left > 1 && stack[left - 1].cursor.kind != LAMBDA)
+            left--;
+    }
+    while (syntax->open.number > left)
+        close_node(syntax);
 }
 
 static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
@@ -497,9 +534,7 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
         (kind >= FIRST_ATTRIBUTE && kind <= LAST_ATTRIBUTE) || is_class(kind) || kind == ENUM || kind == TYPEDEF ||
         kind == TYPE_ALIAS)
         return VISIT_CONTINUE;
-    struct open_node *stack = syntax->open.elements;
-    while (syntax->open.number > 1 && !clang.equalCursors(stack[syntax->open.number - 1].cursor, parent))
-        close_node(syntax);
+    close_until(syntax, parent);
     if (syntax->nodes.number >= syntax->most_nodes) {
         wrong(syntax, FT_TOO_LARGE);
         return VISIT_BREAK;
@@ -625,8 +660,7 @@ struct ft_syntax *ft_syntax_new(CXTranslationUnit unit)
         syntax->unit = unit;
         CXCursor whole = clang.getTranslationUnitCursor(unit);
         CXFile file;
-        unsigned line, column, offset;
-        clang.getExpansionLocation(clang.getRangeStart(clang.getCursorExtent(whole)), &file, &line, &column, &offset);
+        clang.getExpansionLocation(clang.getRangeStart(clang.getCursorExtent(whole)), &file, NULL, NULL, NULL);
         file_number(syntax, file);
     }
     return syntax;

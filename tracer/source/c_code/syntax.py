@@ -12,6 +12,7 @@ from . import _syntax
 class Node(IntEnum):
     """Kinds of nodes: clang-c/Index.h, CXCursorKind."""
 
+    UNEXPOSED_DECLARATION = 1  # structured bindings, and each name of one
     STRUCT = 2
     UNION = 3
     CLASS = 4

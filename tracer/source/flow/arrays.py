@@ -15,16 +15,21 @@ import msgspec
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
-from foretrace.tracer.source.form.types import ELEMENTWISE, REDUCTIONS, element_type, is_mask, rank
-from foretrace.tracer.source.form.walk import names, parts, rebuilt, within
+from foretrace.tracer.source.form.types import ELEMENTWISE, REDUCTIONS, element_type, is_mask, rank, type_of
+from foretrace.tracer.source.form.walk import expressions, names, parts, rebuilt, statements, within
 
 from . import algebra
 from .names import Names
+from .stores import overlaps
+from .subscripts import array_name
 
 ZERO, ONE = form.Constant(0), form.Constant(1)
+_ARRAYS = (form.Name, form.Subscript, form.Member)
+_SCANS = ("cumsum", "cumprod", "cummax", "cummin")
 _FRESH = frozenset({"zeros", "ones", "empty", "arange", "list", "allocate"})
 _ARRAY_CALLS = REDUCTIONS | {
-    "dot", "matmul", "transpose", "where", "cumsum", "bincount", "take", "pack", "copy", "spread", "reshape",
+    "dot", "matmul", "transpose", "where", "bincount", "take", "pack", "copy", "spread", "reshape", "cumsum",
+    "cumprod", "cummax", "cummin",
 }  # fmt: skip
 
 
@@ -82,6 +87,8 @@ class _Arrays:
                 self.out.append(
                     msgspec.structs.replace(statement, body=tuple(self.body(body)), first=first, last=last, step=step)
                 )
+            case form.Branch(condition=condition) if rank(condition, self.variables):
+                self._where(statement)
             case form.Branch(condition=condition, body=body, otherwise=otherwise):
                 condition = self.scalars(condition)
                 self.out.append(
@@ -125,7 +132,7 @@ class _Arrays:
         target, value = statement.target, statement.value
         impure = isinstance(value, form.Call) and not value.pure
         plain = isinstance(target, form.Name) and not rank(target, self.variables)
-        whole = isinstance(target, form.Name) and not plain
+        whole = isinstance(target, (form.Name, form.Member)) and not plain and bool(rank(target, self.variables))
         if impure or isinstance(value, form.AddressOf):
             self.out.append(statement)
             return
@@ -136,7 +143,7 @@ class _Arrays:
             if not self._spans(target):
                 self.out.append(statement)
                 return
-        if isinstance(value, form.Call) and value.function in _FRESH:
+        if isinstance(value, form.Call) and (value.function in _FRESH or "." in value.function):
             self.out.append(statement)
             return
         mark = len(self.out)
@@ -145,7 +152,7 @@ class _Arrays:
         except _NotLoweredError as error:
             del self.out[mark:]
             reads = tuple(form.Name(name) for name in sorted(names(value) | (set() if whole else names(target))))
-            root = target if isinstance(target, form.Name) else form.Name(min(names(target), default="?"))
+            root = target if whole else form.Name(min(names(target), default="?"))
             reason = f"array expression: {error}"
             self.out.append(form.Opaque(statement.place, str(error)[: form.MOST_TEXT], reason, reads, (root,)))
 
@@ -164,32 +171,41 @@ class _Arrays:
         if isinstance(target, form.Subscript) and any(is_mask(index, self.variables) for index in target.indices):
             self._masked(target, value)
             return
-        root = min(names(target.base) if isinstance(target, form.Subscript) else names(target), default="")
-        if isinstance(value, form.Call) and self._made(value, target, root):
+        if isinstance(value, form.Call) and self._made(value, target, array_name(target)):
             return
         value = self.hoisted(value, arrays=True)
-        if self._overlaps(target, value, root):
+        if self._overlaps(target, value):
             value = self._copied(value, dimensions)
         counters = self.counters(target, value)
         store = form.Assign(self.place, self.element(target, counters), self.element(value, counters), statement.atomic)
         self.out.append(self.nest(counters, (store,), self._first_contiguous(target)))
 
-    def _overlaps(self, target: form.Expression, value: form.Expression, root: str) -> bool:
-        pending = [value]
+    def _overlaps(self, target: form.Expression, value: form.Expression) -> bool:
+        """Whether a value reads elements that the target may have at other places."""
+        pending = [(value, True)]
+        own, whole = array_name(target), self._unsectioned(target)
         while pending:
-            part = pending.pop()
-            if part == target:
+            part, aligned = pending.pop()
+            if aligned and self._unsectioned(part) == whole:
                 continue
-            if isinstance(part, form.Name) and part.name == root:
-                whole = isinstance(target, form.Subscript) and target.indices == (form.Section(),) * len(target.indices)
-                if not (whole and rank(part, self.variables) == len(target.indices)):  # type: ignore[union-attr]
+            if isinstance(part, (form.Name, form.Subscript, form.Member)):
+                if overlaps(array_name(part), own):
                     return True
-            if isinstance(part, form.Subscript) and isinstance(part.base, form.Name) and part.base.name == root:
-                if isinstance(target, form.Name) and all(index == form.Section() for index in part.indices):
-                    continue
-                return True
-            pending.extend(parts(part))
+                while isinstance(part, (form.Subscript, form.Member)):
+                    if isinstance(part, form.Subscript):
+                        pending.extend((index, False) for index in part.indices)
+                    part = part.base
+                continue
+            if isinstance(part, form.Call) and part.function not in ELEMENTWISE:
+                aligned = False
+            pending.extend((each, aligned) for each in parts(part))
         return False
+
+    def _unsectioned(self, value: form.Expression) -> form.Expression:
+        """`a` for `a(:, :)`."""
+        if isinstance(value, form.Subscript) and value.indices == (form.Section(),) * rank(value.base, self.variables):
+            return value.base
+        return value
 
     def _copied(self, value: form.Expression, dimensions: int) -> form.Name:
         ranges = self.ranges(value)
@@ -213,10 +229,12 @@ class _Arrays:
         def unmasked(part: form.Expression) -> form.Expression:
             return part.base if isinstance(part, form.Subscript) and part.indices == (mask,) else part
 
-        value = self.hoisted(rebuilt(value, unmasked), arrays=True)
+        whole = rebuilt(value, unmasked)
+        alike = whole != value  # `b[mask]` stands beside the target's elements
+        value = self.hoisted(whole, arrays=True)
         counters = self.counters(target.base, mask)
         store = self.element(target.base, counters)
-        if rank(value, self.variables) == 1 and not self._same_shape(value, target.base):
+        if rank(value, self.variables) == 1 and not alike and not self._same_shape(value, target.base):
             position = self.scalar(Kind.INTEGER)
             self.out.append(form.Assign(self.place, position, ZERO))
             taken = form.Subscript(self.named(value), (position,))
@@ -228,6 +246,52 @@ class _Arrays:
             chosen = (form.Assign(self.place, store, self.element(value, counters)),)
         guarded = form.Branch(self.place, self.element(mask, counters), chosen)
         self.out.append(self.nest(counters, (guarded,), self._first_contiguous(target)))
+
+    def _where(self, statement: form.Branch) -> None:
+        """WHERE: assignments to the elements for which a condition holds, which is evaluated before all of them."""
+        mark = len(self.out)
+        try:
+            self._chosen(statement, ())
+        except _NotLoweredError as error:
+            del self.out[mark:]
+            inside = list(statements((statement,)))
+            written = {name for part in inside if isinstance(part, form.Assign) for name in names(part.target)}
+            read = {name for part in inside for one in expressions(part) for name in names(one)}
+            text, reason = str(error)[: form.MOST_TEXT], f"array expression: {error}"
+            reads, writes = [tuple(map(form.Name, sorted(each))) for each in (read, written)]
+            self.out.append(form.Opaque(statement.place, text, reason, reads, writes))
+
+    def _chosen(self, statement: form.Branch, around: tuple[form.Expression, ...]) -> None:
+        mask = self.hoisted(statement.condition, arrays=True)
+        inside = list(statements((*statement.body, *statement.otherwise)))
+        targets = [part.target for part in inside if isinstance(part, form.Assign)]
+        written = [array_name(target) for target in targets]
+        read = [array_name(part) for part in within(mask) if isinstance(part, _ARRAYS)]
+        if any(overlaps(one, own) for one in read for own in written) and (
+            len(targets) > 1 or self._overlaps(targets[0], mask)
+        ):
+            mask = self._copied(mask, rank(mask, self.variables))
+        opposite = form.Operation("not", (mask,))
+        for block, condition in ((statement.body, mask), (statement.otherwise, opposite)):
+            for part in block:
+                self.place = part.place
+                match part:
+                    case form.Assign(target=target) if rank(target, self.variables):
+                        self._guarded(part, (*around, condition))
+                    case form.Branch(condition=inner) if rank(inner, self.variables):
+                        self._chosen(part, (*around, condition))
+                    case _:
+                        raise _NotLoweredError("a WHERE with other statements than assignments")
+
+    def _guarded(self, statement: form.Assign, conditions: tuple[form.Expression, ...]) -> None:
+        target, value = statement.target, self.hoisted(statement.value, arrays=True)
+        if self._overlaps(target, value):
+            value = self._copied(value, rank(target, self.variables))
+        counters = self.counters(target, form.Operation("and", (*conditions, value)))
+        made: form.Statement = form.Assign(self.place, self.element(target, counters), self.element(value, counters))
+        for condition in reversed(conditions):
+            made = form.Branch(self.place, self.element(condition, counters), (made,))
+        self.out.append(self.nest(counters, (made,), self._first_contiguous(target)))
 
     def _same_shape(self, value: form.Expression, base: form.Expression) -> bool:
         return bool(names(value) & names(base))
@@ -242,7 +306,7 @@ class _Arrays:
                 if part.function in REDUCTIONS or part.function == "dot" or part.function == "matmul":
                     if arrays or not rank(part, self.variables):
                         return self.made(part)
-                elif part.function in ("cumsum", "bincount", "pack") and arrays:
+                elif part.function in (*_SCANS, "bincount", "pack") and arrays:
                     return self.made(part)
             if isinstance(part, form.Subscript) and arrays and any(is_mask(i, self.variables) for i in part.indices):
                 return self.made(form.Call("pack", (part.base, *part.indices)))
@@ -279,7 +343,7 @@ class _Arrays:
                     each.extent
                     for each in (*left[:-1], *right[:-2], *right[len(right) - 1 : len(right) if len(right) > 1 else 0])
                 )
-            case "cumsum":
+            case "cumsum" | "cumprod" | "cummax" | "cummin":
                 return tuple(each.extent for each in ranges[0])
             case "bincount":
                 return (call.arguments[2] if len(call.arguments) > 2 else None,)
@@ -290,14 +354,14 @@ class _Arrays:
             return tuple(each.extent for position, each in enumerate(ranges[0]) if position != axis.value)
         raise _NotLoweredError(f"{call.function} along a dimension that varies")
 
-    def _made(self, call: form.Call, target: form.Expression, root: str) -> bool:
+    def _made(self, call: form.Call, target: form.Expression, own: str) -> bool:
         """Emits the loops that make an array in place; False: the call is none of those, or the target overlaps."""
         function = call.function
-        if function not in ("matmul", "dot", "cumsum", "bincount", "pack") and not (
+        if function not in ("matmul", "dot", *_SCANS, "bincount", "pack") and not (
             function in REDUCTIONS and len(call.arguments) > 1
         ):
             return False
-        if root and root in names(call):
+        if own and any(overlaps(array_name(part), own) for part in within(call) if isinstance(part, _ARRAYS)):
             return False
         arguments = tuple(self.hoisted(argument, arrays=True) for argument in call.arguments)
         goal = self.ranges(target)
@@ -310,15 +374,24 @@ class _Arrays:
             return self._at(whole, offsets)
 
         match function:
+            case "matmul" | "dot" if len(arguments) != 2:
+                raise _NotLoweredError(f"{function} of {len(arguments)} values")
             case "matmul" | "dot":
                 self._product(arguments[0], arguments[1], at)
-            case "cumsum":
+            case "cumsum" | "cumprod" | "cummax" | "cummin":
                 if len(goal) != 1:
-                    raise _NotLoweredError("cumsum along a dimension")
+                    raise _NotLoweredError(f"{function} along a dimension")
                 total = self.scalar(Kind.UNKNOWN, arguments[0])
                 counters = self._zero_based(arguments[0])
-                self.out.append(form.Assign(self.place, total, ZERO))
-                add = form.Assign(self.place, total, form.Operation("+", (total, self.element(arguments[0], counters))))
+                element = self.element(arguments[0], counters)
+                if function in ("cummax", "cummin"):
+                    first = [_Counter(ZERO, each.range) for each in counters]  # type: ignore[arg-type]
+                    self.out.append(form.Assign(self.place, total, self.element(arguments[0], first)))
+                    more: form.Expression = form.Call(function[3:], (total, element))
+                else:
+                    self.out.append(form.Assign(self.place, total, ONE if function == "cumprod" else ZERO))
+                    more = form.Operation("*" if function == "cumprod" else "+", (total, element))
+                add = form.Assign(self.place, total, more)
                 self.out.append(
                     self.nest(counters, (add, form.Assign(self.place, at(counters[0].name), total)))
                 )  # fmt: skip
@@ -332,6 +405,8 @@ class _Arrays:
                 self.out.append(
                     self.nest(counters, (form.Assign(self.place, bin_at, form.Operation("+", (bin_at, weight))),))
                 )
+            case "pack" if len(arguments) < 2:
+                raise _NotLoweredError("pack without a mask")
             case "pack":
                 position = self.scalar(Kind.INTEGER)
                 self._packed = position
@@ -386,12 +461,14 @@ class _Arrays:
     def _reduce(self, call: form.Call, result: form.Expression) -> None:
         """Emits the loop that reduces arrays to a scalar."""
         arguments = tuple(self.hoisted(argument, arrays=True) for argument in call.arguments)
+        if call.function in ("dot", "matmul") and len(arguments) != 2:
+            raise _NotLoweredError(f"{call.function} of {len(arguments)} values")
         if call.function == "matmul" and all(rank(argument, self.variables) == 1 for argument in arguments):
             call = form.Call("dot", arguments)
         if call.function in ("dot", "matmul"):
             if any(rank(argument, self.variables) != 1 for argument in arguments):
                 raise _NotLoweredError("a product of values that are not known to be arrays")
-            counters = self._zero_based(arguments[0])
+            counters = self.counters(arguments[0], arguments[1])
             element = form.Operation("*", tuple(self.element(argument, counters) for argument in arguments))
             self._accumulate("sum", result, element, counters)
             return
@@ -493,7 +570,13 @@ class _Arrays:
                     return []
                 kind = variable.type
                 return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
-            case form.Member() | form.Constant():
+            case form.Member(base=base, type=kind):
+                if kind is None:
+                    return []
+                if rank(base, self.variables) or not isinstance(kind, form.ArrayType):
+                    return self.ranges(base)
+                return [self._dimension(value, kind, position) for position in range(len(kind.shape))]
+            case form.Constant():
                 return []
             case form.Subscript(base=base, indices=indices):
                 return self._subscript_ranges(value, base, indices)
@@ -501,6 +584,8 @@ class _Arrays:
                 return self.ranges(operand)
             case form.Call(function="transpose", arguments=(inner, *_)):
                 return self.ranges(inner)[::-1]
+            case form.Call(function="cshift", arguments=(inner, *_)):
+                return self.ranges(inner)
             case form.Call(function="take", arguments=(_, index, *_)):
                 return self.ranges(index)
             case form.Call(function="zeros" | "ones" | "empty", arguments=arguments):
@@ -563,6 +648,14 @@ class _Arrays:
             case form.Name():
                 ranges = self.ranges(value)
                 return form.Subscript(value, tuple(map(self._moved, ranges, counters)))
+            case form.Member(base=base, member=member, type=kind) if kind is not None and rank(base, self.variables):
+                return form.Member(self.element(base, counters), member, kind)
+            case form.Member():
+                return form.Subscript(value, tuple(map(self._moved, self.ranges(value), counters)))
+            case form.Subscript(base=form.Member(base=base, member=member, type=kind), indices=indices) if not any(
+                rank(index, self.variables) or isinstance(index, form.Section) for index in indices
+            ):
+                return form.Subscript(form.Member(self.element(base, counters), member, kind), indices)
             case form.Subscript(base=base, indices=indices):
                 return self._subscript_element(value, base, indices, list(counters))
             case form.Operation(operator=operator, operands=operands):
@@ -576,6 +669,8 @@ class _Arrays:
                 return form.Operation("select", tuple(made))
             case form.Call(function="transpose", arguments=(inner,)):
                 return self.element(inner, counters[::-1])
+            case form.Call(function="cshift", arguments=(inner, shift)):
+                return self._shifted(inner, shift, counters)
             case form.Call(function="take", arguments=(base, index)):
                 return self.element(form.Subscript(base, (index,)), counters)
             case form.Call(function="zeros" | "empty"):
@@ -589,6 +684,18 @@ class _Arrays:
             case form.Call(function=function, arguments=arguments) if function in ELEMENTWISE:
                 return form.Call(function, tuple([self.element(argument, counters) for argument in arguments]))
         raise _NotLoweredError(value.function if isinstance(value, form.Call) else type(value).__name__)
+
+    def _shifted(self, array: form.Expression, shift: form.Expression, counters: Sequence[_Counter]) -> form.Expression:
+        """The element of a vector turned by `shift` places."""
+        ranges = self.ranges(array)
+        if len(ranges) != 1 or ranges[0].step is not None:
+            raise _NotLoweredError("cshift of several dimensions")
+        moved, extent = algebra.add(self._position(counters[0]), shift), ranges[0].extent
+        distance = algebra.constant(algebra.polynomial(shift))
+        if distance is None or distance < 0:  # remainders of negative numbers differ between languages
+            moved = algebra.add(moved, extent)
+        position = form.Operation("%", (moved, extent))
+        return self.element(array, [_Counter(algebra.add(ranges[0].first, position), ranges[0])])  # type: ignore[arg-type]
 
     def _moved(self, own: _Range, counter: _Counter) -> form.Expression:
         if own.step == counter.range.step:
@@ -644,8 +751,10 @@ class _Arrays:
 
     def _first_contiguous(self, target: form.Expression) -> bool:
         base = target.base if isinstance(target, form.Subscript) else target
-        variable = self.variables.get(base.name) if isinstance(base, form.Name) else None
-        return variable is not None and isinstance(variable.type, form.ArrayType) and variable.type.first_contiguous
+        while isinstance(base, form.Member) and not isinstance(base.type, form.ArrayType):
+            base = base.base
+        kind = type_of(base, self.variables)
+        return isinstance(kind, form.ArrayType) and kind.first_contiguous
 
     def scalar(self, kind: Kind, like: form.Expression | None = None) -> form.Name:
         """A new scalar temporary, of the type of a value's elements if that is known."""

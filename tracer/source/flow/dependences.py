@@ -11,8 +11,9 @@ supercomputing", 1988.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 
 from foretrace.tracer.source.form import records as form
@@ -24,7 +25,9 @@ from . import algebra
 from .algebra import Polynomial
 from .integer_sets import System, renamed
 from .records import Access, Dependence, Effect, LoopFacts, LoopVerdict, Verdict
+from .stores import without_sizes
 from .subscripts import Scope, array_name, extreme, parted
+from .subscripts import loads as element_loads
 
 MOST_PAIRS = 2_000
 """Pairs of accesses tested in one loop; with more its verdict is UNKNOWN."""
@@ -150,7 +153,7 @@ class _Test:
         self, name: str, effects: Sequence[Effect], located: dict[str, str], carried: set[str]
     ) -> str:
         own = form.Name(name)
-        operators = {_reduced(own, effect.value, effect.conditions) for effect in effects}
+        operators = {reduction_operator(own, effect.value, effect.conditions) for effect in effects}
         operator = next(iter(operators)) if len(operators) == 1 else ""
         if not operator:
             return ""
@@ -233,6 +236,8 @@ class _Test:
                 loads.setdefault(access.array, []).append(_Site(access, effect, order))
             if effect.store is not None:
                 stores.setdefault(effect.store.array, []).append(_Site(effect.store, effect, order))
+        for site in self._bounds_read():
+            loads.setdefault(site.access.array, []).append(site)
         self._overlapping_names(stores, loads)
         pairs = 0
         for array, written in stores.items():
@@ -256,6 +261,23 @@ class _Test:
                 self.reductions[array] = "atomic"
             else:
                 self.dependences.extend(found)
+
+    def _bounds_read(self) -> Iterator[_Site]:
+        """Elements that bounds and conditions of inner loops read."""
+        seen: set[int] = set()
+        for order, effect in enumerate(self.facts.effects):
+            for position in range(self.depth, len(effect.nest)):
+                loop = effect.nest[position]
+                if id(loop) in seen:
+                    continue
+                seen.add(id(loop))
+                outer = effect.nest[:position]
+                head = replace(effect, nest=outer, conditions=())
+                for bound in (loop.first, loop.last, loop.step, loop.condition):
+                    if bound is not None:
+                        read = without_sizes(bound, ())
+                        for access in element_loads(read, Scope(outer, self.variables), loop.place):
+                            yield _Site(access, head, order)
 
     def _hidden(self, effect: Effect) -> Iterator[Access]:
         """Reads of stored arrays as wholes (arguments of calls), and of members of variables."""
@@ -405,16 +427,15 @@ class _Test:
             return None
         if len(one.indices) != len(two.indices):
             return None
-        split = len(one.indices) == 1 and len(store.access.indices) == len(other.access.indices) > 1
-        if split:
-            left = parted(one.indices[0], Scope(store.effect.nest, self.variables))
-            right = parted(two.indices[0], Scope(other.effect.nest, self.variables))
-            if [stride for _, stride in left] == [stride for _, stride in right]:
-                return [(part, its) for (part, _), (its, _) in zip(left, right, strict=True)]
-        return [
-            (algebra.polynomial(part), algebra.polynomial(its))
-            for part, its in zip(one.indices, two.indices, strict=True)
-        ]
+        pairs: list[tuple[Polynomial, Polynomial]] = []
+        for part, its in zip(one.indices, two.indices, strict=True):
+            left = parted(part, Scope(store.effect.nest, self.variables))
+            right = parted(its, Scope(other.effect.nest, self.variables))
+            if [(each.stride, each.least) for each in left] == [(each.stride, each.least) for each in right]:
+                pairs += [(own.terms, theirs.terms) for own, theirs in zip(left, right, strict=True)]
+            else:
+                pairs.append((algebra.polynomial(part), algebra.polynomial(its)))
+        return pairs
 
     def _flattened(self, subscript: form.Subscript) -> form.Subscript:
         """`a[i][j]` behind pointers, and `a[i].m[j]`, as one subscript; rows are assumed to lie apart."""
@@ -459,17 +480,19 @@ class _Test:
         answers = []
         own: Polynomial = {(form.Name(self.loop.variable),): 1}
         its: Polynomial = {(form.Name(primed[self.loop.variable]),): 1}
-        for direction in (1, -1):
+        for direction, negative in itertools.product((1, -1), (False, True)):
             system = System()
             for terms in equations:
-                if all(len(product) <= 1 for product in terms):
+                if all(len(atoms) <= 1 for atoms in terms):
                     system.require(terms, equal=True)
             self._bounds(system, store.effect.nest, {})
             self._bounds(system, other.effect.nest, primed)
             gap = algebra.scaled(algebra.plus(own, its, -1), direction)
             system.require(algebra.plus(gap, {(): 1}, -1))
+            if not _require_quotients(system, negative=negative) and negative:
+                continue
             answers.append(system.empty())
-        if answers == [True, True]:
+        if all(answers):
             return True
         return None if None in answers else False
 
@@ -525,7 +548,7 @@ class _Test:
         operators: set[str] = set()
         for site in written:
             effect = site.effect
-            operator = _reduced(effect.target, effect.value, effect.conditions)
+            operator = reduction_operator(effect.target, effect.value, effect.conditions)
             if not operator:
                 return ""
             operators.add(operator)
@@ -626,6 +649,8 @@ class _Test:
             for access in (*effect.loads, *((effect.store,) if effect.store is not None else ())):
                 known = accesses.get(access.array)
                 accesses[access.array] = (access, access.store or (known is not None and known[1]))
+        for site in self._bounds_read():
+            accesses.setdefault(site.access.array, (site.access, False))
         listed = sorted(accesses)
         for position, one in enumerate(listed):
             for two in listed[position + 1 :]:
@@ -709,6 +734,28 @@ def _multiple(rest: Polynomial, factor: Polynomial) -> int | None:
     return quotients.pop() if len(quotients) == 1 else None
 
 
+def _require_quotients(system: System, *, negative: bool) -> bool:
+    """Bounds of quotients by constants; `negative`: of the one that rounds to zero. Whether there is such a one."""
+    quotients = [
+        (atom, atom.operator == "/", atom.operands[0], by)
+        for atom in system.unknowns
+        if isinstance(atom, form.Operation) and atom.operator in ("/", "//")
+        and isinstance(atom.operands[1], form.Constant) and isinstance(by := atom.operands[1].value, int) and by > 1
+    ]  # fmt: skip
+    if sum(to_zero for _, to_zero, _, _ in quotients) > 1:
+        return False
+    for atom, to_zero, above, by in quotients:
+        number = algebra.polynomial(above)
+        rest = algebra.plus(number, {(atom,): by}, -1)
+        if to_zero:
+            system.require(algebra.plus(algebra.scaled(number, -1), {(): -1}) if negative else number)
+            if negative:
+                rest = algebra.scaled(rest, -1)
+        system.require(rest)
+        system.require(algebra.plus({(): by - 1}, rest, -1))
+    return any(to_zero for _, to_zero, _, _ in quotients)
+
+
 def _alternatives(bound: form.Expression, function: str) -> list[form.Expression]:
     """Bounds that all hold: the arguments of a `min` above or of a `max` below."""
     if isinstance(bound, form.Call) and bound.function == function:
@@ -721,10 +768,10 @@ def _alternatives(bound: form.Expression, function: str) -> list[form.Expression
     return [bound]
 
 
-def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
+def reduction_operator(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
     """The operator by which a value updates what it is stored to; "": none."""
     if isinstance(value, form.Convert):
-        return _reduced(own, value.operand, conditions)
+        return reduction_operator(own, value.operand, conditions)
     match value:
         case form.Operation(operator="+" | "-"):
             terms = list(_flat(value, "+"))
@@ -741,14 +788,14 @@ def _reduced(own: form.Expression, value: form.Expression, conditions: Sequence[
             return operator if parts.count(own) == 1 and sum(_uses(part, own) for part in parts) == 1 else ""
         case form.Call(function="min" | "max" as function, arguments=arguments):
             inner = [part for part in arguments if _uses(part, own)]
-            if len(inner) == 1 and (inner[0] == own or _reduced(own, inner[0]) == function):
+            if len(inner) == 1 and (inner[0] == own or reduction_operator(own, inner[0]) == function):
                 return function
             return ""
         case form.Operation(operator="select", operands=(condition, true, false)):
             for chosen, other, negative in ((true, false, False), (false, true, True)):
                 if other == own:
                     if not _uses(condition, own):
-                        return _reduced(own, chosen)
+                        return reduction_operator(own, chosen)
                     if not _uses(chosen, own):
                         return _extreme(own, chosen, condition, negative=negative)
             return ""

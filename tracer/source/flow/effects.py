@@ -21,14 +21,23 @@ import msgspec
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind, Storage
-from foretrace.tracer.source.form.types import rank, type_of
+from foretrace.tracer.source.form.types import Variables, rank, type_of
 from foretrace.tracer.source.form.walk import names, rebuilt, statements, within
 
 from . import algebra
 from .liveness import Liveness, addressed
 from .normal import leaves, negated
 from .records import Access, Effect, LoopFacts
-from .stores import loaded, loads_any, overlaps, reached, stored_arrays
+from .stores import (
+    loaded,
+    loads_any,
+    moved_pointers,
+    overlaps,
+    reached,
+    resized_arrays,
+    stored_arrays,
+    without_sizes,
+)
 from .subscripts import Scope, access, array_name, loads
 
 MOST_NODES = 150
@@ -60,6 +69,8 @@ class _Raw:
     reads: frozenset[str]
     whole: bool = False
     scope: Scope | None = None
+    known: bool = False
+    """The scalar's value before the assignment was known, so that its readers have that value instead of its name."""
     made: Effect | None = None
 
     def effect(self) -> Effect:
@@ -242,10 +253,11 @@ class _Flow:
         for name in [name for name, value in env.items() if name in gone or not gone.isdisjoint(names(value))]:
             del env[name]
 
-    def _kill_loads(self, root: str, stored: form.Expression | None) -> None:
-        """Drops values that load what a store to `root` may change."""
+    def _kill_loads(self, root: str, stored: form.Expression | None, *, elements: bool = False) -> None:
+        """Drops values that load what a store to `root` may change; `elements`: no pointer to them is stored."""
+        variables = self.function.variables if elements else None
         env = self.env
-        for name in [name for name, value in env.items() if _may_load(value, root, stored)]:
+        for name in [name for name, value in env.items() if _may_load(value, root, stored, variables)]:
             del env[name]
 
     def _kill_call(self, call: form.Call) -> None:
@@ -316,13 +328,13 @@ class _Flow:
             base = self.resolved(target.base)
             target = self._direct(form.Subscript(base, tuple([self.resolved(part) for part in target.indices])))
         elif isinstance(target, form.Member):
-            target = form.Member(self.resolved(target.base), target.member)
+            target = form.Member(self.resolved(target.base), target.member, target.type)
         if isinstance(target, form.Name):
             self._assign_name(statement, target, value, impure=impure)
             return
         self.record(statement, target, value, "")
         root = array_name(target)
-        self._kill_loads(root, target)
+        self._kill_loads(root, target, elements=isinstance(target, form.Subscript))
         name = _root(target)
         kind = self.function.variables.get(name)
         if kind is not None and isinstance(kind.type, form.PointerType):
@@ -356,11 +368,11 @@ class _Flow:
             read = read | names(target)
         for condition in self.conditions:
             read = read | names(condition)
-        read -= {loop.variable for loop in self.nest if loop.kind is LoopKind.COUNTED}
+        read -= {loop.induction for loop in self.nest}
         self.raw.append(
             _Raw(
                 target, value, self.conditions, self.nest, statement.place, statement.atomic, scalar, frozenset(read),
-                whole, self.scope,
+                whole, self.scope, scalar in self.env,
             )
         )  # fmt: skip
 
@@ -424,14 +436,18 @@ class _Flow:
         summary = self.live.of(loop)
         assigned = summary.assigned
         stored = stored_arrays(loop.body, self.env)
+        resized = resized_arrays(loop.body, self.function.variables)
         bounds = (loop.first, loop.last, loop.step)
         early = [None if bound is None else self._bound(bound) for bound in bounds]
+        pointers = moved_pointers(loop.body)
         self._kill_names(assigned)
         for root in stored:
-            self._kill_loads(root, None)
+            self._kill_loads(root, None, elements=not any(overlaps(root, name) for name in pointers))
         final: list[form.Expression | None] = []
         for bound, value in zip(bounds, early, strict=True):
-            changes = value is not None and (names(value) & assigned or loads_any(value, stored))
+            changes = value is not None and (
+                names(value) & assigned or loads_any(without_sizes(value, resized), stored)
+            )  # fmt: skip
             if bound is not None and changes:
                 value = self._bound(bound)
             final.append(value)
@@ -446,13 +462,13 @@ class _Flow:
         self.nest = (*outer_nest, head)
         if not outer_nest:
             self.conditions = ()
-        varying = assigned - {part.variable for part in self.nest if part.kind is LoopKind.COUNTED}
+        varying = assigned - {part.induction for part in self.nest}
         if outer_scope is not None:
             varying |= outer_scope.varying - {loop.variable}
             counters = outer_scope.counters
         else:
             counters = _counters(loop.body)
-        self.scope = Scope(self.nest, self.function.variables, varying, counters)
+        self.scope = Scope(self.nest, self.function.variables, varying, counters, assigned)
         slot = len(self.found)
         self.found.append(None)
         marks = (len(self.raw), len(self.calls), len(self.unknown), len(self.jump_reads))
@@ -468,7 +484,7 @@ class _Flow:
         self.nest, self.scope, self.conditions = outer_nest, outer_scope, outer_conditions
         self._kill_names(assigned)
         for root in stored:
-            self._kill_loads(root, None)
+            self._kill_loads(root, None, elements=not any(overlaps(root, name) for name in pointers))
 
     def _bound(self, bound: form.Expression) -> form.Expression:
         return algebra.simplified(self.resolved(bound))
@@ -499,8 +515,11 @@ class _Flow:
                     rest.append(each)
             rest.reverse()
             pending = rest
-        effects = tuple([each.effect() for each in raw if not each.scalar or id(each) in kept_scalars])
-        own = {head.variable} if head.kind is LoopKind.COUNTED else set()
+        passing = _overwritten([each for each in raw if not each.scalar or id(each) in kept_scalars])
+        effects = tuple(
+            [each.effect() for each in raw if (not each.scalar or id(each) in kept_scalars) and id(each) not in passing]
+        )
+        own = {head.induction}
         seen: set[str] = set()
         for reads in self.jump_reads[marks[3] :]:
             seen |= reads
@@ -510,9 +529,11 @@ class _Flow:
         assigned_names = frozenset(each.scalar for each in raw if each.scalar) | (
             inside.assigned if self.unknown[marks[2] :] or self.calls[marks[1] :] else frozenset()
         )
+        rebound = {each.scalar for each in raw}
         carried = sorted(
-            name for name in inside.exposed & assigned_names & seen if name not in own and not self._is_array(name)
-        )
+            name for name in inside.exposed & assigned_names & seen
+            if name not in own and (name in rebound or not self._is_array(name))
+        )  # fmt: skip
         return LoopFacts(
             self.function, head, self.nest, effects,
             tuple(form.Name(name) for name in carried),
@@ -536,6 +557,29 @@ class _Flow:
     def _is_array(self, name: str) -> bool:
         variable = self.function.variables.get(name)
         return variable is not None and isinstance(variable.type, form.ArrayType)
+
+
+def _overwritten(kept: Sequence[_Raw]) -> set[int]:
+    """Values of a scalar that the same iteration overwrites before any other statement reads the scalar itself.
+
+    What is left takes the place of both statements.
+    """
+    gone: set[int] = set()
+    last: dict[str, _Raw] = {}
+    for each in kept:
+        for name in [name for name in last if name in each.reads or last[name].nest != each.nest]:
+            if not (each.scalar == name and each.nest == last[name].nest):
+                del last[name]
+        if not each.scalar:
+            continue
+        before = last.get(each.scalar)
+        if before is not None and each.known and each.conditions == before.conditions[: len(each.conditions)]:
+            gone.add(id(before))
+            first, end = before.place, each.place
+            if first.file == end.file and first.line <= end.line:
+                each.place = form.Place(first.line, first.column, end.last, first.file)
+        last[each.scalar] = each
+    return gone
 
 
 def _same(one: object, other: object) -> bool:
@@ -576,9 +620,17 @@ def _root(expression: form.Expression) -> str:
                 return ""
 
 
-def _may_load(value: form.Expression, array: str, stored: form.Expression | None) -> bool:
-    """Whether an expression loads an element of an array that a store to `stored` may change; None: to all of it."""
+def _may_load(
+    value: form.Expression, array: str, stored: form.Expression | None, variables: Variables | None = None
+) -> bool:
+    """Whether an expression loads an element of an array that a store to `stored` may change; None: to all of it.
+
+    With `variables`, only elements are stored: a member that points to them stays.
+    """
     for part in loaded(value):
+        pointer = variables is not None and isinstance(part, form.Member) and array_name(part) == array
+        if pointer and variables is not None and isinstance(type_of(part, variables), form.PointerType):
+            continue
         if overlaps(array_name(part), array) and not (stored is not None and _distinct(part, stored)):
             return True
     return False

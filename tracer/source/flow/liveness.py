@@ -114,7 +114,7 @@ class Liveness:
                 inside = self.body(body)
                 read = {name for part in expressions(statement) for name in names(part)}
                 own = frozenset((variable,)) if variable else NONE
-                exposed = inside.exposed - (own if kind is LoopKind.COUNTED else NONE)
+                exposed = inside.exposed - ({statement.induction} if variable else NONE)
                 if kind is LoopKind.TRAILING and statement.condition is not None:
                     tested = names(statement.condition) - inside.certain
                     read = read - names(statement.condition) | tested

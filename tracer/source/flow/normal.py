@@ -16,14 +16,15 @@ import msgspec
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind, Storage
 from foretrace.tracer.source.form.types import type_of
-from foretrace.tracer.source.form.walk import expressions, names, rebuilt, statements, within
+from foretrace.tracer.source.form.walk import expressions, names, rebuilt, replaced, statements, within
 
 from . import algebra
 from .algebra import Polynomial
 from .arrays import without_array_syntax
+from .gotos import without_gotos
 from .liveness import Liveness, addressed, ends
 from .names import Names
-from .stores import loads_any, stored_arrays
+from .stores import loads_any, resized_arrays, stored_arrays, without_sizes
 
 ZERO, ONE = form.Constant(0), form.Constant(1)
 MOST_UPDATES = 8
@@ -34,6 +35,7 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 def normal(function: form.Function) -> form.Function:
     """The function in normal shape. It computes the same values."""
+    function = msgspec.structs.replace(function, body=without_gotos(function.body))
     fresh = Names(function)
     body = without_array_syntax(function, fresh)
     shaped = msgspec.structs.replace(function, body=body, variables=fresh.variables)
@@ -103,7 +105,7 @@ class _Normalizer:
                 made = self._endless(loop, body, after, before)
             case _:
                 made = None
-        return made if made is not None else [msgspec.structs.replace(loop, body=tuple(body))]
+        return made if made is not None else self._numbered(loop, body, after)
 
     # Kinds of loops
 
@@ -112,10 +114,12 @@ class _Normalizer:
         assert loop.last is not None
         made: list[form.Statement] = []
         assigned = self.live.body(body).assigned | {loop.variable}
-        stored = stored_arrays(body)
+        stored, resized = stored_arrays(body), resized_arrays(body, self.variables)
         bounds: list[form.Expression | None] = []
         for bound in (loop.first, loop.last, loop.step):
-            if bound is not None and (names(bound) & assigned or loads_any(bound, stored)):
+            if bound is not None and (
+                names(bound) & assigned or loads_any(without_sizes(bound, resized), stored)
+            ):  # fmt: skip
                 frozen = self.fresh.variable("%bound", type_of(bound, self.variables))
                 made.append(form.Assign(head(loop), frozen, bound))
                 bound = frozen
@@ -142,6 +146,32 @@ class _Normalizer:
         span = algebra.subtract(last, first)
         limit = _quotient(span, stride)
         return [*made, *self.replaced(loop, body, inductions, position, limit, after, [], stride)]
+
+    def _numbered(self, loop: form.Loop, body: list[form.Statement], after: frozenset[str]) -> list[form.Statement]:
+        """A loop whose trips cannot be counted beforehand: what advances in it follows the number of the iteration."""
+        plain = msgspec.structs.replace(loop, body=tuple(body))
+        if loop.kind is LoopKind.UNKNOWN or loop.variable:
+            return [plain]
+        found = self.inductions(body, self.live.body(body).assigned)
+        inductions = [each for each in found if each.name not in after]
+        if not inductions:
+            return [plain]
+        counter = self.fresh.counter(f"%{inductions[0].name.lstrip('%')}")
+        numbered = msgspec.structs.replace(loop, variable=counter.name)
+        made = self.replaced(numbered, body, inductions, {(counter,): 1}, ZERO, after, [])
+        before, whole = made[: len(inductions)], made[len(inductions)]
+        assert isinstance(whole, form.Loop)
+        if loop.condition is not None:
+            tested: Polynomial = {(counter,): 1}
+            if loop.kind is LoopKind.TRAILING:
+                tested[()] = 1
+            values: dict[str, form.Expression] = {}
+            for each, start in zip(inductions, before, strict=True):
+                assert isinstance(start, form.Assign)
+                current = algebra.plus({(start.target,): 1}, algebra.times(each.step, tested))
+                values[each.name] = algebra.expression(current)
+            whole = msgspec.structs.replace(whole, condition=replaced(loop.condition, values))
+        return [*before, whole]
 
     def _endless(
         self, loop: form.Loop, body: list[form.Statement], after: frozenset[str], before: list[form.Statement]
@@ -419,10 +449,10 @@ class _Normalizer:
         """How often a loop with this condition runs. `shifted`: it is tested after the body."""
         parts = conjuncts(condition)
         fixed = _directly_assigned(body)
-        stored = stored_arrays(body)
+        stored, resized = stored_arrays(body), resized_arrays(body, self.variables)
         for position, part in enumerate(parts):
             seen = rebuilt(part, lambda each: known.get(each.name, each) if isinstance(each, form.Name) else each)
-            if loads_any(seen, stored):
+            if loads_any(without_sizes(seen, resized), stored):
                 continue
             count = self._relation(seen, inductions, fixed, shifted=shifted)
             if count is not None:

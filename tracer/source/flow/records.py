@@ -3,8 +3,9 @@
 The passes, in order:
 
 1. `normal`: a function's form in normal shape. Loops that count are `COUNTED`, whatever their notation (`while`,
-   pointers that move, countdowns); array syntax, slices and array intrinsics are loops; induction variables other than
-   the loop's own are expressed by it (`p` that advances in each iteration is `p0 + i`).
+   pointers that move, countdowns); jumps that nest are loops and branches; array syntax, slices and array intrinsics
+   are loops; induction variables other than the loop's own are expressed by it (`p` that advances in each iteration is
+   `p0 + i`).
 2. `effects`: for each loop, what an iteration leaves behind. Copies, temporaries and scalars that are assigned before
    they are read in the same iteration are replaced by their values: data flow decides, not text.
 3. `subscripts`: how each index depends on the induction variables.
@@ -23,7 +24,7 @@ class IndexKind(StrEnum):
     """How an index depends on the induction variables of the loops around it."""
 
     INVARIANT = "invariant"  # not at all
-    AFFINE = "affine"  # a sum of induction variables times invariants, plus an invariant
+    AFFINE = "affine"  # a sum of induction variables times invariants, plus what stands still in the innermost loop
     INDIRECT = "indirect"  # through elements of arrays: `depth` of them, one inside the other
     COUNTER = "counter"  # a scalar that some iterations advance: compaction, queues
     OPAQUE = "opaque"  # in another way: products of induction variables, remainders, calls
@@ -55,6 +56,7 @@ class Access:
     subscript: Expression
     """As resolved: a `Subscript`, or a `Member` of one."""
     indices: tuple[Index, ...]
+    """Of all subscripts on the way: i and j of `a[i].m[j]`."""
     store: bool
     place: Place
     element_bytes: int = 0

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import parts, statements
+from foretrace.tracer.source.form.types import Variables, type_of
+from foretrace.tracer.source.form.walk import parts, rebuilt, statements
 
 from .subscripts import array_name
 
@@ -50,6 +51,74 @@ def stored_arrays(
         found |= fresh
         pending.extend(fresh)
     return frozenset(found)
+
+
+def resized_arrays(body: Sequence[form.Statement], variables: Variables) -> frozenset[tuple[str, int]]:
+    """Arrays whose number of elements a body may change, by calls or by assigning them as a whole: name and depth.
+
+    With depth 1 the rows of an array of arrays change, with depth 0 the array itself.
+    """
+    found: set[tuple[str, int]] = set()
+    for statement in statements(body):
+        match statement:
+            case form.Assign(target=target, value=value):
+                if isinstance(value, form.Call) and not value.pure:
+                    found.update((name, 0) for name in reached(value))
+                kind = type_of(target, variables)
+                element = isinstance(kind, form.PointerType) or (
+                    isinstance(kind, form.ScalarType) and kind.kind is not form.Kind.UNKNOWN
+                )
+                if not element:
+                    found.add((array_name(target), len(_path(target))))
+            case form.Evaluate(call=call):
+                found.update((name, 0) for name in reached(call))
+            case form.Opaque(writes=writes):
+                found.update((array_name(part), 0) for part in writes)
+    return frozenset(found)
+
+
+def _path(expression: form.Expression) -> list[form.Expression]:
+    """The indices on the way from a variable to a part of it."""
+    found: list[form.Expression] = []
+    while isinstance(expression, (form.Subscript, form.Member)):
+        if isinstance(expression, form.Subscript):
+            found += expression.indices
+        expression = expression.base
+    return found
+
+
+def moved_pointers(body: Sequence[form.Statement]) -> frozenset[str]:
+    """Names of members that a body may assign themselves, rather than what they point at."""
+    found: set[str] = set()
+    for statement in statements(body):
+        match statement:
+            case form.Assign(target=target, value=value):
+                if isinstance(value, form.Call) and not value.pure:
+                    found.update(reached(value))
+                if isinstance(target, form.Member):
+                    found.add(array_name(target))
+            case form.Evaluate(call=call):
+                found.update(reached(call))
+            case form.Opaque(writes=writes):
+                found.update(array_name(part) for part in writes)
+    return frozenset(found)
+
+
+def without_sizes(expression: form.Expression, resized: Iterable[tuple[str, int]]) -> form.Expression:
+    """An expression in which sizes of arrays that keep theirs load only what their indices load."""
+    resized = tuple(resized)
+
+    def change(part: form.Expression) -> form.Expression:
+        match part:
+            case form.Call(function="size", arguments=(array, *_)):
+                own = array_name(array)
+                indices = _path(array)
+                changes = any(overlaps(own, other) and depth <= len(indices) for other, depth in resized)
+                if own != ANYTHING and not changes:
+                    return form.Call("size", tuple(indices))
+        return part
+
+    return rebuilt(expression, change)
 
 
 def reached(call: form.Call) -> Iterator[str]:

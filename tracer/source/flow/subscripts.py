@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import LoopKind
 from foretrace.tracer.source.form.types import Variables, type_of
-from foretrace.tracer.source.form.walk import names, parts, within
+from foretrace.tracer.source.form.walk import names, parts, rebuilt, within
 
 from . import algebra
 from .algebra import Polynomial
@@ -27,20 +27,36 @@ class Scope:
     """Names that the outermost loop assigns, loop variables aside."""
     counters: frozenset[str] = NONE
     """Those of them that advance by an invariant amount."""
+    inside: frozenset[str] | None = None
+    """Names that the innermost loop assigns. None: not told from `varying`."""
 
     @property
     def inductions(self) -> tuple[str, ...]:
         """Loop variables, outermost first."""
-        return tuple(loop.variable for loop in self.nest if loop.kind is LoopKind.COUNTED)
+        return tuple(loop.induction for loop in self.nest if loop.induction)
+
+    @property
+    def innermost(self) -> frozenset[str]:
+        """The innermost loop's variable; of a loop that does not count, all loop variables, to be careful."""
+        inductions = self.inductions
+        return frozenset(inductions[-1:] if self.nest and self.nest[-1].induction else inductions)
 
 
-def index(expression: form.Expression, scope: Scope) -> Index:
-    """How one index depends on the loops around it."""
+def index(expression: form.Expression, scope: Scope, innermost: frozenset[str] = NONE) -> Index:
+    """How one index depends on the loops around it.
+
+    What stands still in the innermost of the loops that move the element is an offset, whatever it is made of:
+    `start[r]` in `start[r] + k`. `innermost`: the variable of that loop; without it, of the innermost of all.
+    """
     inductions = scope.inductions
     read = names(expression)
     if not read & (scope.varying | frozenset(inductions)):
         return Index(IndexKind.INVARIANT, expression, offset=expression)
-    loads = [part for part in _outer_loads(expression) if names(part) & (scope.varying | frozenset(inductions))]
+    assigned = scope.inside if scope.inside is not None and innermost <= scope.innermost else scope.varying
+    moving = assigned | (innermost or scope.innermost)
+    if any(isinstance(part, form.Operation) and part.operator == "%" for part in within(expression)):
+        expression = rebuilt(expression, lambda part: _unwrapped(part, scope))
+    loads = [part for part in _outer_loads(expression) if names(part) & moving]
     if loads:
         return _indirect(expression, loads, scope)
     terms = algebra.polynomial(expression)
@@ -49,7 +65,7 @@ def index(expression: form.Expression, scope: Scope) -> Index:
     for product, factor in terms.items():
         own = [atom.name for atom in product if isinstance(atom, form.Name) and atom.name in inductions]
         others = tuple([atom for atom in product if not (isinstance(atom, form.Name) and atom.name in inductions)])
-        mixed = [atom for atom in others if names(atom) & (scope.varying | frozenset(inductions))]
+        mixed = [atom for atom in others if names(atom) & moving]
         if mixed or len(own) > 1:
             counter = len(product) == 1 and isinstance(product[0], form.Name) and product[0].name in scope.counters
             return Index(IndexKind.COUNTER if counter else IndexKind.OPAQUE, expression)
@@ -60,6 +76,23 @@ def index(expression: form.Expression, scope: Scope) -> Index:
             rest[others] = factor
     listed = tuple((name, algebra.expression(coefficients[name])) for name in inductions if name in coefficients)
     return Index(IndexKind.AFFINE, expression, listed, algebra.expression(rest))
+
+
+def _unwrapped(expression: form.Expression, scope: Scope) -> form.Expression:
+    """`(i + 1) % n` and `(i - 1 + n) % n` without the remainder: a periodic boundary, if i has at most n values."""
+    match expression:
+        case form.Operation(operator="%", operands=(inner, size)) if not names(size) & frozenset(scope.inductions):
+            terms = algebra.polynomial(inner)
+            moving = [atoms for atoms in terms if any(names(atom) & frozenset(scope.inductions) for atom in atoms)]
+            loop = next((each for each in scope.nest if moving == [(form.Name(each.variable),)]), None)
+            if loop is None or abs(terms[moving[0]]) != 1 or loop.first is None or loop.last is None:
+                return expression
+            spare = algebra.difference(size, algebra.subtract(loop.last, loop.first))
+            if spare is None or spare < 1:
+                return expression
+            turned = algebra.plus(terms, algebra.polynomial(size), -1)
+            return algebra.expression(turned) if len(turned) < len(terms) else inner
+    return expression
 
 
 def _outer_loads(expression: form.Expression) -> Iterator[form.Expression]:
@@ -113,14 +146,19 @@ def access(
     kind = type_of(expression, scope.variables)
     element = kind.element if isinstance(kind, form.ArrayType) else kind
     size = element.bytes if isinstance(element, (form.ScalarType, form.StructType)) else 8
-    subscript = expression
-    while isinstance(subscript, form.Member):
-        subscript = subscript.base
     indices: tuple[Index, ...] = ()
-    if isinstance(subscript, form.Subscript) and not whole:
-        indices = tuple([index(part, scope) for part in subscript.indices])
-        if len(indices) == 1 and indices[0].kind is IndexKind.AFFINE:
-            indices = delinearised(indices[0], scope)
+    part = expression
+    read = NONE if whole else names(expression)
+    innermost = frozenset([name for name in scope.inductions if name in read][-1:])
+    while isinstance(part, (form.Subscript, form.Member)) and not whole:  # `a[i].m[j]`, rows behind pointers
+        if isinstance(part, form.Subscript):
+            own = tuple([index(each, scope, innermost) for each in part.indices])
+            if indices:  # on the way to the element: what never varies says nothing
+                own = tuple([each for each in own if each.kind is not IndexKind.INVARIANT])
+            elif len(own) == 1 and own[0].kind is IndexKind.AFFINE:
+                own = delinearised(own[0], scope)
+            indices = (*own, *indices)
+        part = part.base
     return Access(array_name(expression), expression, indices, store, place, size)
 
 
@@ -129,12 +167,14 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
     pending: list[tuple[form.Expression, bool]] = [(expression, False)]
     while pending:
         part, member = pending.pop()
+        if isinstance(part, form.Call) and part.function in ("size", "shape", "lower_bound", "upper_bound"):
+            continue  # asks for no element
         if isinstance(part, form.AddressOf):
             if isinstance(part.operand, form.Subscript):
                 pending.extend((inner, False) for inner in reversed(part.operand.indices))
             continue
         if isinstance(part, form.Member):
-            if not member and any(isinstance(inner, form.Subscript) for inner in within(part)):
+            if not member and (any(isinstance(inner, form.Subscript) for inner in within(part)) or _moves(part, scope)):
                 yield access(part, scope, place)
                 pending.append((part.base, True))
             elif member:
@@ -144,34 +184,59 @@ def loads(expression: form.Expression, scope: Scope, place: form.Place) -> Itera
             if not member:
                 yield access(part, scope, place)
             pending.extend((inner, False) for inner in reversed(part.indices))
-            base = part.base
+            base, inside = part.base, isinstance(part.base, form.Member)
             while isinstance(base, form.Member):
                 base = base.base
             if not isinstance(base, form.Name):
-                pending.append((base, False))
+                pending.append((base, inside))  # only where the member lies, not the whole structure
             continue
         pending.extend((inner, False) for inner in reversed(parts(part)))
+
+
+def _moves(member: form.Member, scope: Scope) -> bool:
+    """Whether a member belongs to another object in each iteration: `node.load` with `node = node.next`."""
+    base: form.Expression = member
+    while isinstance(base, form.Member):
+        base = base.base
+    return isinstance(base, form.Name) and base.name in scope.varying
 
 
 # Linearised subscripts
 
 
 def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
-    """`i*n + j` with `j` in 0 .. n-1 as the indices i and j; the index itself where that is not evident."""
-    split = parted(linear.expression, scope)
+    """`i*n + j` as the indices i and j; `j` is taken to stay in 0 .. n-1 where `n` is no number."""
+    split = _split(algebra.polynomial(linear.expression), {(): 1}, None, scope, trusting=True)
     if len(split) == 1:
         return (linear,)
-    made = [index(algebra.expression(part), scope) for part, _ in split]
+    variables = frozenset(name for name, _ in linear.coefficients[-1:])
+    made = [index(algebra.expression(part.terms), scope, variables) for part in split]
     allowed = (IndexKind.AFFINE, IndexKind.INVARIANT)
     return tuple(made) if all(part.kind in allowed for part in made) else (linear,)
 
 
-def parted(linear: form.Expression, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
-    """A linear subscript as parts with their strides, the part with the largest stride first."""
-    return _split(algebra.polynomial(linear), {(): 1}, scope)
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of a linear subscript: `i` or `j` of `i*n + j`.
+
+    Where the parts of two subscripts have the same strides and least values, equal subscripts have equal parts: a part
+    lies less than the stride of the part before it above its least value.
+    """
+
+    terms: Polynomial
+    stride: Polynomial
+    least: Polynomial | None
+    """None: not known, as of the first part."""
 
 
-def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Polynomial, Polynomial]]:
+def parted(linear: form.Expression, scope: Scope) -> list[Part]:
+    """A linear subscript as parts, the part with the largest stride first."""
+    return _split(algebra.polynomial(linear), {(): 1}, None, scope)
+
+
+def _split(
+    terms: Polynomial, unit: Polynomial, least: Polynomial | None, scope: Scope, *, trusting: bool = False
+) -> list[Part]:
     inductions = frozenset(scope.inductions)
     strides: dict[tuple[tuple[form.Expression, ...], int], None] = {}
     units = 0
@@ -184,7 +249,7 @@ def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Poly
             else:
                 units += 1
     if not strides or not units:
-        return [(terms, unit)]
+        return [Part(terms, unit, least)]
     stride = max(strides, key=lambda each: (len(each[0]), each[1]))
     symbols, number = stride
     quotient: Polynomial = {}
@@ -197,9 +262,12 @@ def _split(terms: Polynomial, unit: Polynomial, scope: Scope) -> list[tuple[Poly
         else:
             remainder[product] = factor
     size: Polynomial = {symbols: number}
-    if not remainder or not quotient or not _within(remainder, size, scope):
-        return [(terms, unit)]
-    return [*_split(quotient, algebra.times(size, unit), scope), *_split(remainder, unit, scope)]
+    trusted = trusting and bool(symbols)
+    low = _least_within(remainder, size, scope, trusting=trusted) if remainder and quotient else None
+    if low is None:
+        return [Part(terms, unit, least)]
+    outer = _split(quotient, algebra.times(size, unit), least, scope, trusting=trusting)
+    return [*outer, *_split(remainder, unit, low, scope, trusting=trusting)]
 
 
 def _without(
@@ -213,15 +281,17 @@ def _without(
     return tuple(rest)
 
 
-def _within(value: Polynomial, size: Polynomial, scope: Scope) -> bool:
-    """Whether a value lies in 0 .. size - 1 wherever the loops' variables lie."""
+def _least_within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> Polynomial | None:
+    """The least value, if a value lies in least .. least + size - 1 wherever the loops' variables lie.
+
+    `trusting`: unless it evidently does not.
+    """
     least = extreme(value, scope.nest, upper=False)
     greatest = extreme(value, scope.nest, upper=True)
     if least is None or greatest is None:
-        return False
-    low = algebra.constant(least)
-    gap = algebra.constant(algebra.plus(size, greatest, -1))
-    return low is not None and low >= 0 and gap is not None and gap >= 1
+        return {} if trusting else None
+    gap = algebra.constant(algebra.plus(algebra.plus(size, greatest, -1), least))
+    return least if (trusting if gap is None else gap >= 1) else None
 
 
 def extreme(value: Polynomial, nest: Sequence[form.Loop], *, upper: bool) -> Polynomial | None:

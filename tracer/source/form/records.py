@@ -72,7 +72,7 @@ class ScalarType(Record, frozen=True, tag="scalar"):
 
 
 class StructType(Record, frozen=True, tag="struct"):
-    """A structure, class or derived type; its members are known by their uses alone."""
+    """A structure, class or derived type; `Member` says what types its members have."""
 
     name: str
     bytes: int = 0
@@ -149,6 +149,8 @@ class Member(Record, frozen=True, tag="member"):
 
     base: Expression
     member: str
+    type: Type | None = None
+    """Its type. None: the front end does not know it."""
 
 
 class Section(Record, frozen=True, tag="section"):
@@ -224,12 +226,14 @@ INTRINSICS = frozenset({
     "tanh", "pow", "min", "max", "floor", "ceil", "round", "trunc", "mod", "sign", "fma", "conj", "real", "imag",
     "complex", "size", "shape", "lower_bound", "upper_bound",
     "sum", "product", "minval", "maxval", "minloc", "maxloc", "any", "all", "count", "dot", "matmul", "transpose",
-    "where", "spread", "reshape", "cumsum", "sort", "argsort", "bincount", "take", "zeros", "ones", "empty", "arange",
-    "copy", "pack", "allocate", "array",
+    "where", "spread", "reshape", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "bincount", "take",
+    "zeros", "ones", "empty", "arange",
+    "copy", "pack", "allocate", "array", "cshift",
 })  # fmt: skip
 """Functions that every front end maps to one name: those on scalars apply to whole arrays element by element; those
 from "sum" on work on arrays. `sum(a, 0)` reduces dimension 0 (counted from 0 in the order of subscripts). `array` is an
-array of its arguments, rows if they are arrays themselves; `allocate(n)` the address of n new elements."""
+array of its arguments, rows if they are arrays themselves; `allocate(n)` the address of n new elements. Element i of
+`cshift(a, n)` is element i + n of `a`, around its end; -n is at most the number of elements."""
 
 
 # Statements
@@ -270,6 +274,7 @@ class Loop(Record, frozen=True, tag="loop"):
     kind: LoopKind
     body: tuple[Statement, ...]
     variable: str = ""
+    """Of a loop that is not COUNTED: the iteration's number from 0, which the pass `normal` gives it."""
     first: Expression | None = None
     last: Expression | None = None
     """Inclusive."""
@@ -282,6 +287,11 @@ class Loop(Record, frozen=True, tag="loop"):
     """Made from array syntax, a slice, a comprehension or a library call: no loop of the source."""
     label: str = ""
     """For jumps out of an inner loop."""
+
+    @property
+    def induction(self) -> str:
+        """The variable that advances by the same amount in each iteration; "": there is none."""
+        return "" if self.kind is LoopKind.UNKNOWN else self.variable
 
 
 class Branch(Record, frozen=True, tag="branch"):

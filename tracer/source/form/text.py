@@ -138,13 +138,14 @@ def _loop_head(loop: Loop) -> str:
             step = f" step {expression_text(loop.step)}" if loop.step is not None else ""
             words = f"loop {loop.variable} = {expression_text(loop.first)} .. {expression_text(loop.last)}{step}"
         case LoopKind.ENDLESS:
-            words = "loop"
+            words = f"loop counting {loop.variable}" if loop.variable else "loop"
         case LoopKind.UNKNOWN:
             words = f"loop {loop.variable} over ?" if loop.variable else "loop over ?"
         case LoopKind.CONDITIONAL | LoopKind.TRAILING:
             assert loop.condition is not None
             tested = "while" if loop.kind is LoopKind.CONDITIONAL else "do while"
-            words = f"loop {tested} {expression_text(loop.condition)}"
+            counting = f"counting {loop.variable} " if loop.variable else ""
+            words = f"loop {counting}{tested} {expression_text(loop.condition)}"
     return f"{label}{order}{words}"
 
 

@@ -12,6 +12,7 @@ from .records import (
     Convert,
     Expression,
     Kind,
+    Member,
     Name,
     Operation,
     PointerType,
@@ -36,7 +37,9 @@ REDUCTIONS = frozenset({"sum", "product", "minval", "maxval", "minloc", "maxloc"
 
 _RELATIONS = frozenset({"<", "<=", "==", "!=", ">", ">=", "not", "is", "in"})
 _INTEGERS = frozenset({"size", "lower_bound", "upper_bound", "minloc", "maxloc", "count", "argsort", "bincount"})
-_SAME = frozenset({"transpose", "cumsum", "sort", "argsort", "copy", "spread", "reshape"})
+_SAME = frozenset({
+    "transpose", "cumsum", "cumprod", "cummax", "cummin", "sort", "argsort", "copy", "spread", "reshape", "cshift",
+})  # fmt: skip
 UNKNOWN = ScalarType(Kind.UNKNOWN)
 
 
@@ -48,10 +51,16 @@ def rank(expression: Expression, variables: Variables) -> int:
         case Name(name=name):
             variable = variables.get(name)
             return len(variable.type.shape) if variable and isinstance(variable.type, ArrayType) else 0
+        case Member(type=None):
+            return 0
+        case Member(base=base, type=kind):
+            return rank(base, variables) + (len(kind.shape) if isinstance(kind, ArrayType) else 0)
         case Section():
             return 1
         case Subscript(base=base, indices=indices):
             return _subscript_rank(base, indices, variables)
+        case Operation(operator="is" | "in"):
+            return 0
         case Operation(operands=operands):
             return max([rank(operand, variables) for operand in operands])
         case Convert(type=kind, operand=operand):
@@ -114,6 +123,10 @@ def type_of(expression: Expression, variables: Variables) -> Type:
         case Name(name=name):
             variable = variables.get(name)
             return variable.type if variable else UNKNOWN
+        case Member(base=base, type=kind):
+            if kind is None or not rank(base, variables):
+                return kind or UNKNOWN
+            return ArrayType(_element(kind), (None,) * rank(expression, variables), strided=True)
         case Convert(type=kind):
             return kind
         case AddressOf(operand=operand):

@@ -83,7 +83,7 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
         case Call():
             expression = Call(expression.function, new, expression.pure)
         case Member():
-            expression = Member(new[0], expression.member)
+            expression = Member(new[0], expression.member, expression.type)
         case Convert():
             expression = Convert(expression.type, new[0])
         case AddressOf():

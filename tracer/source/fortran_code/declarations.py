@@ -110,6 +110,8 @@ class Declarations:
         size = next(iter(_children(node, "size")), shape)
         if size is not None:
             kind = self._array(kind, size, words, name)
+        elif "pointer" in words:
+            kind = form.PointerType(kind)
         constant = "parameter" in words or "intent(in)" in words
         if "external" in words:
             self._scope.functions.add(name)
@@ -123,7 +125,7 @@ class Declarations:
 
     def _storage_of(self, name: str, words: set[str]) -> form.Storage:
         if name in self._parameters:
-            return form.Storage.PARAMETER
+            return form.Storage.PARAMETER if "value" in words else form.Storage.REFERENCE
         if "save" in words and self._storage is form.Storage.LOCAL:
             return form.Storage.STATIC
         return self._storage
@@ -174,6 +176,8 @@ class Declarations:
                 kind = self._array(kind, size, words, name)
             elif isinstance(kind, form.ArrayType) and words & {"target", "pointer"}:
                 kind = msgspec.structs.replace(kind, alias=True)
+            elif "pointer" in words:
+                kind = form.PointerType(kind)
             self._scope.variables[name] = form.Variable(kind, self._storage_of(name, words))
 
     def _constant(self, name: str, value: Node) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foretrace.tracer.source.form import records as form
+from foretrace.tracer.source.form.types import UNKNOWN, element_type, rank, type_of
 from foretrace.tracer.source.form.walk import replaced
 
 from .scope import Scope
@@ -46,7 +47,10 @@ _PURE = frozenset({
     "unpack", "maskl", "maskr", "exponent", "fraction", "scale", "nearest", "null", "c_loc", "loc", "dim", "dprod",
     "findloc", "parity", "iall", "iany", "merge_bits", "storage_size", "is_contiguous", "same_type_as",
 })  # fmt: skip
-_OF_ARRAYS = {"sum": "0", "product": "1", "minval": "inf", "maxval": "-inf", "count": "", "any": "", "all": ""}
+_OF_ARRAYS = {
+    "sum": "0", "product": "1", "minval": "inf", "maxval": "-inf", "minloc": "inf", "maxloc": "-inf", "count": "",
+    "any": "", "all": "",
+}  # fmt: skip
 """Reductions, and what takes the place of elements outside a MASK."""
 
 
@@ -67,7 +71,7 @@ class Expressions:
         match node.type:
             case "identifier" | "name" | "type_member":
                 name = text_of(node).lower()
-                return self.associated.get(name) or form.Name(name)
+                return self.associated.get(name) or self._target(form.Name(name))
             case "number_literal":
                 return number(text_of(node))
             case "string_literal":
@@ -86,7 +90,7 @@ class Expressions:
                 base, *rest = node.named_children
                 if not rest:
                     return self.lower(base)
-                return form.Member(self.lower(base), text_of(rest[-1]).lower())
+                return self._member(self.lower(base), text_of(rest[-1]).lower())
             case "complex_literal":
                 return form.Call("complex", tuple(map(self.lower, node.named_children)))
             case "array_literal" if not any(
@@ -96,6 +100,25 @@ class Expressions:
             case "extent_specifier":
                 return self.section(node)
         return self.unknown(node)
+
+    def _member(self, base: form.Expression, member: str) -> form.Expression:
+        kind = element_type(base, self.scope)
+        known = self.scope.members(kind.name).get(member) if isinstance(kind, form.StructType) else None
+        if known is None and rank(base, self.scope):
+            known = UNKNOWN  # one of each element
+        return self._target(form.Member(base, member, known))
+
+    def _target(self, place: form.Expression) -> form.Expression:
+        """What a scalar pointer points at; anything else as it is."""
+        pointer = isinstance(type_of(place, self.scope), form.PointerType)
+        return form.Subscript(place, (form.Constant(0),)) if pointer else place
+
+    def pointer(self, node: Node) -> form.Expression:
+        """A pointer itself, not what it points at."""
+        made = self.lower(node)
+        if isinstance(made, form.Subscript) and isinstance(type_of(made.base, self.scope), form.PointerType):
+            return made.base
+        return made
 
     def unknown(self, node: Node) -> form.Unknown:
         """An expression that is not lowered, with the names inside it."""
@@ -145,8 +168,34 @@ class Expressions:
                 return self._function(name, lists[0], node)
         made = self.lower(callee)
         for one in lists:  # elements, then a substring
-            made = form.Subscript(made, self.arguments(one) or (form.Section(),))
+            made = self.element(made, self.arguments(one) or (form.Section(),))
         return made
+
+    def element(self, base: form.Expression, indices: tuple[form.Expression, ...]) -> form.Expression:
+        """Elements of an array, or of the section that a name of ASSOCIATE stands for, which counts from 1."""
+        if not isinstance(base, form.Subscript) or not any(isinstance(one, form.Section) for one in base.indices):
+            return form.Subscript(base, indices)
+        kind = type_of(base.base, self.scope)
+        lower = kind.lower if isinstance(kind, form.ArrayType) else ()
+        left = list(indices)
+        made: list[form.Expression] = []
+        for position, one in enumerate(base.indices):
+            if not isinstance(one, form.Section) or not left:
+                made.append(one)
+                continue
+            first = one.first or (lower[position] if position < len(lower) else ONE)
+            index = left.pop(0)
+            if isinstance(index, form.Section):
+                if index != form.Section():
+                    return form.Subscript(base, indices)
+                made.append(one)
+                continue
+            if one.step is not None:
+                index = form.Operation("+", (form.Operation("*", (_less(index, ONE), one.step)), first))
+            elif first != ONE:
+                index = form.Operation("+", (first, _less(index, ONE)))
+            made.append(index)
+        return form.Subscript(base.base, tuple(made))
 
     def _is_array(self, name: str, indices: Node) -> bool:
         """Whether `name(...)` is an element, not a call."""
@@ -166,6 +215,8 @@ class Expressions:
         return name in self.scope.assigned or sections or self.scope.open_modules
 
     def _function(self, name: str, arguments: Node, node: Node) -> form.Expression:
+        if name == "associated":
+            return self._associated(arguments)
         given = self.arguments(arguments)
         keywords = {
             text_of(child.named_children[0]).lower(): child.named_children[-1]
@@ -202,6 +253,17 @@ class Expressions:
             return form.Call(common, given)
         return self._user_function(name, given)
 
+    def _associated(self, arguments: Node) -> form.Expression:
+        """ASSOCIATED of scalar pointers as comparisons of addresses."""
+        given = [self.pointer(one) for one in _arguments(arguments)]
+        kinds = [type_of(one, self.scope) for one in given]
+        if not kinds or not isinstance(kinds[0], form.PointerType):
+            return form.Call("associated", tuple(given))
+        if len(given) == 1:
+            return form.Operation("!=", (given[0], form.Constant(0)))
+        other = given[1] if isinstance(kinds[1], form.PointerType) else form.AddressOf(given[1])
+        return form.Operation("==", (given[0], other))
+
     def _reduction(self, name: str, given: tuple[form.Expression, ...], keywords: dict[str, Node]) -> form.Expression:
         """SUM and the like, with DIM counted from 0, and a choice for MASK."""
         if not given:
@@ -217,11 +279,20 @@ class Expressions:
         if mask is not None and _OF_ARRAYS[name]:
             neutral = form.Constant(float(_OF_ARRAYS[name]), form.Kind.FLOAT)
             array = form.Operation("select", (mask, array, neutral))
+        if name in ("minloc", "maxloc"):  # counted from 1
+            return form.Operation("+", (form.Call(name, (array,)), ONE))
         if dimension is None:
             return form.Call(name, (array,))
         if isinstance(dimension, form.Constant) and isinstance(dimension.value, int):
             return form.Call(name, (array, form.Constant(dimension.value - 1)))
         return form.Call(name, (array, form.Operation("-", (dimension, ONE))))
+
+    def temporary(self, kind: form.Type) -> form.Name:
+        """A new variable of the program unit."""
+        self._temporaries += 1
+        name = f"%{self._temporaries}"
+        self.scope.variables[name] = form.Variable(kind)
+        return form.Name(name)
 
     def _user_function(self, name: str, given: Sequence[form.Expression]) -> form.Expression:
         if self.scope.is_pure(name):
@@ -230,6 +301,12 @@ class Expressions:
         temporary = f"%{self._temporaries}"
         self.before.append((temporary, form.Call(name, tuple(given), pure=False)))
         return form.Name(temporary)
+
+
+def _less(left: form.Expression, right: form.Expression) -> form.Expression:
+    if isinstance(left, form.Constant) and left == right:
+        return form.Constant(0)
+    return form.Operation("-", (left, right))
 
 
 def text_of(node: Node) -> str:

@@ -12,6 +12,7 @@ import msgspec
 
 from foretrace.errors import SourceError
 from foretrace.tracer.source.form import records as form
+from foretrace.tracer.source.form.types import type_of
 from foretrace.tracer.source.form.walk import expressions, statements, within
 
 from .declarations import SPECIFICATIONS, Declarations
@@ -31,7 +32,7 @@ _INSIDE = frozenset({"internal_procedures"})
 _IGNORED = SPECIFICATIONS | frozenset({
     "comment", "format_statement", "end_subroutine_statement", "end_function_statement", "end_program_statement",
     "end_module_statement", "end_block_data_statement", "program_statement", "module_statement", "subroutine_statement",
-    "function_statement", "block_data_statement", "contains_statement", "deallocate_statement", "nullify_statement",
+    "function_statement", "block_data_statement", "contains_statement", "deallocate_statement",
     "end_do_loop_statement", "end_do_label_loop_statement",
     "end_if_statement", "end_where_statement", "end_select_statement", "entry_statement",
     "end_associate_statement", "end_block_construct_statement", "end_forall_statement", "block_label",
@@ -138,7 +139,7 @@ def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
     name = next((text_of(child).lower() for child in head.named_children if child.type == "name"), "")
     parameters = _parameters(head)
     is_module = node.type in ("module", "submodule")
-    scope = Scope(host=host, open_modules=bool(host and host.open_modules))
+    scope = Scope(host=host, open_modules=host is not None and host.open_modules)
     _declare_siblings(node, scope)
     _assigned(node, scope)
     declarations = Declarations(scope, parameters, is_module)
@@ -177,8 +178,9 @@ def _result(node: Node, head: Node, name: str, scope: Scope, declarations: Decla
     type_node = head.child_by_field_name("type")
     if type_node is not None:
         scope.variables.setdefault(result, form.Variable(declarations.type_of(type_node)))
-    scope.variables.setdefault(result, form.Variable(scope.implicit_type(result)))
-    return scope.variables[result].type
+    kind = scope.variables[result].type if result in scope.variables else scope.implicit_type(result)
+    scope.variables[result] = form.Variable(kind, form.Storage.REFERENCE)
+    return kind
 
 
 def _declare_siblings(node: Node, scope: Scope) -> None:
@@ -294,22 +296,37 @@ def _used(body: Sequence[form.Statement], scope: Scope, parameters: Sequence[str
         for part in within(expression)
         if isinstance(part, form.Name)
     ]
+    pending += [
+        part.name
+        for statement in statements(body)
+        for expression in expressions(statement)
+        for member in within(expression)
+        if isinstance(member, form.Member) and member.type is not None
+        for extent in _extents(member.type)
+        for part in within(extent)
+        if isinstance(part, form.Name)
+    ]
     pending += [statement.variable for statement in statements(body) if isinstance(statement, form.Loop)]
     pending += parameters
     while pending:
         name = pending.pop()
-        if name in found or not name or name.startswith("%"):
-            continue
         known = scope.find(name)
+        if name in found or not name or (known is None and name.startswith("%")):
+            continue
         if known is None:
-            storage = form.Storage.PARAMETER if name in parameters else form.Storage.LOCAL
+            storage = form.Storage.REFERENCE if name in parameters else form.Storage.LOCAL
             known = form.Variable(scope.implicit_type(name), storage)
         found[name] = known
         mentioned = [known.value] if known.value is not None else []
-        if isinstance(known.type, form.ArrayType):
-            mentioned += [extent for extent in (*known.type.shape, *known.type.lower) if extent is not None]
+        mentioned += _extents(known.type)
         pending += [part.name for one in mentioned for part in within(one) if isinstance(part, form.Name)]
     return found
+
+
+def _extents(kind: form.Type) -> list[form.Expression]:
+    if not isinstance(kind, form.ArrayType):
+        return []
+    return [extent for extent in (*kind.shape, *kind.lower) if extent is not None]
 
 
 def _place(node: Node, number: int) -> form.Place:
@@ -382,7 +399,6 @@ class _Statements:
 
     def _lowered(self, node: Node) -> Iterator[form.Statement]:
         kind = node.type
-        lower = self._expressions.lower
         if kind == "assignment_statement":
             yield from self._assignment(node)
         elif kind in ("include_statement", "preproc_include"):
@@ -410,8 +426,10 @@ class _Statements:
         elif kind in ("associate_statement", "block_construct"):
             yield from self._construct(node)
         elif kind == "pointer_association_statement" and len(node.named_children) == 2:
-            target, value = map(lower, node.named_children)
-            yield form.Assign(self._place(node), target, form.AddressOf(value))
+            yield self._pointed(node)
+        elif kind == "nullify_statement":
+            for child in node.named_children:
+                yield form.Assign(self._place(node), self._expressions.pointer(child), form.Constant(0))
         elif kind == "allocate_statement":
             yield from self._allocate(node)
         elif kind in ("stop_statement", "error_stop_statement"):
@@ -456,34 +474,71 @@ class _Statements:
                 return
         yield form.Assign(self._place(node), target, self._expressions.lower(right))
 
+    def _pointed(self, node: Node) -> form.Assign:
+        """`p => target`."""
+        target, value = map(self._expressions.pointer, node.named_children)
+        if text_of(node.named_children[1]).lower().replace(" ", "").startswith("null("):
+            value = form.Constant(0)
+        elif not isinstance(type_of(value, self._scope), form.PointerType):
+            value = form.AddressOf(value)
+        return form.Assign(self._place(node), target, value)
+
     def _target(self, node: Node) -> form.Expression:
         """What stands left of "=": always an element, never a call."""
         if node.type == "call_expression":
             callee, *lists = node.named_children
             made = self._expressions.lower(callee)
             for one in lists:
-                made = form.Subscript(made, self._expressions.arguments(one) or (form.Section(),))
+                made = self._expressions.element(made, self._expressions.arguments(one) or (form.Section(),))
             return made
         return self._expressions.lower(node)
 
     def _implied(self, node: Node, target: form.Expression, implied: Node) -> Iterator[form.Statement]:
         """`a = [(f(i), i = 1, n)]` as a loop."""
         *values, control = implied.named_children
-        if len(values) != 1 or control.type != "loop_control_expression" or not isinstance(target, form.Name):
+        lowest = self._lowest(target)
+        if len(values) != 1 or control.type != "loop_control_expression" or lowest is None:
             yield self._opaque(node, "an array constructor", reads=True, writes=True)
             return
         variable, first, last, step = self._control(control)
-        kind = self._scope.type_of(target.name)
-        lower = kind.lower[0] if isinstance(kind, form.ArrayType) and kind.lower else ONE
+        base, lower, by = lowest
         position: form.Expression = form.Name(variable)
         if step is not None:
             position = form.Operation("//", (form.Operation("-", (position, first)), step))
             position = form.Operation("+", (position, lower))
         elif lower != first:
             position = form.Operation("+", (form.Operation("-", (position, first)), lower))
-        place = self._place(node)
-        body = (form.Assign(place, form.Subscript(target, (position,)), self._expressions.lower(values[0])),)
+        if by is not None and by != ONE and not self._reads(self._expressions.lower(values[0]), base):
+            position = form.Operation("+", (form.Operation("*", (form.Operation("-", (position, lower)), by)), lower))
+        place, value = self._place(node), self._expressions.lower(values[0])
+        if self._reads(value, base):  # all values come first
+            span = form.Operation("-", (last, first))
+            count = form.Operation("+", (span if step is None else form.Operation("/", (span, step)), ONE))
+            kept = self._expressions.temporary(form.ArrayType(type_of(value, self._scope), (count,), (lower,)))
+            body = (form.Assign(place, form.Subscript(kept, (position,)), value),)
+            yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, synthetic=True)
+            yield form.Assign(place, target, kept)
+            return
+        body = (form.Assign(place, form.Subscript(base, (position,)), value),)
         yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, synthetic=True)
+
+    def _reads(self, value: form.Expression, array: form.Expression) -> bool:
+        return any(part == array for part in within(value))
+
+    def _lowest(
+        self, target: form.Expression
+    ) -> tuple[form.Expression, form.Expression, form.Expression | None] | None:
+        """A vector, the lowest index of the elements that are assigned, and the step; None: it is none."""
+        section = form.Section()
+        if isinstance(target, form.Subscript) and len(target.indices) == 1:
+            only = target.indices[0]
+            if not isinstance(only, form.Section):
+                return None
+            target, section = target.base, only
+        kind = type_of(target, self._scope)
+        if not isinstance(kind, form.ArrayType) or len(kind.shape) != 1:
+            return None
+        return target, section.first or (kind.lower[0] if kind.lower else ONE), section.step
 
     def _call(self, node: Node) -> form.Statement:
         callee = node.child_by_field_name("subroutine") or node.named_children[0]
@@ -508,6 +563,9 @@ class _Statements:
                     for one in size.named_children
                 ]
                 yield form.Assign(self._place(node), target, form.Call("allocate", tuple(extents)))
+            elif child.type in ("identifier", "derived_type_member_expression"):
+                target = self._expressions.pointer(child)
+                yield form.Assign(self._place(node), target, form.Call("allocate", ()))
 
     def _include(self, node: Node) -> Iterator[form.Statement]:
         included = _included(self._file, node, self._number)
@@ -611,7 +669,12 @@ class _Statements:
         place = self._place(node)
         triplets = [child for child in node.named_children if child.type == "triplet_spec"]
         mask = [child for child in node.named_children if child.type.endswith("_expression") and child not in triplets]
-        body = self.block([child for child in node.children if child not in triplets and child not in mask])
+        body = self.block([
+            child for child in node.children if child not in triplets and child not in mask and child.type != "ERROR"
+        ])  # fmt: skip
+        for child in node.named_children:
+            if child.type == "ERROR":  # `, m(i)`: the grammar knows no mask that is an element
+                mask += child.named_children
         if mask:
             body = (form.Branch(place, self._expressions.lower(mask[0]), body),)
         for triplet in reversed(triplets):
@@ -641,7 +704,7 @@ class _Statements:
         place = self._place(node)
         value = self._expressions.lower(node.named_children[0])
         labels = [text_of(child).strip() for child in node.named_children if child.type == "statement_label_reference"]
-        jumps = [form.Jump(place, form.JumpKind.GOTO, label) for label in labels]
+        jumps = [self._jump(place, label) for label in labels]
         if len(jumps) != 3:
             yield self._opaque(node, "a branch that does not parse", reads=True)
             return
@@ -680,14 +743,32 @@ class _Statements:
         elif word in ("exit", "cycle"):
             yield form.Jump(place, form.JumpKind.BREAK if word == "exit" else form.JumpKind.CONTINUE, name)
         elif word in ("goto", "go"):
-            label = words[-1].removeprefix("goto")
-            loop = next((one for one in reversed(self._labels) if one[0] == label), None)
-            if loop is not None and loop is self._labels[-1]:
-                yield form.Jump(place, form.JumpKind.CONTINUE)
-            else:
-                yield form.Jump(place, form.JumpKind.GOTO, label)
+            yield from self._goto(node)
         elif word == "stop":
             yield form.Jump(place, form.JumpKind.EXIT)
+
+    def _goto(self, node: Node) -> Iterator[form.Statement]:
+        """GOTO; a computed one is a chain of branches."""
+        place = self._place(node)
+        labels = [text_of(child).strip() for child in node.named_children if child.type == "statement_label_reference"]
+        chosen = [child for child in node.named_children if child.type != "statement_label_reference"]
+        if not labels or node.has_error:
+            yield self._opaque(node, "an assigned GOTO", reads=True, anything=True)
+        elif not chosen:
+            yield self._jump(place, labels[0])
+        else:
+            value = self._expressions.lower(chosen[0])
+            branches: tuple[form.Statement, ...] = ()
+            for number, label in reversed(list(enumerate(labels, 1))):
+                test = form.Operation("==", (value, form.Constant(number)))
+                branches = (form.Branch(place, test, (self._jump(place, label),), branches),)
+            yield from branches
+
+    def _jump(self, place: form.Place, label: str) -> form.Jump:
+        """A jump to a label: to the statement that ends the loop around, it starts the next iteration."""
+        if self._labels and self._labels[-1][0] == label:
+            return form.Jump(place, form.JumpKind.CONTINUE)
+        return form.Jump(place, form.JumpKind.GOTO, label)
 
     def _where(self, node: Node) -> Iterator[form.Statement]:
         condition = next((child for child in node.named_children if child.type == "parenthesized_expression"), None)
@@ -734,7 +815,9 @@ class _Statements:
                     parts.append(form.Operation(">=", (value, bounds.first)))
                 if bounds.last is not None:
                     parts.append(form.Operation("<=", (value, bounds.last)))
-                test = parts[0] if len(parts) == 1 else form.Operation("and", tuple(parts))
+                test: form.Expression = form.Constant(True, form.Kind.BOOLEAN)
+                if parts:
+                    test = parts[0] if len(parts) == 1 else form.Operation("and", tuple(parts))
             else:
                 test = form.Operation("==", (value, self._expressions.lower(one)))
             made = test if made is None else form.Operation("or", (made, test))

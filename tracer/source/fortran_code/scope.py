@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -21,8 +21,8 @@ KINDS = {
 """Bytes of kinds that the language names (ISO_FORTRAN_ENV, ISO_C_BINDING), and of names that are in common use."""
 
 
-@dataclass
-class Scope:
+@dataclass(eq=False)
+class Scope(Mapping[str, form.Variable]):
     """What names mean in a program unit; those of the host are seen as well."""
 
     host: Scope | None = None
@@ -49,6 +49,21 @@ class Scope:
                 return scope.variables[name]
             scope = scope.host
         return None
+
+    def __getitem__(self, name: str) -> form.Variable:
+        """A declared variable, or one that IMPLICIT declares."""
+        return self.find(name) or form.Variable(self.implicit_type(name))
+
+    def __iter__(self) -> Iterator[str]:
+        """Names that are declared."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield from scope.variables
+            scope = scope.host
+
+    def __len__(self) -> int:
+        """How many names are declared."""
+        return sum(1 for _ in self)
 
     def members(self, type_name: str) -> dict[str, form.Type]:
         """Members of a derived type; {} if it is not known."""

@@ -7,30 +7,82 @@ A matcher is a generator of bindings; where several ways lead to a match, it tri
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import permutations
 
+from foretrace.tracer.source.flow import algebra
+from foretrace.tracer.source.flow.dependences import reduction_operator
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
+from foretrace.tracer.source.flow.stores import overlaps
+from foretrace.tracer.source.flow.subscripts import Scope
+from foretrace.tracer.source.flow.subscripts import access as access_of
+from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
 
-from .patterns import DISTANCE, INDUCTION, PLACES, VALUES, IdiomDefinition, LoopPattern, Pattern, StatementPattern
+from .patterns import (
+    DISTANCE,
+    INDUCTION,
+    OPERATORS,
+    PLACES,
+    VALUES,
+    IdiomDefinition,
+    LoopPattern,
+    Pattern,
+    StatementPattern,
+)
 
 Place = tuple[form.Expression, ...]
 Terms = tuple[tuple[int, form.Expression], ...]
 """A sum: each term with its sign, 1 or -1."""
 
+MOST_DELAYS = 6
+"""Iterations that a value may have been handed on."""
 MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
+_TRUTHS = {*_COMPARISONS, "not", "and", "or"}
 _CHAINS = {
     ast.Add: "+", ast.Sub: "+", ast.Mult: "*", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.And: "and",
     ast.Or: "or",
 }  # fmt: skip
 _SMALL_TABLE = 65536
 """Elements of the largest array of known size that still counts as a table."""
+
+
+class _Parts:
+    """Parts of expressions, found once for each expression.
+
+    An expression is known by its identity, since hashing a large one takes as long as walking over it.
+    """
+
+    def __init__(self, accesses: dict[form.Expression, Access]) -> None:
+        self._accesses = accesses
+        self._known: dict[int, tuple[form.Expression, frozenset[str], tuple[form.Expression, ...]]] = {}
+
+    def names(self, expression: form.Expression) -> frozenset[str]:
+        """The variables an expression reads."""
+        return self._of(expression)[1]
+
+    def elements(self, expression: form.Expression) -> tuple[form.Expression, ...]:
+        """The array elements an expression reads outside of subscripts, each once."""
+        return self._of(expression)[2]
+
+    def _of(self, expression: form.Expression) -> tuple[form.Expression, frozenset[str], tuple[form.Expression, ...]]:
+        known = self._known.get(id(expression))
+        if known is None:
+            elements = dict.fromkeys(
+                part
+                for part in _outside_subscripts(expression)
+                if isinstance(part, form.Subscript | form.Member | form.Name) and part in self._accesses
+            )
+            known = (expression, frozenset(names(expression)), tuple(elements))
+            self._known[id(expression)] = known
+        return known
 
 
 @dataclass(frozen=True)
@@ -48,6 +100,18 @@ class Step:
     """The loads and the store, by their expressions."""
     variables: tuple[str, ...]
     """Induction variables of the loops around it, outermost first; "" for a loop without."""
+    handed: frozenset[str] = frozenset()
+    """Scalars that the next loop around hands from one iteration to the next."""
+    parts: _Parts = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Starts without known parts."""
+        object.__setattr__(self, "parts", _Parts(self.accesses))
+
+    @property
+    def store(self) -> Access | None:
+        """The element that it writes; None: it assigns a scalar."""
+        return self.accesses.get(self.target) if self.effect.store is not None else None
 
 
 @dataclass(frozen=True)
@@ -70,7 +134,7 @@ class Bindings:
         """These and `name` for an array, unless it stands for another one."""
         known = self.arrays.get(name)
         if known is not None:
-            return self if known.array == access.array else None
+            return self if _one_array(known, access) else None
         return Bindings(
             self.loops, {**self.arrays, name: access}, self.scalars, self.places, self.values, self.distance
         )
@@ -106,6 +170,11 @@ class Bindings:
         return Bindings(self.loops, self.arrays, self.scalars, self.places, self.values, distance)
 
 
+def _one_array(one: Access, other: Access) -> bool:
+    """Whether two accesses are to one array, or one of them to a member of the other's elements."""
+    return overlaps(one.array, other.array) and ("[" in one.array) == ("[" in other.array)
+
+
 @dataclass(frozen=True)
 class Match:
     """Where a pattern fits."""
@@ -117,19 +186,28 @@ class Match:
     """One for each statement of the pattern."""
 
 
-def prepared(facts: LoopFacts) -> list[Step]:
+def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
     """The effects of a loop itself, not those of loops inside it, ready to be matched.
 
-    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it.
+    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it. So
+    does one that the iteration before left, if that was no carried value: `left = here; here = a[i]`. `around`: the
+    next loop around this one.
     """
+    handed = frozenset(name.name for name in around.carried) if around is not None else frozenset()
     kept = {name.name for name in (*facts.carried, *facts.live_out)}
-    values: dict[str, form.Expression] = {}
-    loads: dict[str, tuple[Access, ...]] = {}
+    inside = {loop.variable for effect in facts.effects for loop in effect.nest[len(facts.nest) :]}
+    values = _delayed(facts)
+    scope = Scope(facts.nest, facts.function.variables)
+    loads = {name: tuple(element_loads(value, scope, facts.loop.place)) for name, value in values.items()}
     steps = []
     for effect in facts.effects:
-        if not effect.nest or effect.nest[-1] is not facts.loop or _allocates(effect.value):
+        if not effect.nest or effect.nest[-1] is not facts.loop:
+            if isinstance(effect.target, form.Name):
+                values.pop(effect.target.name, None)  # a loop inside changes it
             continue
-        step = _prepared(effect, facts, values, loads)
+        if _lists(effect.value) or (isinstance(effect.target, form.Name) and effect.target.name in inside):
+            continue  # what an inner loop leaves in its own variable
+        step = _prepared(effect, facts, values, loads, handed)
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
             values[effect.target.name] = step.value
             loads[effect.target.name] = tuple(step.accesses.values())
@@ -138,30 +216,84 @@ def prepared(facts: LoopFacts) -> list[Step]:
     return steps
 
 
-def _allocates(value: form.Expression) -> bool:
-    """New memory without values in it."""
-    return isinstance(value, form.Call) and value.function in ("allocate", "empty")
+def _lists(value: form.Expression) -> bool:
+    """New memory without values in it, or with a list of them, or a text."""
+    if isinstance(value, form.Constant):
+        return isinstance(value.value, str)
+    return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
+
+
+def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
+    """Scalars that an iteration finds as the one before left them, as what that one computed from elements."""
+    loop = facts.loop
+    carried = {name.name for name in facts.carried}
+    stored = {effect.store.array for effect in facts.effects if effect.store is not None}
+    step = 1 if loop.step is None else _whole(loop.step)
+    left: dict[str, form.Expression] = {}
+    updates: dict[str, int] = {}
+    for effect in facts.effects:
+        if isinstance(effect.target, form.Name):
+            name = effect.target.name
+            updates[name] = updates.get(name, 0) + 1
+            steady = not effect.conditions and not any(load.array in stored for load in effect.loads)
+            if name in carried and effect.nest[-1] is loop and steady:
+                left[name] = effect.value
+    if not loop.induction or not step:
+        return {}
+    earlier = form.Operation("-", (form.Name(loop.induction), form.Constant(step)))
+    before: dict[str, form.Expression] = {loop.induction: earlier}
+    found: dict[str, form.Expression] = {}
+    for _ in range(MOST_DELAYS):
+        for name, value in left.items():
+            if name in found or updates[name] > 1:
+                continue
+            known = {other: found[other] for other in names(value) & carried if other in found}
+            if names(value) & carried == known.keys():
+                found[name] = rebuilt(replaced(replaced(value, known), before), _simplified)
+    return {
+        name: value for name, value in found.items()
+        if any(isinstance(part, form.Subscript) for part in within(value))
+    }  # fmt: skip
+
+
+def _simplified(part: form.Expression) -> form.Expression:
+    if isinstance(part, form.Subscript):
+        return form.Subscript(part.base, tuple(map(algebra.simplified, part.indices)))
+    return part
 
 
 def _prepared(
-    effect: Effect, facts: LoopFacts, values: dict[str, form.Expression], loads: dict[str, tuple[Access, ...]]
+    effect: Effect,
+    facts: LoopFacts,
+    values: dict[str, form.Expression],
+    loads: dict[str, tuple[Access, ...]],
+    handed: frozenset[str],
 ) -> Step:
     accesses: dict[form.Expression, Access] = {load.subscript: load for load in effect.loads}
     if effect.store is not None:
         accesses.setdefault(effect.store.subscript, effect.store)
-    value, conditions = effect.value, effect.conditions
-    mentioned = {name for one in (value, *conditions) for name in names(one) if name in values}
+    target, value, conditions = effect.target, effect.value, effect.conditions
+    own = target.name if isinstance(target, form.Name) else ""
+    values = {name: known for name, known in values.items() if name != own}
+    mentioned = {name for one in (target, value, *conditions) for name in names(one) if name in values}
     if mentioned:
+        scope = Scope(effect.nest, facts.function.variables)
+        if effect.store is not None:
+            target = replaced(target, values)
+            accesses.setdefault(target, access_of(target, scope, effect.place, store=True))
         value = replaced(value, values)
         conditions = tuple(replaced(condition, values) for condition in conditions)
         for name in mentioned:
             for access in loads[name]:
                 accesses.setdefault(access.subscript, access)
+        for part in (target, value, *conditions):
+            for access in element_loads(part, scope, effect.place):
+                accesses.setdefault(access.subscript, access)
     value = rebuilt(value, _canonical)
     conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
-    value, conditions = _guarded(effect.target, value, conditions)
+    value, conditions = _guarded(target, value, conditions)
     variables = tuple(loop.variable for loop in effect.nest)
-    return Step(effect, facts, effect.target, value, conditions, accesses, variables)
+    return Step(effect, facts, target, value, conditions, accesses, variables, handed)
 
 
 def _canonical(expression: form.Expression) -> form.Expression:
@@ -181,6 +313,11 @@ def _guarded(
 ) -> tuple[form.Expression, tuple[form.Expression, ...]]:
     """Choices that keep the old value are guards; a guard that compares old and new value is a minimum or maximum."""
     match value:
+        case form.Operation(operator="+", operands=operands) if target in operands:
+            added = _stripped(operands[1] if operands[0] == target else operands[0])
+            if isinstance(added, form.Operation) and added.operator in _TRUTHS:
+                one = form.Operation("+", (target, form.Constant(1)))
+                return one, (*conditions, added)
         case form.Operation(operator="select", operands=(condition, yes, no)) if no == target:
             value, conditions = yes, (*conditions, condition)
         case form.Operation(operator="select", operands=(condition, yes, no)) if yes == target:
@@ -232,16 +369,19 @@ def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterat
         yield from _matched(pattern, statement, step, empty.with_loops(loops))
 
 
-def _induction_names(pattern: Pattern) -> list[str]:
+@cache
+def _induction_names(pattern: Pattern) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for statement in pattern.statements:
-        for node in (*ast.walk(statement.target), *ast.walk(statement.value)):
-            if isinstance(node, ast.Name) and node.id in INDUCTION:
-                found.setdefault(node.id)
+        conditions = [loop.condition for loop in statement.loops if loop.condition is not None]
+        for part in (statement.target, statement.value, *statement.guards, *conditions):
+            for node in ast.walk(part):
+                if isinstance(node, ast.Name) and node.id in INDUCTION:
+                    found.setdefault(node.id)
         for loop in statement.loops:
             if loop.variable:
                 found.setdefault(loop.variable)
-    return list(found)
+    return tuple(found)
 
 
 def _nested(loops: Sequence[LoopPattern], step: Step, chosen: dict[str, str]) -> bool:
@@ -271,6 +411,8 @@ def _matched(pattern: Pattern, statement: StatementPattern, step: Step, bindings
     matcher = _Matcher(pattern, step)
     for bound in matcher.loops(statement.loops, bindings):
         for targeted in matcher.value(statement.target, step.target, bound):
+            if len(statement.loops) > 1 and not step.handed.isdisjoint(targeted.scalars.values()):
+                continue  # a total over all iterations of the loops around, too
             for valued in matcher.value(statement.value, step.value, targeted):
                 yield from matcher.guards(statement.guards, valued)
 
@@ -291,21 +433,35 @@ class _Matcher:
                 access = self._span(loop)
                 bound = None if access is None or bound is None else bound.array(pattern.span, access)
             if pattern.condition is not None:
-                condition = self._step.effect.nest[-1].condition
-                if condition is None or bound is None:
-                    return
-                bound = next(self.value(pattern.condition, condition, bound), None)
+                bound = None if bound is None else self._goes_on_while(pattern.condition, bound)
         if bound is not None:
             yield bound
+
+    def _goes_on_while(self, pattern: ast.expr, bindings: Bindings) -> Bindings | None:
+        """Bindings with which a loop goes on while a condition holds: its own, or one whose opposite leaves it."""
+        own = self._step.effect.nest[-1].condition
+        given = [] if own is None else [own]
+        if self._step.facts.early_exit:
+            given += self._step.conditions
+        for condition in given:
+            for bound in self.value(pattern, condition, bindings):
+                return bound
+        return None
 
     def _span(self, loop: form.Loop) -> Access | None:
         """The array that holds a loop's bounds in neighbouring elements."""
         if loop.first is None or loop.last is None:
             return None
         first, last = _load_within(loop.first), _load_within(loop.last)
+        if first is None and last is not None and self._goes_on(loop):
+            return Access(_root(last), last, (), False, loop.place)
         if first is None or last is None or _root(first) != _root(last) or first == last:
             return None
         return Access(_root(first), first, (), False, loop.place)
+
+    def _goes_on(self, loop: form.Loop) -> bool:
+        """Whether a loop starts where its last execution ended."""
+        return isinstance(loop.first, form.Name) and loop.first.name.startswith(f"%{loop.variable.lstrip('%')}_first")
 
     def guards(self, guards: Sequence[ast.expr], bindings: Bindings) -> Iterator[Bindings]:
         """Each guard of the pattern is met by one of the statement's conditions."""
@@ -321,20 +477,23 @@ class _Matcher:
         expression = _stripped(expression)
         match pattern:
             case ast.Name(id="_"):
-                if self._free_of_scalars(expression, (), bindings):
+                if self._free_of_scalars((expression,), (), bindings):
                     yield bindings
             case ast.Name(id=name) if name in VALUES:
                 bound = bindings.value(name, _terms(expression))
                 if bound is not None:
                     yield bound
+            case ast.Name(id=name) if name in INDUCTION:
+                if expression == form.Name(bindings.loops[name]):
+                    yield bindings
             case ast.Name(id=name):
                 if isinstance(expression, form.Name) and expression.name not in self._step.variables:
                     bound = bindings.scalar(name, expression.name)
                     if bound is not None:
                         yield bound
             case ast.Call(func=ast.Name(id="_"), args=arguments):
-                if self._free_of_scalars(expression, arguments, bindings):
-                    yield from self._containing(arguments, expression, bindings)
+                if self._free_of_scalars((expression,), arguments, bindings):
+                    yield from self._containing(arguments, (expression,), bindings)
             case ast.Call(func=ast.Name(id=function), args=arguments):
                 if isinstance(expression, form.Call) and expression.function == function:
                     for order in permutations(expression.arguments, len(arguments)):
@@ -348,6 +507,22 @@ class _Matcher:
             case ast.Constant(value=value):
                 if isinstance(expression, form.Constant) and expression.value == value:
                     yield bindings
+            case ast.BinOp(op=operator, left=left, right=right) if type(operator) in OPERATORS:
+                yield from self._operation(OPERATORS[type(operator)], [left, right], expression, bindings)
+            case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in OPERATORS:
+                name = OPERATORS[type(operator)]
+                yield from self._operation(name, [left, right], expression, bindings)
+                if name in _TURNED:
+                    yield from self._operation(_TURNED[name], [right, left], expression, bindings)
+            case ast.UnaryOp(op=operator, operand=operand):
+                name = "not" if isinstance(operator, ast.Not) else "neg"
+                yield from self._operation(name, [operand], expression, bindings)
+
+    def _operation(
+        self, operator: str, operands: list[ast.expr], expression: form.Expression, bindings: Bindings
+    ) -> Iterator[Bindings]:
+        if isinstance(expression, form.Operation) and expression.operator == operator:
+            yield from self._all(operands, expression.operands, bindings)
 
     def _all(
         self, patterns: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
@@ -358,22 +533,33 @@ class _Matcher:
         for bound in self.value(patterns[0], expressions[0], bindings):
             yield from self._all(patterns[1:], expressions[1:], bound)
 
-    def _free_of_scalars(self, expression: form.Expression, listed: Sequence[ast.expr], bindings: Bindings) -> bool:
-        """Whether an expression does without the pattern's scalars, but for those listed."""
+    def _free_of_scalars(
+        self, expressions: Sequence[form.Expression], listed: Sequence[ast.expr], bindings: Bindings
+    ) -> bool:
+        """Whether expressions do without the pattern's scalars, but for those listed."""
+        if not bindings.scalars:
+            return True
         allowed = {node.id for one in listed for node in ast.walk(one) if isinstance(node, ast.Name)}
         forbidden = {bindings.scalars[name] for name in self._pattern.scalars - allowed if name in bindings.scalars}
-        return not forbidden or not (forbidden & names(expression))
+        return all(forbidden.isdisjoint(self._step.parts.names(expression)) for expression in expressions)
 
     def _containing(
-        self, wanted: Sequence[ast.expr], expression: form.Expression, bindings: Bindings
+        self, wanted: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
     ) -> Iterator[Bindings]:
-        """Bindings with which all of `wanted` stand somewhere in an expression, but not inside a subscript."""
+        """Bindings with which all of `wanted` stand somewhere in expressions, but not inside a subscript."""
         if not wanted:
             yield bindings
             return
-        for part in _outside_subscripts(expression):
-            for bound in self.value(wanted[0], part, bindings):
-                yield from self._containing(wanted[1:], expression, bound)
+        for expression in expressions:
+            for part in self._candidates(wanted[0], expression):
+                for bound in self.value(wanted[0], part, bindings):
+                    yield from self._containing(wanted[1:], expressions, bound)
+
+    def _candidates(self, pattern: ast.expr, expression: form.Expression) -> Iterable[form.Expression]:
+        """The parts of an expression that a pattern may fit."""
+        if _is_element(pattern):
+            return self._step.parts.elements(expression)
+        return _outside_subscripts(expression)
 
     # Sums, products and other chains
 
@@ -402,7 +588,7 @@ class _Matcher:
                 if bound is not None:
                     yield bound
             elif rest:
-                yield from self.value(pattern, _joined(operator, rest), bindings)
+                yield from self._remaining(pattern, operator, rest, bindings)
             return
         known = isinstance(pattern, ast.Name) and bindings.values.get(pattern.id)
         if known:
@@ -414,9 +600,23 @@ class _Matcher:
             return
         for position, (one_sign, one) in enumerate(given):
             left = given[:position] + given[position + 1 :]
-            if one_sign == sign or _takes_rest(pattern):
+            if one_sign == sign or _takes_rest(pattern) or _is_product(pattern):
                 for bound in self.value(pattern, one, bindings):
                     yield from self._operands(operator, others, left, bound)
+
+    def _fixed(self, expression: form.Expression) -> bool:
+        made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
+        return self._invariant(expression) and not (names(expression) & made)
+
+    def _remaining(self, pattern: ast.expr, operator: str, rest: Terms, bindings: Bindings) -> Iterator[Bindings]:
+        """What is left of a chain, against an operand that stands for any value."""
+        arguments = pattern.args if isinstance(pattern, ast.Call) else []
+        if len(rest) > 1 and all(map(_is_element, arguments)):
+            operands = [one for _, one in rest]
+            if self._free_of_scalars(operands, arguments, bindings):
+                yield from self._containing(arguments, operands, bindings)
+        else:
+            yield from self.value(pattern, _joined(operator, rest), bindings)
 
     def _invariant(self, expression: form.Expression) -> bool:
         return not any(part in self._step.accesses for part in within(expression)) and not (
@@ -429,7 +629,7 @@ class _Matcher:
         """An element of an array, or a member of one."""
         if isinstance(pattern, ast.Attribute):
             if isinstance(expression, form.Member):
-                yield from self._element(pattern.value, expression.base, bindings)
+                yield from self.value(pattern.value, expression.base, bindings)
             return
         assert isinstance(pattern, ast.Subscript)
         if not isinstance(pattern.value, ast.Name):
@@ -497,20 +697,33 @@ class _Matcher:
                     bound = bindings.apart(apart) if apart else None
                     if bound is not None:
                         yield bound
-            case ast.Name():  # a counter
-                yield from self.value(pattern, index.expression, bindings)
+            case ast.BinOp(op=operator, left=ast.Name(id=name), right=ast.Constant(value=int() as ahead)):
+                if self._affine(index, name, bindings):
+                    behind = ahead if isinstance(operator, ast.Sub) else -ahead
+                    if self._distance(index, access, name, bindings, other=True) == behind:
+                        yield bindings
+            case ast.Name():  # a counter, perhaps with something added
+                terms = _terms(index.expression)
+                for position, (sign, term) in enumerate(terms):
+                    others = terms[:position] + terms[position + 1 :]
+                    if sign == 1 and all(self._fixed(one) for _, one in others):
+                        yield from self.value(pattern, term, bindings)
             case ast.Subscript():
                 for part in _shifted(index.expression):
                     yield from self.value(pattern, part, bindings)
             case ast.Call(func=ast.Name(id="_"), args=arguments):
-                yield from self._containing(arguments, index.expression, bindings)
+                yield from self._containing(arguments, (index.expression,), bindings)
 
     def _affine(self, index: Index, name: str, bindings: Bindings) -> bool:
         """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""
         if index.kind is not IndexKind.AFFINE:
             return False
+        own = bindings.loops[name]
         variables = {variable for variable, _ in index.coefficients}
-        return variables & set(bindings.loops.values()) == {bindings.loops[name]}
+        if variables & set(bindings.loops.values()) != {own}:
+            return False
+        order = self._step.variables
+        return all(order.index(variable) <= order.index(own) for variable in variables if variable in order)
 
     def _linear(self, wanted: Sequence[ast.expr], index: Index, bindings: Bindings) -> Iterator[Bindings]:
         """Two indices in one, `A[i * n + j]`: the one whose factor is 1 moves fastest."""
@@ -523,10 +736,15 @@ class _Matcher:
         if slow in factors and fast in factors and _is_one(factors[fast]) and not _is_one(factors[slow]):
             yield bindings
 
-    def _distance(self, index: Index, access: Access, name: str, bindings: Bindings) -> int | None:
-        """Iterations of a loop between the place that the statement writes and this one; None: not constant."""
-        store = self._step.effect.store
-        if store is None or store.array != access.array or len(store.indices) != len(access.indices):
+    def _distance(
+        self, index: Index, access: Access, name: str, bindings: Bindings, *, other: bool = False
+    ) -> int | None:
+        """Iterations of a loop between the place that the statement writes and this one; None: not constant.
+
+        `other`: this one may be in another array.
+        """
+        store = self._step.store
+        if store is None or len(store.indices) != len(access.indices) or (store.array != access.array and not other):
             return None
         variable = bindings.loops[name]
         loop = self._step.effect.nest[self._step.variables.index(variable)]
@@ -543,6 +761,13 @@ class _Matcher:
         return None
 
 
+def _is_element(pattern: ast.expr) -> bool:
+    """Whether a pattern stands for an element of an array: `A[i]`, `A[i].m`."""
+    while isinstance(pattern, ast.Attribute):
+        pattern = pattern.value
+    return isinstance(pattern, ast.Subscript) and isinstance(pattern.value, ast.Name) and pattern.value.id[0].isupper()
+
+
 def _takes_rest(pattern: ast.expr) -> bool:
     """Whether a pattern's operand stands for any value, so that it may take several operands of a chain."""
     match pattern:
@@ -551,6 +776,11 @@ def _takes_rest(pattern: ast.expr) -> bool:
         case ast.Call(func=ast.Name(id="_")):
             return True
     return False
+
+
+def _is_product(pattern: ast.expr) -> bool:
+    """Whether a pattern is a product, which takes a sign as one of the factors that do not vary."""
+    return isinstance(pattern, ast.BinOp) and isinstance(pattern.op, ast.Mult)
 
 
 def _pattern_operands(pattern: ast.expr, operator: str, sign: int = 1) -> list[tuple[int, ast.expr]]:
@@ -624,9 +854,15 @@ def _outside_subscripts(expression: form.Expression) -> Iterator[form.Expression
 
 
 def _shifted(expression: form.Expression) -> Iterator[form.Expression]:
-    """Terms and factors of an index that may be the load of an index array: `I[i]`, `I[i] - 1`, `3 * I[i] + c`."""
+    """Parts of an index that may be the load of an index array: `I[i]`, `I[i] - 1`, `3 * I[i] + c`, `J[I[i]]`."""
     for _, term in _terms(expression):
-        yield from _operands(term, "*")
+        for factor in _operands(term, "*"):
+            yield factor
+            if isinstance(factor, form.Subscript):
+                for index in factor.indices:
+                    for part in _outside_subscripts(index):
+                        if isinstance(part, form.Subscript):
+                            yield from _shifted(part)
 
 
 def _load_within(expression: form.Expression) -> form.Expression | None:
@@ -690,12 +926,13 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     Only reads that move with the store count: same induction variables, same factors, constant differences.
     """
     step = match.steps[0]
-    store = step.effect.store
+    store = step.store
     found: dict[str, set[tuple[int, ...]]] = {}
     if store is None:
         return {}
     moving = [index for index in store.indices if index.kind is IndexKind.AFFINE]
-    for load in step.effect.loads:
+    values = [step.accesses[part] for part in within(step.value) if part in step.accesses]
+    for load in (*step.effect.loads, *values):
         read = [index for index in load.indices if index.kind is IndexKind.AFFINE]
         if len(read) != len(moving) or len(load.indices) - len(read) != len(store.indices) - len(moving):
             continue
@@ -747,8 +984,10 @@ def _differs(match: Match, one: str, other: str) -> bool:
 
 def _compares(match: Match, array: str) -> bool:
     """The guards, the loop's condition or a minimum compare elements of the array."""
-    step = match.steps[0]
-    name = match.bindings.arrays[array].array
+    step, bound = match.steps[0], match.bindings.arrays.get(array)
+    if bound is None:
+        return False
+    name = bound.array
     tested = [*step.conditions, *(loop.condition for loop in step.effect.nest if loop.condition is not None)]
     compared: list[form.Expression] = [
         part for one in tested for part in within(one)
@@ -758,15 +997,17 @@ def _compares(match: Match, array: str) -> bool:
         part for part in within(step.value) if isinstance(part, form.Call) and part.function in ("min", "max")
     ]
     return any(
-        step.accesses[part].array == name
+        overlaps(step.accesses[part].array, name)
         for one in (*compared, *compared_calls) for part in within(one) if part in step.accesses
     )  # fmt: skip
 
 
 def _updates(match: Match, array: str) -> bool:
     """The statement reads the place of the array that it writes."""
-    store = match.steps[0].effect.store
-    return store is not None and any(store.subscript == load.subscript for load in match.steps[0].effect.loads)
+    step, access = match.steps[0], match.bindings.arrays.get(array)
+    if step.store is None or access is None or access.subscript != step.target:
+        return False
+    return any(step.target in within(part) for part in (step.value, *step.conditions))
 
 
 def _most_offsets(match: Match) -> int:
@@ -781,11 +1022,13 @@ def _carried(match: Match) -> bool:
 
 def _table(match: Match, array: str) -> bool:
     """An array that is constant, or small and of known size, or whose index is masked."""
-    access = match.bindings.arrays[array]
+    access = match.bindings.arrays.get(array)
+    if access is None:
+        return False
     root = access.array.split(".")[0]
     variable = match.steps[0].facts.function.variables.get(root)
     if variable is not None:
-        if variable.constant:
+        if variable.constant and variable.storage not in (form.Storage.PARAMETER, form.Storage.REFERENCE):
             return True
         if isinstance(variable.type, form.ArrayType):
             extents = [_whole(extent) for extent in variable.type.shape]
@@ -800,17 +1043,98 @@ def _table(match: Match, array: str) -> bool:
     )  # fmt: skip
 
 
+def _computed(match: Match) -> bool:
+    """The value comes from scalars that other statements compute: from earlier iterations, or no element at all."""
+    step = match.steps[0]
+    read = {part.name for part in _outside_subscripts(step.value) if isinstance(part, form.Name)}
+    if not read.isdisjoint(name.name for name in step.facts.carried):
+        return True
+    made = {
+        effect.target.name for effect in step.facts.effects
+        if isinstance(effect.target, form.Name) and effect.nest[-1] is not step.facts.loop
+    }  # fmt: skip
+    return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
+
+
+def _commutes(match: Match) -> bool:
+    """The statement updates a place by an operator for which the order does not matter."""
+    step = match.steps[0]
+    return bool(reduction_operator(step.target, step.value, step.conditions))
+
+
+def _in_step(match: Match) -> bool:
+    """What the statement reads and writes moves by equal steps in the innermost loop, or stands still.
+
+    An array that is read must move with the one that is written, unless the value depends on none, or on the loop's
+    variable besides. Local arrays that the loop fills itself count as scalars.
+    """
+    step = match.steps[0]
+    store, variable = step.store, step.variables[-1]
+    if store is None:
+        return False
+    written = _moves(store, variable)
+    if not written:
+        return False
+    parts = list(_outside_subscripts(step.value))
+    values = [step.accesses[part] for part in parts if part in step.accesses]
+    filled = {effect.store.array for effect in step.facts.effects if effect.store is not None}
+    read = [
+        moves for access in values
+        if (moves := _moves(access, variable)) or not (access.array in filled and _is_local(access.array, step))
+    ]  # fmt: skip
+    moving = written in read or not read or form.Name(variable) in parts
+    return moving and all(moves == written for moves in read if moves)
+
+
+def _is_local(array: str, step: Step) -> bool:
+    known = step.facts.function.variables.get(array)
+    return known is not None and known.storage is form.Storage.LOCAL and isinstance(known.type, form.ArrayType)
+
+
+def _moves(access: Access, variable: str) -> list[form.Expression] | None:
+    """The factors by which a loop moves the indices of an access; None: it moves them in no fixed way."""
+    found = []
+    for index in access.indices:
+        if index.kind is IndexKind.AFFINE:
+            found += [factor for name, factor in index.coefficients if name == variable]
+        elif index.kind is not IndexKind.INVARIANT:
+            return None
+    return found
+
+
+def _behind(match: Match) -> bool:
+    """The other places of the written array that are read were written by earlier iterations of one loop."""
+    step = match.steps[0]
+    store = step.store
+    if store is None:
+        return False
+    read = [place for place in offsets(match).get(store.array, ()) if any(place)]
+    moved = {position for place in read for position, apart in enumerate(place) if apart}
+    if len(moved) != 1:
+        return False
+    position = moved.pop()
+    index = [index for index in store.indices if index.kind is IndexKind.AFFINE][position]
+    if len(index.coefficients) != 1:
+        return False
+    variable, factor = index.coefficients[0]
+    loop = step.effect.nest[step.variables.index(variable)]
+    step_size = 1 if loop.step is None else _whole(loop.step)
+    direction = (_whole(factor) or 0) * (step_size or 0)
+    return all(place[position] * direction < 0 for place in read)
+
+
 def _innermost(match: Match, name: str) -> bool:
-    return match.bindings.loops[name] == match.steps[0].variables[-1]
+    return match.bindings.loops.get(name) == match.steps[0].variables[-1]
 
 
 def _varies(match: Match, name: str) -> bool:
     """A value that depends on an element of an array."""
     accesses = match.steps[0].accesses
-    return any(part in accesses for _, term in match.bindings.values[name] for part in within(term))
+    return any(part in accesses for _, term in match.bindings.values.get(name, ()) for part in within(term))
 
 
 _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
-    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies,
+    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
+    "in_step": _in_step, "behind": _behind, "commutes": _commutes,
 }  # fmt: skip

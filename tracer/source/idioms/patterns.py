@@ -3,18 +3,18 @@
 A pattern is a few statements in Python's syntax, over names that stand for parts of a program:
 
 - `i j k l`: induction variables, each of another loop.
-- names with a capital: arrays. A subscript `A[i]` is an index affine in `i`; `A[i - d]` lies `d` elements before the
-  place that the statement writes; `A[I[i]]` is indirect; `A[_(I[i])]` computes the position from `I[i]`; `A[...]` does
-  not depend on the innermost loop; `A[p]` is any place, the same one wherever `p` stands.
+- names with a capital: arrays. A subscript `A[i]` is an index affine in `i`; `A[i - d]` lies `d` iterations before the
+  place that the statement writes, `A[i + 1]` one behind it; `A[I[i]]` is indirect; `A[_(I[i])]` computes the position
+  from `I[i]`; `A[...]` does not depend on the innermost loop; `A[p]` is any place, the same one wherever `p` stands.
 - `p q`: places of an array. `v w`: values. `d`: a whole number other than 0. `M`, after a dot: a member. They are the
   same wherever they stand.
 - other lower-case names: scalars that one iteration hands to the next.
 - `_`: any value; `_(X, Y)`: any value computed from X and Y. Neither contains a scalar of the pattern that it does not
   name.
 
-Operands of + and * match in any order, with invariant factors left over. `for i in _`, `for i in span(P)` (from `P[j]`
-to `P[j + 1]`), `while` and `if` ask for loops and guards around a statement; without them any will do. Several
-statements must all be found in the same loops.
+Operands of + and * match in any order, with invariant factors left over; those of other operators as they stand.
+`for i in _`, `for i in span(P)` (from `P[j]` to `P[j + 1]`), `while` and `if` ask for loops and guards around a
+statement; without them any will do. Several statements must all be found in the same loops.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import string
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 
@@ -94,7 +95,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 
 PREDICATES = {
     "same": 2, "differs": 2, "compares": 1, "updates": 1, "offsets": 0, "carried": 0, "table": 1, "innermost": 1,
-    "varies": 1,
+    "varies": 1, "computed": 0, "in_step": 0, "behind": 0, "commutes": 0,
 }  # fmt: skip
 """What `where` may ask, and how many names of the pattern each question takes. docs/idioms.md describes them."""
 
@@ -131,8 +132,18 @@ def parsed(text: str, origin: str) -> tuple[IdiomDefinition, ...]:
         raise SourceError(f"{origin}: {shortened(str(error))}") from error
     if sum(len(entry.patterns) for entry in entries.values()) > MOST_PATTERNS:
         raise SourceError(f"{origin}: more than {MOST_PATTERNS} patterns")
-    return tuple(definition(name, entry.patterns, entry.summary, where=entry.where, parts=entry.parts,
+    made = tuple(definition(name, entry.patterns, entry.summary, where=entry.where, parts=entry.parts,
                             confidence=entry.confidence, origin=origin) for name, entry in entries.items())  # fmt: skip
+    for one in made:
+        for part in sorted(one.parts - entries.keys()):
+            if part not in _built_in_names():
+                raise SourceError(f"{origin}: idiom {quoted(one.name)}: parts: there is no idiom {quoted(part)}")
+    return made
+
+
+@lru_cache(maxsize=1)
+def _built_in_names() -> frozenset[str]:
+    return frozenset(tomllib.loads(resources.files(__package__).joinpath("builtin.toml").read_text(encoding="utf-8")))
 
 
 def definition(
@@ -153,7 +164,13 @@ def definition(
     if not 0 < confidence <= 1:
         raise SourceError(f"{here}: confidence lies above 0 and at most at 1, not at {confidence}")
     made = tuple(_pattern(text, here) for text in patterns)
-    return IdiomDefinition(name, summary, made, _condition(where, here), frozenset(parts or ()), confidence)
+    condition = _condition(where, here)
+    if condition is not None:
+        known = {node.id for text in patterns for node in ast.walk(_parse(text, here)) if isinstance(node, ast.Name)}
+        for node in ast.walk(condition):
+            if isinstance(node, ast.Name) and node.id not in known | PREDICATES.keys():
+                raise SourceError(f"{here}: where {quoted(where)}: no pattern has {quoted(node.id)}")
+    return IdiomDefinition(name, summary, made, condition, frozenset(parts or ()), confidence)
 
 
 def _parse(text: str, here: str) -> ast.Module:
@@ -171,31 +188,88 @@ def _pattern(text: str, here: str) -> Pattern:
     statements = tuple(_statements(tree.body, (), (), f"{here}: {quoted(text)}"))
     if not statements:
         raise SourceError(f"{here}: {quoted(text)}: a pattern needs an assignment")
-    for node in ast.walk(tree):
-        if isinstance(node, ast.expr):
-            _check(node, f"{here}: {quoted(text)}")
+    for statement in statements:
+        if not isinstance(statement.target, ast.Subscript) and not (
+            isinstance(statement.target, ast.Name) and is_scalar(statement.target.id)
+        ):
+            found = quoted(ast.unparse(statement.target))
+            raise SourceError(f"{here}: {quoted(text)}: a statement assigns an element or a scalar, not {found}")
+        conditions = [loop.condition for loop in statement.loops if loop.condition is not None]
+        for part in (statement.target, statement.value, *statement.guards, *conditions):
+            _check(part, f"{here}: {quoted(text)}")
     scalars = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name) and is_scalar(one.id)}
     return Pattern(text.strip(), statements, frozenset(scalars))
 
 
 FUNCTIONS = frozenset({"_", "min", "max", "abs", "sqrt", "exp", "span"})
 
-_NODES = (
-    ast.Name, ast.Subscript, ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp, ast.Call, ast.Constant, ast.Attribute,
-    ast.Tuple,
-)  # fmt: skip
+OPERATORS: dict[type[ast.AST], str] = {
+    ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**", ast.LShift: "<<", ast.RShift: ">>",
+    ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
+}  # fmt: skip
+"""Operators whose operands match in their order, as the source form writes them."""
 
 
 def _check(node: ast.expr, here: str) -> None:
-    """Refuse what patterns do not have."""
-    if not isinstance(node, _NODES):
-        raise SourceError(f"{here}: patterns have no {type(node).__name__.lower()}")
-    if isinstance(node, ast.Call):
-        is_known = isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS and not node.keywords
-        if not is_known:
-            raise SourceError(f"{here}: {quoted(ast.unparse(node))}: patterns have {', '.join(sorted(FUNCTIONS))}")
-    if isinstance(node, ast.Constant) and node.value is not Ellipsis and not isinstance(node.value, int | float):
-        raise SourceError(f"{here}: constants are numbers, not {quoted(ast.unparse(node))}")
+    """Refuse values that patterns do not have."""
+    shown = quoted(ast.unparse(node))
+    match node:
+        case ast.Name(id=name):
+            if name[0].isupper():
+                raise SourceError(f"{here}: {shown} is an array: it needs a subscript")
+            if name == DISTANCE:
+                raise SourceError(f"{here}: {shown} is a distance: it stands in subscripts, as in A[i - d]")
+        case ast.Constant(value=value):
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise SourceError(f"{here}: constants are numbers, not {shown}")
+        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in FUNCTIONS - {"span"}:
+            for argument in arguments:
+                _check(argument, here)
+        case ast.Call():
+            known = ", ".join(sorted(FUNCTIONS - {"span"}))
+            raise SourceError(f"{here}: {shown}: of functions, values have {known}")
+        case ast.BinOp(left=left, right=right) | ast.Compare(left=left, ops=[_], comparators=[right]):
+            _check(left, here)
+            _check(right, here)
+        case ast.BoolOp(values=operands):
+            for operand in operands:
+                _check(operand, here)
+        case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=operand):
+            _check(operand, here)
+        case ast.Subscript(value=base, slice=index):
+            if not isinstance(base, ast.Name) or not (base.id[0].isupper() or is_scalar(base.id)):
+                raise SourceError(f"{here}: {shown}: subscripts follow an array or a scalar")
+            for one in index.elts if isinstance(index, ast.Tuple) else [index]:
+                _check_index(one, here)
+        case ast.Attribute(value=ast.Name() | ast.Subscript() | ast.Attribute() as base):
+            if not isinstance(base, ast.Name):
+                _check(base, here)
+        case _:
+            raise SourceError(f"{here}: {shown}: values have no {type(node).__name__.lower()}")
+
+
+def _check_index(node: ast.expr, here: str) -> None:
+    """Refuse subscripts that patterns do not have."""
+    match node:
+        case ast.Name(id=name) if not name[0].isupper() and name not in VALUES | {DISTANCE}:
+            return
+        case ast.Constant(value=value) if value is Ellipsis or (type(value) is int and value == 0):
+            return
+        case ast.BinOp(op=ast.Sub(), left=ast.Name(id=name), right=ast.Name(id=distance)) if name in INDUCTION:
+            if distance == DISTANCE:
+                return
+        case ast.BinOp(op=ast.Add() | ast.Sub(), left=ast.Name(id=name), right=ast.Constant(value=int())):
+            if name in INDUCTION:
+                return
+        case ast.Subscript():
+            _check(node, here)
+            return
+        case ast.Call(func=ast.Name(id="_"), args=arguments, keywords=[]):
+            for argument in arguments:
+                _check(argument, here)
+            return
+    known = "i, i - d, i + 1, I[i], _(I[i]), p, s, _ and ..."
+    raise SourceError(f"{here}: subscripts are {known}, not {quoted(ast.unparse(node))}")
 
 
 def is_scalar(name: str) -> bool:
@@ -211,9 +285,9 @@ def _statements(
         match statement:
             case ast.Assign(targets=[target], value=value):
                 yield StatementPattern(target, value, loops, guards)
-            case ast.For(target=ast.Name(id=variable), iter=over, body=inner) if variable in INDUCTION:
+            case ast.For(target=ast.Name(id=variable), iter=over, body=inner, orelse=[]) if variable in INDUCTION:
                 yield from _statements(inner, (*loops, LoopPattern(variable, _span(over, here))), guards, here)
-            case ast.While(test=test, body=inner):
+            case ast.While(test=test, body=inner, orelse=[]):
                 yield from _statements(inner, (*loops, LoopPattern("", condition=test)), guards, here)
             case ast.If(test=test, body=inner, orelse=[]):
                 yield from _statements(inner, loops, (*guards, test), here)

@@ -10,6 +10,7 @@ from foretrace.tracer.source.flow.normal import normal
 from foretrace.tracer.source.flow.records import Dependence, LoopFacts
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import expression_text, type_text
+from foretrace.tracer.source.form.walk import within
 
 from .matching import Match, Step, matches, offsets, prepared
 from .patterns import IdiomDefinition
@@ -46,7 +47,9 @@ def _report(unit: form.Unit, loop: LoopFacts) -> LoopReport:
         function=loop.function.name,
         lowered=not loop.unknown and loop.loop.kind is not form.LoopKind.UNKNOWN,
         verdict=found.verdict,
-        reason="; ".join(dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences)])),
+        reason="; ".join(
+            dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences), *found.reasons])
+        ),
         assumptions=found.assumptions,
     )
 
@@ -77,18 +80,27 @@ def _add(findings: list[Finding], found: Sequence[Finding]) -> None:
 def _in_function(
     unit: form.Unit, loops: Sequence[LoopFacts], definitions: Sequence[IdiomDefinition], lines: Sequence[str]
 ) -> list[Finding]:
-    steps = [step for loop in loops for step in prepared(loop)]
+    facts_of = {id(loop.loop): loop for loop in loops}
+    steps = [
+        step for loop in loops
+        for step in prepared(loop, facts_of.get(id(loop.nest[-2])) if len(loop.nest) > 1 else None)
+    ]  # fmt: skip
     by_name = {definition.name: definition for definition in definitions}
+    places = {id(step): position for position, step in enumerate(steps)}
     claimed: set[int] = set()
+    placed: set[form.Place] = set()
     found: list[Finding] = []
     for definition in definitions:  # the most specific one claims first
         for position, step in enumerate(steps):
             if position in claimed:
                 continue
             match = next(matches(definition, steps, step), None)
-            if match is None or any(index in claimed for index in _positions(match, steps)):
+            if match is None or any(index in claimed for index in _positions(match, places)):
                 continue
-            claimed.update(_positions(match, steps))
+            if step.effect.place in placed and _of_temporaries(step):
+                continue
+            claimed.update(_positions(match, places))
+            placed.update(one.effect.place for one in match.steps)
             parent = len(found)
             found.append(_finding(unit, match, lines, None))
             for name in by_name:
@@ -98,8 +110,15 @@ def _in_function(
     return found
 
 
-def _positions(match: Match, steps: Sequence[Step]) -> list[int]:
-    return [index for index, step in enumerate(steps) if any(step is one for one in match.steps)]
+def _of_temporaries(step: Step) -> bool:
+    """Whether a statement made from array syntax only clears its target, or copies what was computed before."""
+    return step.effect.nest[-1].synthetic and all(
+        part.name.startswith("%") for part in within(step.value) if isinstance(part, form.Name)
+    )
+
+
+def _positions(match: Match, places: dict[int, int]) -> list[int]:
+    return [places[id(one)] for one in match.steps]
 
 
 def _finding(unit: form.Unit, match: Match, lines: Sequence[str], parent: int | None) -> Finding:

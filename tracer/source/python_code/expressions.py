@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
-from foretrace.tracer.source.form.types import UNKNOWN, rank, type_of
+from foretrace.tracer.source.form.types import ELEMENTWISE, UNKNOWN, is_mask, rank, type_of
 from foretrace.tracer.source.form.walk import parts
 
 from . import library
@@ -34,11 +34,24 @@ class Expressions:
         self.shape = shape
         self.variables: dict[str, form.Variable] = {}
         self.lists: set[str] = set()
+        self.slices: dict[str, tuple[ast.expr | None, ast.expr | None, ast.expr | None]] = {}
+        """Names that are bound to a slice, and the names or constants that hold its parts."""
         self.renamed: dict[str, str] = {}
         self.out: list[form.Statement] = []
         self.place = form.Place(1)
         self.depth = 0
         self._temporaries = 0
+
+    def truth(self, value: form.Expression) -> form.Expression:
+        """A value as a condition: a list holds if it has elements."""
+        if not self.rank(value):
+            return value
+        match value:
+            case form.Operation(operator="and" | "or" | "not" as operator, operands=operands):
+                return form.Operation(operator, tuple(map(self.truth, operands)))
+            case form.Name() | form.Member() | form.Subscript():
+                return form.Operation("!=", (self.extent(value, 0), ZERO))
+        return form.Call("all", (value,))
 
     # Names and temporaries
 
@@ -57,9 +70,20 @@ class Expressions:
         """The value in a temporary of its own, unless it is a constant."""
         if isinstance(value, form.Constant):
             return value
-        name = self.temporary(type_of(value, self.variables))
-        self.assign(name, value)
+        kind = type_of(value, self.variables)
+        name = self.temporary(kind)
+        view = isinstance(kind, form.ArrayType) and isinstance(value, (form.Name, form.Member))
+        self.assign(name, form.AddressOf(value) if view else value)
         return name
+
+    def materialised(self, value: form.Expression) -> form.Expression:
+        """The value, in a temporary if it is an array that an expression makes."""
+        if not self.rank(value):
+            return value
+        made = isinstance(value, (form.Operation, form.Call)) or (
+            isinstance(value, form.Subscript) and any(map(self.rank, value.indices))
+        )
+        return self.held(value) if made else value
 
     @contextmanager
     def block(self) -> Iterator[list[form.Statement]]:
@@ -130,6 +154,9 @@ class Expressions:
             if self.rank(left) == self.rank(right) == 1:
                 return form.Call("dot", (left, right))
             return form.Call("matmul", (left, right))
+        displays = [one for one in (left, right) if isinstance(one, form.Call) and one.function in ("list", "tuple")]
+        if displays and isinstance(node.op, ast.Add):
+            return form.Call("concatenate", (left, right))
         return form.Operation(library.OPERATORS[type(node.op)], (left, right))
 
     def _on_unaryop(self, node: ast.UnaryOp) -> form.Expression:
@@ -175,7 +202,7 @@ class Expressions:
         return value
 
     def _on_ifexp(self, node: ast.IfExp) -> form.Expression:
-        condition = self.expression(node.test)
+        condition = self.truth(self.expression(node.test))
         with self.block() as true_needs:
             true = self.expression(node.body)
         with self.block() as false_needs:
@@ -240,6 +267,9 @@ class Expressions:
         return isinstance(index, form.Section) or self.rank(index) > 0
 
     def _index(self, node: ast.expr, base: form.Expression, dimension: int) -> form.Expression:
+        if isinstance(node, ast.Name) and node.id in self.slices:
+            lower, upper, step = self.slices[node.id]
+            node = ast.Slice(lower, upper, step)
         if isinstance(node, ast.Slice):
             return self._section(node, base, dimension)
         index = self.expression(node)
@@ -266,6 +296,8 @@ class Expressions:
     def extent(self, base: form.Expression, dimension: int) -> form.Expression:
         """The number of elements of a base along a dimension."""
         if isinstance(base, form.Name):
+            if not dimension and f"%length.{base.name}" in self.variables:
+                return form.Name(f"%length.{base.name}")
             variable = self.variables.get(base.name)
             if variable and isinstance(variable.type, form.ArrayType) and dimension < len(variable.type.shape):
                 known = variable.type.shape[dimension]
@@ -322,6 +354,14 @@ class Expressions:
         path = self.imports.path(node.func)
         if path.startswith("numpy."):
             return self._numpy(node, path.removeprefix("numpy."))
+        if path == "functools.reduce" and 2 <= len(node.args) <= 3 and not node.keywords:
+            folded = self._folded(*node.args)
+            if folded is not None:
+                return folded
+        if path == "itertools.accumulate" and not node.keywords and 1 <= len(node.args) <= 2:
+            scan = self._scan(node.args[1]) if len(node.args) == 2 else "cumsum"
+            if scan:
+                return form.Call(scan, (self.expression(node.args[0]),))
         if path.startswith(("math.", "cmath.")) and (known := library.MATH.get(path.rpartition(".")[2])):
             return form.Call(known, self.all(node.args))
         if isinstance(node.func, ast.Name) and not path:
@@ -338,7 +378,7 @@ class Expressions:
         else:
             first_arguments = (self.expression(node.func), *first)
         arguments = (*first_arguments, *self.all(node.args), *self.all([word.value for word in node.keywords]))
-        return self.impure(function, arguments)
+        return self.impure(function, tuple([self.materialised(argument) for argument in arguments]))
 
     def _builtin(self, node: ast.Call, name: str) -> form.Expression | None:
         if name in self.functions or self.renamed.get(name, name) in self.variables:
@@ -384,7 +424,7 @@ class Expressions:
         method = function.attr
         if method == "append" and isinstance(function.value, ast.Name) and len(node.args) == 1:
             name = self.name(function.value.id)
-            if name.name in self.lists:
+            if name.name in self.lists and f"%length.{name.name}" in self.variables:
                 length = form.Name(f"%length.{name.name}")
                 self.assign(form.Subscript(name, (length,)), self.expression(node.args[0]))
                 self.assign(length, add(length, ONE))
@@ -413,6 +453,12 @@ class Expressions:
                 case "sort" if not node.args and not node.keywords:
                     self.assign(base, form.Call("sort", (base,)))
                     return form.Constant(None, Kind.UNKNOWN)
+        if method == "get" and 1 <= len(node.args) <= 2 and isinstance(base, form.Name) and (
+            base.name in self.shape.mappings
+        ):  # fmt: skip
+            key, *other = self.all(node.args)
+            default = other[0] if other else form.Constant(None, Kind.UNKNOWN)
+            return form.Operation("select", (form.Operation("in", (key, base)), form.Subscript(base, (key,)), default))
         if method in library.PURE_METHODS:
             return form.Call(method, (base, *self.all(node.args)))
         return self._user(node, self.text(function), base)
@@ -433,8 +479,8 @@ class Expressions:
 
     def _numpy_value(self, node: ast.Call, name: str, keywords: dict[str, ast.expr]) -> form.Expression:
         root, _, method = name.partition(".")
-        if method and root in library.NUMPY_OPERATORS:
-            return self._ufunc_method(node, library.NUMPY_OPERATORS[root], method)
+        if method and (operator := library.NUMPY_OPERATORS.get(root) or library.EXTREMES.get(root)):
+            return self._ufunc_method(node, operator, method)
         if root.startswith(library.NUMPY_EFFECTS):
             return self._user(node, f"numpy.{name}")
         arguments = self.all(node.args)
@@ -455,6 +501,24 @@ class Expressions:
                 return form.Operation("+", (shape, value))
             case (("where" | "nonzero" | "flatnonzero"), (condition,)):
                 return form.Call("pack", (form.Call("arange", (self.extent(condition, 0),)), condition))
+            case "linspace", (first, end, count):
+                step = form.Operation("/", (subtract(end, first), subtract(count, ONE)))
+                steps = form.Operation("*", (form.Call("arange", (count,)), step))
+                return steps if first in (ZERO, form.Constant(0.0, Kind.FLOAT)) else form.Operation("+", (first, steps))
+            case "diff", (array,) if self.rank(array) == 1:
+                later = form.Section(ONE)
+                earlier = form.Section(None, subtract(self.extent(array, 0), form.Constant(2)))
+                if not isinstance(array, form.Name):
+                    array = self.held(array)
+                return form.Operation("-", (form.Subscript(array, (later,)), form.Subscript(array, (earlier,))))
+            case "roll", (array, shift) if self.rank(array) == 1:
+                return form.Call("cshift", (array, form.Operation("neg", (shift,))))
+            case "outer", (left, right) if self.rank(left) == self.rank(right) == 1:
+                return self._summed_products("i,j->ij", [left, right])
+            case "einsum", (form.Constant(value=str() as text), *operands):
+                made = self._einsum(text, operands)
+                if made is not None:
+                    return made
             case "compress", (condition, array):
                 return form.Call("pack", (array, condition))
             case (("mean" | "average"), (array, *_)) if len(arguments) == 1 and not keywords:
@@ -499,13 +563,73 @@ class Expressions:
             arguments = arguments[:1] if name != "cumsum" else arguments
         return form.Call(name, arguments)
 
+    def _einsum(self, text: str, operands: list[form.Expression]) -> form.Expression | None:
+        """`einsum(text, *operands)`; None: it has an ellipsis, a repeated letter, or other dimensions."""
+        text = text.replace(" ", "")
+        inputs, arrow, output = text.partition("->")
+        listed = inputs.split(",")
+        if not arrow:
+            output = "".join(sorted(one for one in set(inputs) if one.isalpha() and inputs.count(one) == 1))
+        if len(listed) != len(operands) or not text.replace(",", "").replace("->", "").isalpha():
+            return None
+        if any(len(set(one)) != len(one) or len(one) > 4 for one in (*listed, output)):
+            return None
+        for letters, operand in zip(listed, operands, strict=True):
+            if not isinstance(operand, form.Name) or self.rank(operand) not in (1, len(letters)):
+                return None  # an array of unknown dimensions counts as one of 1
+        return self._summed_products(f"{inputs}->{output}", operands)
+
+    def _summed_products(self, text: str, operands: list[form.Expression]) -> form.Expression:
+        """Loops that add up the products of operands' elements, with indices as `einsum` writes them."""
+        inputs, _, output = text.partition("->")
+        listed = inputs.split(",")
+        held = [operand if isinstance(operand, form.Name) else self.held(operand) for operand in operands]
+        extents: dict[str, form.Expression] = {}
+        for letters, operand in zip(listed, held, strict=True):
+            for dimension, letter in enumerate(letters):
+                extents.setdefault(letter, self.extent(operand, dimension))
+        counters = {letter: self.temporary(form.ScalarType(Kind.INTEGER, 8)) for letter in extents}
+        product: form.Expression | None = None
+        for letters, operand in zip(listed, held, strict=True):
+            element = form.Subscript(operand, tuple(counters[letter] for letter in letters))
+            product = element if product is None else form.Operation("*", (product, element))
+        assert product is not None
+        added = [letter for letter in extents if letter not in output]
+        shape = tuple(extents[letter] for letter in output)
+        kind: form.Type = form.ScalarType(Kind.FLOAT, 8)
+        result = self.temporary(form.ArrayType(kind, shape, alias=False) if output else kind)
+        goal = form.Subscript(result, tuple(counters[letter] for letter in output)) if output else result
+        if output:
+            self.assign(result, form.Call("empty", shape))
+        value = form.Operation("+", (goal, product)) if added else product
+        inner: tuple[form.Statement, ...] = (form.Assign(self.place, goal, value),)
+        inner = self._around(inner, added, counters, extents)
+        if added:
+            inner = (form.Assign(self.place, goal, ZERO), *inner)
+        self.out += self._around(inner, list(output), counters, extents)
+        return result
+
+    def _around(
+        self,
+        body: tuple[form.Statement, ...],
+        letters: list[str],
+        counters: dict[str, form.Name],
+        extents: dict[str, form.Expression],
+    ) -> tuple[form.Statement, ...]:
+        for letter in reversed(letters):
+            counter = counters[letter]
+            last = subtract(extents[letter], ONE)
+            body = (form.Loop(self.place, LoopKind.COUNTED, body, counter.name, ZERO, last, synthetic=True),)
+        return body
+
     def _ufunc_method(self, node: ast.Call, operator: str, method: str) -> form.Expression:
         arguments = self.all(node.args)
-        reduction = {"+": "sum", "*": "product"}.get(operator)
+        reduction = {"+": "sum", "*": "product", "min": "minval", "max": "maxval"}.get(operator)
         if method == "reduce" and reduction:
             return self._intrinsic(reduction, arguments[:1] if len(arguments) == 1 else arguments, node)
-        if method == "accumulate" and operator == "+":
-            return form.Call("cumsum", arguments[:1])
+        scan = {"+": "cumsum", "*": "cumprod", "max": "cummax", "min": "cummin"}.get(operator)
+        if method == "accumulate" and scan:
+            return form.Call(scan, arguments[:1])
         if method == "at" and len(arguments) in (2, 3):
             index = arguments[1]
             value = arguments[2] if len(arguments) == 3 else None
@@ -516,7 +640,8 @@ class Expressions:
             if value is not None and self.rank(value):
                 value = self._element(value, counter)
             operands = (element,) if value is None else (element, value)
-            body = (form.Assign(self.place, element, form.Operation(operator, operands)),)
+            made = form.Call(operator, operands) if operator in ("min", "max") else form.Operation(operator, operands)
+            body = (form.Assign(self.place, element, made),)
             last = subtract(self.extent(index, 0), ONE)
             self.out.append(
                 form.Loop(self.place, LoopKind.COUNTED, body, counter.name, ZERO, last, synthetic=True)
@@ -525,8 +650,20 @@ class Expressions:
         return self._user(node, f"numpy.{operator}.{method}")
 
     def _element(self, value: form.Expression, counter: form.Name) -> form.Expression:
-        if isinstance(value, form.Name):
-            return form.Subscript(value, (counter,))
+        """A vector's element at a counter from 0."""
+        if not self.rank(value):
+            return value
+        match value:
+            case form.Name() | form.Member():
+                return form.Subscript(value, (counter,))
+            case form.Operation(operator=operator, operands=operands):
+                return form.Operation(operator, tuple([self._element(operand, counter) for operand in operands]))
+            case form.Call(function=function, arguments=arguments) if function in ELEMENTWISE:
+                return form.Call(function, tuple([self._element(argument, counter) for argument in arguments]))
+            case form.Subscript(base=base, indices=(index,)) if not isinstance(index, form.Section) and not is_mask(
+                index, self.variables
+            ):
+                return form.Subscript(base, (self._element(index, counter),))
         return form.Subscript(self.held(value), (counter,))
 
     # Comprehensions
@@ -598,6 +735,39 @@ class Expressions:
             self.assign(result, made)
 
         self._generators(comprehension.generators, body)
+        return result
+
+    def _scan(self, function: ast.expr) -> str:
+        """The form's name of a running total by a function of two values; "": there is none."""
+        if isinstance(function, ast.Name) and function.id in ("max", "min") and function.id not in self.functions:
+            return f"cum{function.id}"
+        return {"+": "cumsum", "*": "cumprod"}.get(library.FUNCTIONS.get(self.imports.path(function), ""), "")
+
+    def _folded(self, function: ast.expr, over: ast.expr, start: ast.expr | None = None) -> form.Expression | None:
+        """`reduce(function, over, start)` as a loop; None: the function is not known."""
+        operator = library.FUNCTIONS.get(self.imports.path(function))
+        names = [one.arg for one in parameters(function)] if isinstance(function, ast.Lambda) else []
+        if operator is None and (len(names) != 2 or function.args.defaults):  # type: ignore[attr-defined]
+            return None
+        sequence = self.sequence(over)
+        if sequence is None:
+            return None
+        result = self.temporary()
+        self.assign(result, self.expression(start) if start is not None else sequence.element(ZERO))
+        counter = self.temporary(form.ScalarType(Kind.INTEGER, 8))
+        with self.block() as body:
+            element = self.held(sequence.element(counter))
+            if isinstance(function, ast.Lambda) and isinstance(element, form.Name):
+                outer = self.renamed
+                self.renamed = {**outer, names[0]: result.name, names[1]: element.name}
+                made = self.expression(function.body)
+                self.renamed = outer
+            else:
+                assert operator is not None
+                made = form.Operation(operator, (result, element))
+            self.assign(result, made)
+        first, last = ZERO if start is not None else ONE, subtract(sequence.extent, ONE)
+        self.out.append(form.Loop(self.place, LoopKind.COUNTED, tuple(body), counter.name, first, last, synthetic=True))
         return result
 
     def _generators(self, generators: list[ast.comprehension], body: Callable[[], None]) -> None:
@@ -759,6 +929,12 @@ class Expressions:
                 return Sequence(inner.extent, lambda counter: element(subtract(last, counter)))
             if name in ("list", "tuple") and len(node.args) == 1:
                 return self.sequence(node.args[0])
+        if isinstance(node, ast.Call) and self.imports.path(node.func) == "itertools.pairwise" and len(node.args) == 1:
+            paired = self.sequence(node.args[0])
+            if paired is None:
+                return None
+            one = paired.element
+            return Sequence(subtract(paired.extent, ONE), lambda counter: [one(counter), one(add(counter, ONE))])
         value = self.expression(node)
         if isinstance(value, form.Name) and value.name in self.shape.mappings:
             return None

@@ -11,7 +11,7 @@ from foretrace.tracer.source.form.walk import expressions, statements, within
 
 from .expressions import TooDeepError
 from .library import Imports
-from .scope import FunctionNode, Shape, parameters
+from .scope import MUTATING, FunctionNode, Shape, parameters
 from .statements import Statements
 
 
@@ -25,6 +25,7 @@ def lower_module(tree: ast.Module, text: str) -> tuple[tuple[form.Function, ...]
     )
     module_shape = Shape(tree, tree.body)
     module_names = frozenset(module_shape.assigned) - defined
+    constants = _constants(tree, module_shape)
     for name, node in _functions(tree):
         body: list[ast.stmt]
         if isinstance(node, ast.Lambda):
@@ -38,12 +39,67 @@ def lower_module(tree: ast.Module, text: str) -> tuple[tuple[form.Function, ...]
             lowering.variables[argument.arg] = form.Variable(
                 shape.type_of(argument.arg), form.Storage.PARAMETER, address_taken=argument.arg in shape.captured
             )
+        for constant, variable in constants.items():
+            if constant in shape.read and constant not in shape.assigned and constant not in lowering.variables:
+                lowering.variables[constant] = variable
         listed = tuple(argument.arg for argument in parameters(node))
         functions.append(_finished(name, place, listed, lowering, body, module_names, skipped))
     lowering = Statements(imports, defined, module_shape, form.Storage.GLOBAL)
     place = form.Place(1, 1, max(text.count("\n"), 1))
     functions.append(_finished("<module>", place, (), lowering, tree.body, module_names, skipped))
     return tuple(functions), tuple(skipped)
+
+
+def _constants(tree: ast.Module, shape: Shape) -> dict[str, form.Variable]:
+    """Arrays of numbers that the module binds once and that no function assigns: `WEIGHTS = np.array([...])`."""
+    bound: dict[str, int] = {}
+    changed: set[str] = set()
+    for part in ast.walk(tree):
+        match part:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                bound[name] = bound.get(name, 0) + 1
+            case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store() | ast.Del()):
+                changed.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in MUTATING:
+                changed.add(name)
+    found: dict[str, form.Variable] = {}
+    for node in tree.body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ):
+                elements = _elements(value)
+                if elements and bound[name] == 1 and name not in changed:
+                    kind = form.ScalarType(form.Kind.FLOAT if any(map(_floating, elements)) else form.Kind.INTEGER, 8)
+                    array = form.ArrayType(kind, (form.Constant(len(elements)),), alias=False)
+                    found[name] = form.Variable(array, form.Storage.GLOBAL, constant=True)
+    return found
+
+
+def _elements(value: ast.expr) -> list[ast.expr]:
+    """The numbers of a list, a tuple or an array of one; []: it is none."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="array" | "asarray"), args=[inner, *_]):
+            return _elements(inner)
+        case ast.List(elts=elements) | ast.Tuple(elts=elements) if all(map(_number, elements)):
+            return elements
+        case ast.Constant(value=bytes() as data):
+            return [ast.Constant(one) for one in data]
+    return []
+
+
+def _number(node: ast.expr) -> bool:
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, (int, float))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _number(operand)
+    return False
+
+
+def _floating(node: ast.expr) -> bool:
+    return any(isinstance(part, ast.Constant) and isinstance(part.value, float) for part in ast.walk(node))
 
 
 def _functions(tree: ast.Module) -> list[tuple[str, FunctionNode]]:

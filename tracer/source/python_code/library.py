@@ -47,6 +47,7 @@ _SAME = [
     "where",
     "transpose",
     "cumsum",
+    "cumprod",
     "sort",
     "argsort",
     "bincount",
@@ -69,6 +70,15 @@ NUMPY_OPERATORS = {
     "left_shift": "<<", "right_shift": ">>",
 }  # fmt: skip
 """NumPy's functions that are operators."""
+
+EXTREMES = {"minimum": "min", "maximum": "max", "fmin": "min", "fmax": "max"}
+"""NumPy's functions of two values that are the form's `min` and `max`."""
+
+FUNCTIONS = {
+    "operator.add": "+", "operator.mul": "*", "operator.and_": "&", "operator.or_": "|", "operator.xor": "^",
+    "operator.sub": "-", "operator.concat": "+",
+}  # fmt: skip
+"""Functions of two values that are operators."""
 
 NUMPY_EFFECTS = ("random", "save", "load", "put", "copyto", "fromfile", "seterr", "testing", "place", "fill_diagonal")
 """NumPy's names whose calls are not pure."""

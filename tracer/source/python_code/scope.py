@@ -57,8 +57,13 @@ _ARRAY_ARGUMENTS = frozenset(
         "ones_like",
         "empty_like",
         "full_like",
+        "accumulate",
     ]
 )
+
+
+MUTATING = frozenset({"append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "sort", "fill"})
+"""Methods that change a list, a deque or an array."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,10 @@ class Shape:
         self.captured: set[str] = set()
         """Assigned by a function inside this one."""
         self.mappings: set[str] = set()
+        self.appended: set[str] = set()
+        """Lists that `append` is called on."""
+        self.resized: set[str] = set()
+        """Lists whose length changes other than by `append`."""
         self.arrays: dict[str, int] = {}
         """Names used as arrays, with their number of dimensions."""
         self.scalars: dict[str, form.Type] = {}
@@ -157,6 +166,11 @@ class Shape:
             return form.ArrayType(UNKNOWN, (None,) * self.arrays[name], strided=True)
         return UNKNOWN
 
+    @property
+    def read(self) -> set[str]:
+        """Names that are read."""
+        return set(self._reads)
+
     def read_after_loops(self, name: str) -> bool:
         """Whether a loop variable is read outside the loops over it."""
         return self._reads.get(name, 0) > self._loop_reads.get(name, 0)
@@ -186,6 +200,20 @@ class Shape:
                 self._annotate(name, annotation)
             case ast.Subscript():
                 self._subscript(part)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append")):
+                self.appended.add(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if (
+                method in MUTATING and method not in ("append", "sort", "fill")
+            ):
+                self.resized.add(name)
+            case ast.Delete(targets=targets):
+                self.resized.update(
+                    part.value.id
+                    for part in targets
+                    if isinstance(part, ast.Subscript) and isinstance(part.value, ast.Name)
+                )
+            case ast.AugAssign(target=ast.Name(id=name)):
+                self.resized.add(name)
             case ast.Call(func=ast.Attribute(attr="at"), args=[ast.Name(id=array), ast.Name(id=index), *_]):
                 self._array(array, 1)
                 self._array(index, 1)
@@ -196,7 +224,11 @@ class Shape:
                 self._arguments(part, attribute)
             case ast.Call(func=ast.Attribute(attr=attribute)) if attribute in _ARRAY_ARGUMENTS:
                 self._arguments(part, attribute)
-            case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            case ast.Call(func=ast.Name(id="len" | "sum" | "min" | "max" | "any" | "all"), args=[ast.Name(id=name)]):
+                self._array(name, 1)
+            case ast.Call(func=ast.Attribute(attr="reduce") | ast.Name(id="reduce"), args=[_, ast.Name(id=name), *_]):
+                self._array(name, 1)
+            case ast.Call(func=ast.Name(id="accumulate"), args=[ast.Name(id=name), *_]):
                 self._array(name, 1)
             case ast.Call(func=ast.Name(id="range" | "prange"), args=arguments):
                 for argument in arguments:

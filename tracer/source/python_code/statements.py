@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
+import msgspec
+
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import JumpKind, Kind, LoopKind
 from foretrace.tracer.source.form.types import UNKNOWN, type_of
@@ -99,6 +101,9 @@ class Statements(Expressions):
             case _:
                 place = self.expression(target)
                 if isinstance(place, (form.Name, form.Member, form.Subscript)):
+                    if self.rank(value) and not self.rank(place):  # an attribute or element becomes an array
+                        value = self.materialised(value)
+                        value = value if isinstance(value, form.AddressOf) else form.AddressOf(value)
                     self.assign(place, value)
                 else:
                     self.out.append(
@@ -119,10 +124,11 @@ class Statements(Expressions):
             extent = form.Constant(len(value.arguments)) if value.arguments else None
             dimensions = max(self.shape.arrays.get(name, 1), 1)
             kind = form.ArrayType(element, (extent, *[None] * (dimensions - 1)), alias=False)
-            if not value.arguments:
+            if name in self.shape.appended and name not in self.shape.resized:
                 length = f"%length.{name}"
                 self.variables[length] = form.Variable(form.ScalarType(Kind.INTEGER, 8))
-                self.assign(form.Name(length), ZERO)
+                self.assign(form.Name(length), form.Constant(len(value.arguments)))
+                kind = msgspec.structs.replace(kind, shape=(None, *kind.shape[1:]))
         elif repeated := self._repeated(value):
             self.lists.add(name)
             kind = form.ArrayType(repeated[0], (repeated[1],), alias=False)
@@ -135,6 +141,12 @@ class Statements(Expressions):
         if kind == UNKNOWN:
             kind = guess
         self.declare(name, kind)
+        array = isinstance(self.variables[name].type, form.ArrayType)
+        fresh = isinstance(value, form.Call) and value.function in ("list", "dict", "zeros", "ones", "empty")
+        if array and not fresh and not self.rank(value) and not isinstance(value, form.AddressOf):
+            kept = self.temporary(type_of(value, self.variables))  # a name is bound anew: nothing is copied
+            self.assign(kept, value)
+            value = form.AddressOf(kept)
         self.assign(form.Name(name), value)
 
     def _repeated(self, value: form.Expression) -> tuple[form.Type, form.Expression, form.Expression] | None:
@@ -201,11 +213,33 @@ class Statements(Expressions):
                 for dimension, part in enumerate(target.elts):
                     self.store(part, form.Call("size", (base, form.Constant(dimension))))
                 return
+        if isinstance(target, ast.Name) and len(node.targets) == 1 and self._sliced(target.id, node.value):
+            return
         value = self.expression(node.value)
         if len(node.targets) > 1:
             value = self._stable(value) if not isinstance(value, form.Call) else self.held(value)
         for each in node.targets:
             self.store(each, value)
+
+    def _sliced(self, name: str, value: ast.expr) -> bool:
+        """Takes note of `name = slice(first, end)`: its parts go to variables that data flow resolves."""
+        match value:
+            case ast.Call(func=ast.Name(id="slice"), args=[*parts], keywords=[]) if 1 <= len(parts) <= 3:
+                listed: list[ast.expr] = [ast.Constant(None), *parts] if len(parts) == 1 else parts
+                kept: list[ast.expr | None] = []
+                for position, part in enumerate(listed):
+                    if isinstance(part, ast.Constant):
+                        kept.append(None if part.value is None else part)
+                        continue
+                    variable = f"%{name}.{position}"
+                    lowered = self.expression(part)
+                    self.variables.setdefault(variable, form.Variable(form.ScalarType(Kind.INTEGER, 8)))
+                    self.assign(form.Name(variable), lowered)
+                    kept.append(ast.Name(variable, ast.Load()))
+                self.slices[name] = (*kept, *[None] * (3 - len(kept)))[:3]  # type: ignore[assignment]
+                return True
+        self.slices.pop(name, None)
+        return False
 
     def _parallel(self, targets: list[ast.expr], values: list[ast.expr]) -> None:
         written: set[str] = set()
@@ -274,6 +308,10 @@ class Statements(Expressions):
 
     def _do_return(self, node: ast.Return) -> None:
         value = self.expression(node.value) if node.value is not None else None
+        if isinstance(value, form.Call) and value.function == "tuple":
+            value = form.Call("tuple", tuple([self.materialised(part) for part in value.arguments]))
+        elif value is not None:
+            value = self.materialised(value)
         self.out.append(form.Jump(self.place, JumpKind.RETURN, value=value))
 
     def _do_raise(self, node: ast.Raise) -> None:
@@ -291,7 +329,7 @@ class Statements(Expressions):
     # Compound statements
 
     def _do_if(self, node: ast.If) -> None:
-        condition = self.expression(node.test)
+        condition = self.truth(self.expression(node.test))
         body = self.inside(node.body)
         self.out.append(form.Branch(self._head(node), condition, body, self.inside(node.orelse)))
 
@@ -338,7 +376,7 @@ class Statements(Expressions):
     def _do_while(self, node: ast.While) -> None:
         flag = self._else_flag(node)
         with self.block() as needed:
-            condition = self.expression(node.test)
+            condition = self.truth(self.expression(node.test))
         self._broken.append(flag)
         body = self.inside(node.body)
         self._broken.pop()

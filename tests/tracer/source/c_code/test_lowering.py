@@ -313,6 +313,26 @@ def test_methods_members_and_lambdas(tmp_path: Path) -> None:
     assert body(unit)[:3] == ["i = 0", "loop while i < n", "  a[i] = 1.0"]
 
 
+def test_a_lambda_that_captures_by_name_leaves_the_function_whole(tmp_path: Path) -> None:
+    text = """double f(double *a, int n, double m) {
+        auto near = [m, twice = 2 * m](double v) { return v - m; };
+        for (int i = 0; i < n; i++) a[i] = near(a[i]);
+        return m; }"""
+    unit = lowered(tmp_path, text, "a.cpp")
+    assert next(one.parameters for one in unit.functions if one.name == "f") == ("a", "n", "m")
+    assert body(unit)[1:] == ["loop while i < n", "  a[i] = a[i] - m", "  i = i + 1", "return m"]
+
+
+def test_structured_bindings(tmp_path: Path) -> None:
+    before = "struct P { int a; double b; };"
+    assert in_cxx(tmp_path, "auto &[a, b] = p; b = 2; auto [c, d] = p; b = d;", before, "P &p") == [
+        "p.b = 2.0", "%1 = p.a", "%2 = p.b", "p.b = %2",
+    ]  # fmt: skip
+    assert in_cxx(tmp_path, "for (const auto &[a, b] : v) s += b;", before, "const std::vector<P> &v, double s") == [
+        "loop %1 = 0 .. size(v) - 1", "  s = s + v[%1].b",
+    ]  # fmt: skip
+
+
 def test_references(tmp_path: Path) -> None:
     assert in_cxx(tmp_path, "double &x = a[n]; x = 1; n++; double &y = b2[0]; y = n; c = 3;", "",
                   "std::vector<double> &a, double *b2, int n, double &c") == [

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("tree_sitter_fortran")
 
 from foretrace.errors import SourceError
+from foretrace.tracer.source.flow.normal import normal
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import function_lines
 from foretrace.tracer.source.fortran_code.lowering import lower_file
@@ -67,7 +68,7 @@ DECLARED = """\
          ["if t > 0 and not ok", "  t = 1", "else", "  if t < 0", "    t = 2", "  else", "    t = 3"]),
         ("select case (n)\n case (1:3, 7)\n t = 1\n case default\n t = 2\n end select",
          ["if n >= 1 and n <= 3 or n == 7", "  t = 1", "else", "  t = 2"]),
-        ("associate (u => a(:, 1))\n u(2) = 3\n end associate", ["a[.., 1][2] = 3"]),
+        ("associate (u => a(:, 1))\n u(2) = 3\n end associate", ["a[2, 1] = 3"]),
     ],
 )  # fmt: skip
 def test_statements(tmp_path: Path, source: str, expected: list[str]) -> None:
@@ -145,6 +146,13 @@ def test_a_syntax_error_costs_a_statement(tmp_path: Path) -> None:
 )
 def test_damaged_source_is_read_as_far_as_it_goes(tmp_path: Path, source: str) -> None:
     assert isinstance(lowered(tmp_path, source), form.Unit)
+
+
+@pytest.mark.parametrize("value", ["dot_product(x)", "matmul(a)", "pack(x)", "merge(x)", "transpose()", "cshift(x)"])
+def test_intrinsics_without_arguments_cost_their_statement(tmp_path: Path, value: str) -> None:
+    source = textwrap.dedent(DECLARED) + f"y(1) = 0\ny = {value}\nt = sum({value})\nend subroutine\n"
+    (function,) = lowered(tmp_path, source).functions
+    assert normal(function).body[0] == function.body[0]
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -1,0 +1,138 @@
+"""`foretrace events` on programs in C."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from event_programs import PRINT
+
+Compile = Callable[..., Path]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+SOURCE = (
+    PRINT
+    + r"""
+#include <signal.h>
+int main(int argc, char **argv)
+{
+    static long long iterations;
+    static double residual = 1;
+    void *products, *residuals, *sizes, *raw;
+    papi_handle_t solver = papi_sde_init("solver");
+    papi_sde_register_counter(solver, "iterations", PAPI_SDE_INSTANT, PAPI_SDE_long_long, &iterations);
+    papi_sde_register_counter(solver, "residual", PAPI_SDE_INSTANT, PAPI_SDE_double, &residual);
+    papi_sde_describe_counter(solver, "residual", "\033[31mnorm");
+    papi_sde_create_counter(solver, "products", PAPI_SDE_RO, &products);
+    papi_sde_describe_counter(solver, "products", "sparse products [calls]");
+    papi_sde_create_recorder(solver, "residuals", sizeof residual, papi_sde_compare_double, &residuals);
+    papi_sde_create_recorder(solver, "raw", 2, NULL, &raw);
+    papi_sde_create_counting_set(solver, "sizes", &sizes);
+    for (iterations = 0; iterations < 4; iterations++) {
+        residual /= 2;
+        papi_sde_inc_counter(products, 2);
+        papi_sde_record(residuals, sizeof residual, &residual);
+        papi_sde_record(raw, 2, "ab");
+        papi_sde_counting_set_insert(sizes, 1, 1, "x", 0);
+    }
+    if (argc > 1 && strcmp(argv[1], "die") == 0)
+        kill(getpid(), SIGTERM);
+    if (argc > 1) {
+        puts("ready");
+        fflush(stdout);
+        pause();
+    }
+    return 3;
+}
+"""
+)
+
+
+@pytest.fixture
+def program(compile_c: Compile, foretrace: Run) -> Path:
+    """Built with the flags that the command prints."""
+    flags = [foretrace("events", option).stdout for option in ("--cflags", "--libs")]
+    return compile_c(SOURCE, "-Wl,--no-as-needed", *shlex.split(" ".join(flags)))
+
+
+def test_a_run_shows_events_and_ends_as_the_program(program: Path, foretrace: Run) -> None:
+    done = foretrace("events", "--json", "--", program)
+    assert (done.returncode, done.stderr) == (3, "")
+    found = json.loads(done.stdout)
+    assert (found["schema"], found["ended"]) == ("foretrace.events/1", True)
+    events = {event["name"]: event for event in found["events"]}
+    assert {name: event["value"] for name, event in events.items()} == {
+        "iterations": 4, "residual": 0.0625, "products": 8, "residuals": 4, "raw": 4, "sizes": 1
+    }  # fmt: skip
+    assert (events["products"]["unit"], events["products"]["kind"]) == ("calls", "created")
+    assert events["residuals"]["quantiles"]["median"] == pytest.approx((0.25 + 0.125) / 2)
+    assert events["sizes"]["elements"] == [{"hex": "78", "type_id": 0, "count": 4}]
+    table = foretrace("events", "--", program).stdout
+    assert "solver::products" in table
+    assert "\033" not in table
+    assert foretrace("events", "--csv", "--", program).stdout.splitlines()[3].startswith("solver,products,created")
+
+
+def test_values_are_printed_a_line_each(program: Path, foretrace: Run) -> None:
+    asked = foretrace("events", "--values", "solver::residuals", "--", program)
+    assert [float(line) for line in asked.stdout.splitlines()] == [0.5, 0.25, 0.125, 0.0625]
+    assert foretrace("events", "--values", "solver::raw", "--", program).stdout.split() == ["6162"] * 4
+    wrong = foretrace("events", "--values", "solver::products", "--", program)
+    assert wrong.returncode == 84
+    assert "is no recorder; there are solver::residuals, solver::raw" in wrong.stderr
+
+
+def test_a_process_is_shown_while_it_runs_and_after_it_was_killed(
+    program: Path, foretrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
+    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        running = json.loads(foretrace("events", "--json", str(process.pid)).stdout)
+        assert running["ended"] is False
+        assert {event["name"]: event["value"] for event in running["events"]}["products"] == 8
+        assert f"{process.pid}  running" in foretrace("events").stdout
+        process.kill()
+    assert f"{process.pid}  killed" in foretrace("events").stdout
+    assert "which was killed" in foretrace("events", "--json", str(process.pid)).stdout
+    assert foretrace("events", "--clean").stdout == "1 removed.\n"
+    assert foretrace("events").stdout == "No process of yours has software-defined events.\n"
+    gone = foretrace("events", str(process.pid))
+    assert (gone.returncode, gone.stderr.count("\n")) == (84, 1)
+    assert "does not run" in gone.stderr
+
+
+def test_a_program_that_dies_of_a_signal(program: Path, foretrace: Run) -> None:
+    done = foretrace("events", "--", program, "die")
+    assert done.returncode == -signal.SIGTERM
+    assert "solver::products" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--", "/missing"), 71, "/missing: cannot be run"),
+        (("--", "true"), 84, "no library of it has software-defined events"),
+        (("1",), 84, "process 1 has no software-defined events"),
+        (("--unknown",), 2, "No such option"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_a_line(
+    arguments: tuple[str, ...], code: int, message: str, foretrace: Run
+) -> None:
+    done = foretrace("events", *arguments)
+    assert done.returncode == code
+    assert message in done.stderr
+    assert sum(line.startswith("foretrace: error:") for line in done.stderr.splitlines()) == 1
+
+
+def test_the_drop_in_folder_has_papis_names(foretrace: Run) -> None:
+    folder = Path(foretrace("events", "--drop-in").stdout.strip())
+    files = [folder / name for name in ("libsde.so", "libsde.so.1", "libsde.so.1.0")]
+    assert len({path.stat().st_ino for path in files}) == 1

@@ -1,0 +1,337 @@
+"""Reads the events of another process from its board; `board.h` describes the file."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.errors import EventsError
+
+VERSION = 1
+_MAGIC = b"ftevents"
+_COUNTERS_A_BLOCK, _RECORDERS_A_BLOCK, _MOST_BLOCKS = 64, 16, 1024
+_LONGEST_TEXT_BYTES = 1 << 20
+_MOST_LINKS = 1 << 24
+_MOST_VALUE_BYTES = 1 << 32
+_NAME = re.compile(r"foretrace-events-(\d+)-(\d+)")
+_UNIT = re.compile(r"\[([^\[\]]{1,24})\]\s*$")
+
+
+class Kind(Enum):
+    """What an event's value comes from. What is told of a recorder (`:CNT`, `:MIN`, ...) is not listed: it follows."""
+
+    PLACEHOLDER = 1
+    REGISTERED = 2
+    CALLBACK = 3
+    CREATED = 4
+    RECORDER = 5
+    SET = 7
+    GROUP = 8
+
+
+class CBoard(ctypes.Structure):
+    """`struct board`."""
+
+    _fields_ = (
+        ("magic", ctypes.c_char * 8), ("version", ctypes.c_uint32), ("process", ctypes.c_uint32),
+        ("size_bytes", ctypes.c_uint64), ("used_bytes", ctypes.c_uint64), ("first_event", ctypes.c_uint64),
+        ("last_event", ctypes.c_uint64), ("first_lane", ctypes.c_uint64), ("is_ended", ctypes.c_uint32),
+        ("num_private_bytes_lost", ctypes.c_uint32),
+    )  # fmt: skip
+
+
+class CEvent(ctypes.Structure):
+    """`struct board_event`."""
+
+    _fields_ = (
+        ("next", ctypes.c_uint64), ("name", ctypes.c_uint64), ("description", ctypes.c_uint64),
+        ("kind", ctypes.c_uint32), ("id", ctypes.c_uint32), ("mode", ctypes.c_int32), ("type", ctypes.c_int32),
+        ("slot", ctypes.c_uint32), ("reserved", ctypes.c_uint32), ("size_bytes", ctypes.c_uint64),
+        ("value", ctypes.c_int64), ("last", ctypes.c_int64),
+    )  # fmt: skip
+
+
+class CChunk(ctypes.Structure):
+    """`struct board_chunk`, without its values."""
+
+    _fields_ = (
+        ("next", ctypes.c_uint64), ("size_bytes", ctypes.c_uint64), ("used_bytes", ctypes.c_uint64),
+        ("reserved", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class CRecording(ctypes.Structure):
+    """`struct board_recording`."""
+
+    _fields_ = (
+        ("epoch", ctypes.c_int64), ("first", ctypes.c_uint64), ("current", ctypes.c_uint64),
+        ("prepared_bytes", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class CLane(ctypes.Structure):
+    """`struct board_lane`."""
+
+    _fields_ = (
+        ("next", ctypes.c_uint64), ("is_taken", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
+        ("counters", ctypes.c_uint64 * _MOST_BLOCKS), ("recordings", ctypes.c_uint64 * _MOST_BLOCKS),
+    )  # fmt: skip
+
+
+class CElement(ctypes.Structure):
+    """`struct board_element`, without its bytes."""
+
+    _fields_ = (
+        ("next", ctypes.c_uint64), ("count", ctypes.c_uint32), ("type_id", ctypes.c_uint32),
+        ("size_bytes", ctypes.c_uint64), ("hashable_bytes", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element of a counting set, and how often it is in it."""
+
+    content: bytes
+    type_id: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event at one moment.
+
+    Attributes:
+        library: what registered it.
+        name: without the library.
+        kind: what its value comes from.
+        type: of the value, or of a recorder's values: "long long", "int", "double" or "float"; "bytes": not known.
+        is_instant: whether tools read the value, not its change.
+        description: the library's, or the name in full.
+        value: the number; of a recorder how many values, of a counting set how many elements; None: `unread` says why.
+        unread: "" if it was read.
+        values: of a recorder: [values] of its type, else uint8 [values, bytes of a value]. In the order in which each
+            thread recorded them, one thread after the other.
+        elements: of a counting set.
+    """
+
+    library: str
+    name: str
+    kind: Kind
+    type: str
+    is_instant: bool
+    description: str
+    value: int | float | None
+    unread: str = ""
+    values: npt.NDArray[Any] | None = None
+    elements: tuple[Element, ...] = ()
+
+    @property
+    def unit(self) -> str | None:
+        """What stands in brackets at the end of the description: "bytes sent [bytes]"."""
+        found = _UNIT.search(self.description)
+        return found[1] if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The events of a process at one moment.
+
+    Attributes:
+        process: its number.
+        is_ended: whether it ended by itself.
+        lost_bytes: memory that did not fit into the file: what was counted there is missing.
+        events: in the order in which they were registered.
+    """
+
+    process: int
+    is_ended: bool
+    lost_bytes: int
+    events: tuple[Event, ...]
+
+
+_TYPES = ("long long", "int", "double", "float")
+_DTYPES = (np.int64, np.int32, np.float64, np.float32)
+_C_TYPES: tuple[type[ctypes.c_longlong] | type[ctypes.c_int] | type[ctypes.c_double] | type[ctypes.c_float], ...] = (
+    ctypes.c_longlong, ctypes.c_int, ctypes.c_double, ctypes.c_float
+)  # fmt: skip
+_S = TypeVar("_S", bound=ctypes.Structure)
+
+
+def directory() -> Path:
+    """Where processes keep their boards."""
+    return Path(os.environ.get("FORETRACE_EVENTS_DIRECTORY") or "/dev/shm")
+
+
+def processes() -> dict[int, Path]:
+    """The boards of this user's processes, by process; of processes that were killed, too.
+
+    Raises:
+        EventsError: the directory cannot be read.
+    """
+    try:
+        names = [(path, _NAME.fullmatch(path.name)) for path in sorted(directory().iterdir())]
+    except OSError as error:
+        raise EventsError(f"{directory()}: cannot be read: {error.strerror}") from None
+    return {int(name[2]): path for path, name in names if name and int(name[1]) == os.geteuid()}
+
+
+def is_running(process: int) -> bool:
+    """Whether there is a process of that number."""
+    return Path(f"/proc/{process}").exists()
+
+
+def read_board(path: Path) -> Board:
+    """The events on a board.
+
+    Raises:
+        EventsError: it cannot be read, or is none.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise EventsError(f"{path}: cannot be read: {error.strerror}") from None
+    try:
+        return _Reader(descriptor, path).board()
+    finally:
+        os.close(descriptor)
+
+
+class _Reader:
+    """One board that is read, perhaps while its process writes it."""
+
+    def __init__(self, descriptor: int, path: Path) -> None:
+        self.descriptor, self.path = descriptor, path
+        self.header = self.structure(CBoard, 0)
+        if self.header.magic != _MAGIC or self.header.version != VERSION:
+            raise EventsError(f"{path}: holds no events of this version of foretrace")
+        self.lanes = [self.structure(CLane, at) for at in self.chain(self.header.first_lane, CLane)]
+        self.names: dict[int, str] = {}
+
+    def board(self) -> Board:
+        events = [self.structure(CEvent, offset) for offset in self.chain(self.header.first_event, CEvent)]
+        kinds = {kind.value for kind in Kind}
+        return Board(
+            self.header.process, bool(self.header.is_ended), self.header.num_private_bytes_lost,
+            tuple(self.event(event) for event in events if event.kind in kinds),
+        )  # fmt: skip
+
+    def bytes_at(self, offset: int, size: int) -> bytes:
+        try:
+            found = os.pread(self.descriptor, size, offset)
+        except (OSError, OverflowError) as error:
+            raise EventsError(f"{self.path}: cannot be read at {offset}: {error}") from None
+        if len(found) != size:
+            raise EventsError(f"{self.path}: is cut off, or damaged: nothing is at {offset}")
+        return found
+
+    def structure(self, kind: type[_S], offset: int) -> _S:
+        return kind.from_buffer_copy(self.bytes_at(offset, ctypes.sizeof(kind)))
+
+    def chain(self, offset: int, kind: type[CEvent | CLane | CElement]) -> Iterator[int]:
+        seen: set[int] = set()
+        while offset:
+            if offset in seen or len(seen) == _MOST_LINKS:
+                raise EventsError(f"{self.path}: is damaged: a list does not end")
+            seen.add(offset)
+            yield offset
+            offset = self.structure(kind, offset).next
+
+    def text(self, offset: int) -> str:
+        found = b""
+        while b"\0" not in found and len(found) < _LONGEST_TEXT_BYTES:
+            found += self.bytes_at(offset + len(found), 256)
+        return found.partition(b"\0")[0].decode(errors="replace")
+
+    def event(self, event: CEvent) -> Event:
+        kind = Kind(event.kind)
+        full_name = self.text(event.name)
+        library, _, name = full_name.partition("::")
+        values: npt.NDArray[Any] | None = None
+        elements: tuple[Element, ...] = ()
+        value: int | float | None
+        unread = ""
+        if kind is Kind.RECORDER:
+            values = self.values(event)
+            value = len(values)
+        elif kind is Kind.SET:
+            elements = self.elements(event)
+            value = len(elements)
+        else:
+            value, unread = self.number(event, kind)
+        of_type = "bytes"
+        if 0 <= event.type < len(_TYPES):
+            of_type = _TYPES[event.type]
+            if values is not None and event.size_bytes == np.dtype(_DTYPES[event.type]).itemsize:
+                values = values.view(_DTYPES[event.type]).ravel()
+        return Event(
+            library, name, kind, of_type, bool(event.mode & 0x10), self.text(event.description), value, unread, values,
+            elements,
+        )  # fmt: skip
+
+    def number(self, event: CEvent, kind: Kind) -> tuple[int | float | None, str]:
+        of_type = _C_TYPES[event.type & 3]
+        if kind is Kind.CREATED:
+            block, place = divmod(event.slot, _COUNTERS_A_BLOCK)
+            total = event.value + sum(self.counts(lane, block, place) for lane in self.lanes)
+            return ctypes.c_longlong(total).value, ""
+        if kind in (Kind.REGISTERED, Kind.CALLBACK) and self.header.is_ended:
+            wide = ctypes.c_double if event.type >= 2 else ctypes.c_longlong
+            return wide.from_buffer_copy(ctypes.c_int64(event.last)).value, ""
+        if kind is Kind.REGISTERED:
+            try:
+                with Path(f"/proc/{self.header.process}/mem").open("rb", buffering=0) as memory:
+                    found = os.pread(memory.fileno(), ctypes.sizeof(of_type), event.value & (1 << 64) - 1)
+                return of_type.from_buffer_copy(found).value, ""
+            except FileNotFoundError:
+                return None, "it was in the memory of the process, which was killed"
+            except (OSError, OverflowError, ValueError):
+                return None, "the memory of the process cannot be read"
+        if kind is Kind.CALLBACK:
+            return None, "only the process can call its function"
+        if kind is Kind.PLACEHOLDER:
+            return None, "no library has registered it"
+        return None, "only the process can work it out"
+
+    def counts(self, lane: CLane, block: int, place: int) -> int:
+        if block >= _MOST_BLOCKS or not lane.counters[block]:
+            return 0
+        return int.from_bytes(self.bytes_at(lane.counters[block] + 8 * place, 8), "little", signed=True)
+
+    def values(self, event: CEvent) -> npt.NDArray[np.uint8]:
+        block, place = divmod(event.slot, _RECORDERS_A_BLOCK)
+        found: list[bytes] = []
+        total = 0
+        for lane in self.lanes:
+            if block >= _MOST_BLOCKS or not lane.recordings[block] or not event.size_bytes:
+                continue
+            at = lane.recordings[block] + place * ctypes.sizeof(CRecording)
+            recording = self.structure(CRecording, at)
+            offset = recording.first if recording.epoch == event.value and recording.current else 0
+            while offset:
+                chunk = self.structure(CChunk, offset)
+                used = chunk.used_bytes - chunk.used_bytes % event.size_bytes
+                total += used
+                if total > _MOST_VALUE_BYTES or len(found) == _MOST_LINKS:
+                    raise EventsError(f"{self.path}: more than {_MOST_VALUE_BYTES >> 30} GiB were recorded")
+                found.append(self.bytes_at(offset + ctypes.sizeof(CChunk), used))
+                offset = 0 if offset == recording.current else chunk.next
+        joined = np.frombuffer(b"".join(found), np.uint8)
+        return joined.reshape(-1, event.size_bytes) if event.size_bytes else joined.reshape(0, 1)
+
+    def elements(self, event: CEvent) -> tuple[Element, ...]:
+        found = []
+        for offset in self.chain(event.value, CElement):
+            element = self.structure(CElement, offset)
+            if element.count:
+                content = self.bytes_at(offset + ctypes.sizeof(CElement), min(element.size_bytes, _LONGEST_TEXT_BYTES))
+                found.append(Element(content, element.type_id, element.count))
+        return tuple(found)

@@ -1,0 +1,2 @@
+/* For programs that include PAPI's header by its name. */
+#include "foretrace_events.h"

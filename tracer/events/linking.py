@@ -1,0 +1,59 @@
+"""Where the library for programs and its headers are."""
+
+from __future__ import annotations
+
+import importlib.util
+import shlex
+from pathlib import Path
+
+from foretrace.errors import EventsError
+from foretrace.files import cache_folder
+
+NAME = "libforetrace_events.so"
+_SONAMES = ("libsde.so", "libsde.so.1", "libsde.so.1.0")
+
+
+def library() -> Path:
+    """The shared library.
+
+    Raises:
+        EventsError: it was not built.
+    """
+    found = importlib.util.find_spec("foretrace.tracer.events")
+    for folder in (found.submodule_search_locations or ()) if found else ():
+        if (Path(folder) / NAME).exists():
+            return Path(folder).resolve() / NAME
+    raise EventsError(f"{NAME} is missing from this installation of foretrace; install it again")
+
+
+def compiler_flags() -> str:
+    """What a compiler needs to find the header."""
+    return shlex.join([f"-I{library().parent / 'include'}"])
+
+
+def linker_flags() -> str:
+    """What a linker needs; programs then find the library when they start."""
+    folder = library().parent
+    return shlex.join([f"-L{folder}", f"-Wl,-rpath,{folder}", "-lforetrace_events"])
+
+
+def drop_in() -> Path:
+    """A folder with links to the library under the names of PAPI's, for LD_LIBRARY_PATH.
+
+    One file under all names: a program that loads it by several has one registry.
+
+    Raises:
+        EventsError: the folder cannot be made.
+    """
+    folder = cache_folder() / "libsde"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in _SONAMES:
+            link = folder / name
+            if link.is_symlink() and link.readlink() == library():
+                continue
+            link.unlink(missing_ok=True)
+            link.symlink_to(library())
+    except OSError as error:
+        raise EventsError(f"{folder}: cannot be made: {error.strerror}") from None
+    return folder
