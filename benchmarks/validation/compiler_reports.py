@@ -76,7 +76,7 @@ class Cause(StrEnum):
     LAST = "last value kept"  # a scalar that is assigned where a condition holds: its last value is selected
     SPLIT = "part of the loop"  # split by iterations or statements: only a part is vectorised
     STORES = "stores keep their order"  # an output dependence: vectors are stored element by element
-    ALLOCATION = "allocation understood"  # memory that each iteration allocates and frees
+    UNDERSTOOD = "call understood"  # inlined, or known as malloc and free are
     ADVANCE = "scalar as a vector shifted by one"  # a value of the iteration before, taken from the vector before
     CHECKED = "checked at run time"  # whether two ranges overlap, and a version of the loop for each answer
     UNEXPLAINED = "unexplained"
@@ -379,8 +379,8 @@ def _allowed(loop: SourceLoop, section: Section) -> Cause:
     """Why a compiler may vectorise what is not independent."""
     if section.split:
         return Cause.SPLIT
-    if any(call in reason for reason in loop.found.reasons for call in ("allocate is called", "free is called")):
-        return Cause.ALLOCATION
+    if any("is called" in reason for reason in loop.found.reasons):
+        return Cause.UNDERSTOOD
     causes = {_allowed_in_spite_of(one, section) for one in loop.found.dependences} or {Cause.UNEXPLAINED}
     return next(cause for cause in reversed(Cause) if cause in causes)
 
