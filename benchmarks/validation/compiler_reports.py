@@ -12,8 +12,8 @@ vectorised here?), so each difference has a cause. It is found, in this order:
 3. where the compiler vectorises what we call a recurrence, from our dependences: a vector that loads before it stores
    keeps an anti-dependence, and one shorter than the distance keeps a flow dependence.
 
-What is left is `unexplained`: a suspected error of ours or of the compiler. Loops that are outer ones or gone before they
-could be vectorised, and on which the compiler says nothing, are neither agreed nor differed on. Only functions
+What is left is `unexplained`: a suspected error of ours or of the compiler. Loops that are outer ones or gone before
+they could be vectorised, and on which the compiler says nothing, are neither agreed nor differed on. Only functions
 that are declared inline are inlined, and none is copied for constant arguments, because the dependence test reads each
 function by itself.
 """
@@ -76,7 +76,7 @@ class Cause(StrEnum):
     LAST = "last value kept"  # a scalar that is assigned where a condition holds: its last value is selected
     SPLIT = "part of the loop"  # split by iterations or statements: only a part is vectorised
     STORES = "stores keep their order"  # an output dependence: vectors are stored element by element
-    ALLOCATION = "allocation understood"  # memory that each iteration allocates and frees
+    UNDERSTOOD = "call understood"  # inlined, or known as malloc and free are
     ADVANCE = "scalar as a vector shifted by one"  # a value of the iteration before, taken from the vector before
     CHECKED = "checked at run time"  # whether two ranges overlap, and a version of the loop for each answer
     UNEXPLAINED = "unexplained"
@@ -86,8 +86,9 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
     (r"volatile", Cause.VOLATILE),
     (r"unsafe fp math|fold-left reduction|reorder floating-point", Cause.ORDER),
     (r"number of iterations cannot|could not determine number of loop iterations|infinite number", Cause.COUNT),
-    (r"multiple nested loops|consecutive inner loops|outer-loop already|inner-loop count|not.*inner-?most", Cause.OUTER),
-    (r"statement clobbers memory|call instruction cannot|dr in a call|contains function calls|library call cannot|can throw an exception", Cause.CALL),
+    (r"multiple nested loops|consecutive inner loops|outer-loop already|inner-loop count", Cause.OUTER),
+    (r"statement clobbers memory|call instruction cannot|dr in a call|contains function calls|library call cannot"
+     r"|can throw an exception", Cause.CALL),
     (r"control flow|switch statement|too many exits|multiple exits|latch block", Cause.CONTROL),
     (r"possible alias involving gather|cannot identify array bounds|complicated access pattern|data ref analysis failed"
      r"|no array mode|unsupported (?:unaligned|vect_?permute)|not suitable for (?:gather|scatter)|bad data ref",
@@ -96,7 +97,8 @@ _WORDS: tuple[tuple[str, Cause], ...] = (
     (r"unsupported use in stmt|could not be identified as reduction|def-use cycle|reduction used in loop"
      r"|unknown reduction|not a simple reduction|in-order|loop-carried", Cause.CARRIED),
     (r"not profitable|cost-model|cost model|will never be profitable", Cause.COST),
-    (r"relevant stmt not supported|instruction cannot be vectorized|unsupported data-?type|no vectype|not supported by target"
+    (r"relevant stmt not supported|instruction cannot be vectorized|unsupported data-?type|no vectype"
+     r"|not supported by target"
      r"|bad operation", Cause.INSTRUCTION),
 )  # fmt: skip
 _NO_OBSTACLE = re.compile(
@@ -308,7 +310,8 @@ def compiled(compiler: Compiler, source: Path, extra: Sequence[str] = ()) -> str
         output = str(Path(folder, "loops.o"))
         # Fortran's .mod files are written to the working folder.
         result = subprocess.run(
-            [command, *FLAGS, *STANDARDS.get(language, ()), *compiler.report, *extra, "-w", "-c", "-o", output, str(source.resolve())],
+            [command, *FLAGS, *STANDARDS.get(language, ()), *compiler.report, *extra, "-w", "-c", "-o", output,
+             str(source.resolve())],
             check=True, capture_output=True, timeout=MOST_SECONDS, cwd=folder,
         )  # fmt: skip
     return result.stderr.decode("utf-8", "replace")
@@ -379,8 +382,8 @@ def _allowed(loop: SourceLoop, section: Section) -> Cause:
     """Why a compiler may vectorise what is not independent."""
     if section.split:
         return Cause.SPLIT
-    if any(call in reason for reason in loop.found.reasons for call in ("allocate is called", "free is called")):
-        return Cause.ALLOCATION
+    if any("is called" in reason for reason in loop.found.reasons):
+        return Cause.UNDERSTOOD
     causes = {_allowed_in_spite_of(one, section) for one in loop.found.dependences} or {Cause.UNEXPLAINED}
     return next(cause for cause in reversed(Cause) if cause in causes)
 

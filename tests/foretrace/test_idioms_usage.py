@@ -154,9 +154,7 @@ SARIF = {
                                 "ruleId": {"type": "string"},
                                 "ruleIndex": {"type": "integer", "minimum": 0},
                                 "level": _LEVEL,
-                                "kind": {
-                                    "enum": ["notApplicable", "pass", "fail", "review", "open", "informational"]
-                                },
+                                "kind": {"enum": ["notApplicable", "pass", "fail", "review", "open", "informational"]},
                                 "message": _MESSAGE,
                                 "rank": {"type": "number", "minimum": 0, "maximum": 100},
                                 "locations": {"type": "array", "items": _PLACE},

@@ -63,7 +63,7 @@ def lower_text(text: str, path: str = "<text>") -> form.Unit:
 
 
 def _without_statement(text: str, line: int) -> str:
-    """Source without the statement of the module, such as a function, that a line is part of; others keep their lines."""
+    """Source without the statement of the module, such as a function, that a line is part of; others keep theirs."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, one in enumerate(lines) if _STARTS.match(one)]
     first = max((number for number in starts if number < line), default=0)
