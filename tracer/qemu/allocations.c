@@ -463,6 +463,8 @@ static void moved(unsigned int vcpu, const uint64_t *arguments, uint64_t address
     if (address == before) {
         if (now > length)
             tell_common(vcpu, KIND_MAPPED, address + length, now - length);
+        else if (now < length)
+            tell(vcpu, FT_MEMORY_RELEASED, address + now, length - now, 0);
         return;
     }
     tell(vcpu, FT_MEMORY_READ, before, same, 0);
@@ -499,6 +501,8 @@ void ft_allocations_returned(unsigned int vcpu, int64_t number, int64_t result)
     } else if (number == numbers.brk) {
         if (heap_end && length > heap_end)
             tell_common(vcpu, KIND_HEAP, heap_end, length - heap_end);
+        else if (length < heap_end)
+            tell(vcpu, FT_MEMORY_RELEASED, length, heap_end - length, 0);
         heap_end = length;
     }
 }

@@ -132,3 +132,39 @@ def test_without_data_flow_nothing_is_told(compile_c: Callable[..., Path], monke
     monkeypatch.chdir(tmp_path)
     structure = Structure(has_data_flow=False)
     assert trace_binary([str(compile_c(BUFFERS, "-O1"))], structure=structure).signature.data_flow is None
+
+
+SHRINKS = """
+#define _GNU_SOURCE
+#include <sys/mman.h>
+#include <unistd.h>
+#define BYTES 65536
+int main(void) {
+    double sum = 0, *heap = sbrk(BYTES);
+    for (int i = 0; i < BYTES / 8; i++) heap[i] = i;             /* line 8 */
+    sbrk(-BYTES);
+    heap = sbrk(BYTES);
+    for (int i = 0; i < BYTES / 8; i++) sum += heap[i];          /* line 11: what the system cleared */
+    double *m = mmap(0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < BYTES / 8; i++) m[i] = i;                /* line 13 */
+    m = mremap(m, BYTES, BYTES / 2, 0);
+    m = mremap(m, BYTES / 2, BYTES, MREMAP_MAYMOVE);
+    for (int i = BYTES / 16; i < BYTES / 8; i++) sum += m[i];    /* line 16 */
+    return sum < 0;
+}
+"""
+
+
+def test_memory_given_back_and_taken_again_has_no_versions(
+    compile_c: Callable[..., Path], monkeypatch, tmp_path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    signature = trace_binary([str(compile_c(SHRINKS, "-O1", "-g"))]).signature
+    flow, tree = flow_of(signature), signature.tree
+    assert tree is not None
+    line = {node: key.line for node, key in enumerate(tree.keys) if key.file.endswith(".c")}
+    writer = np.array([line.get(int(node), 0) for node in flow.flow_writer])
+    reads = [flow.sets_with(np.array([line.get(n) == at for n in range(len(tree.keys))])) for at in (11, 16)]
+    for at, by in zip((8, 13), reads, strict=True):
+        assert flow.flow_bytes[(writer == at)].sum() >= 32768
+        assert not flow.flow_bytes[(writer == at) & by[flow.flow_readers]].sum()
