@@ -59,7 +59,7 @@ def test_array_operations_on_variables_of_this_process_are_seen() -> None:
     index = np.random.default_rng(1).integers(0, 5000, 2000)
     run = foretrace.trace(lambda: float(table[index].sum()))
     assert run.result == table[index].sum()
-    assert {str(idiom.kind) for idiom in run.signature.idioms} == {"gather"}
+    assert {str(idiom.kind) for idiom in run.signature.idioms} == {"gather", "reduction"}
     assert sum(op.executions for op in run.signature.operations if op.index_operation is not None) == 2000
 
 

@@ -104,7 +104,10 @@ def test_flame_graph(signature: Path, foretrace: Run, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_done_is_said_in_one_line(signature: Path, foretrace: Run, tmp_path: Path) -> None:
-    write_signature(dataclasses.replace(read_signature(signature), tree=None, data_flow=None), tmp_path / "none.sig")
+    write_signature(
+        dataclasses.replace(read_signature(signature), tree=None, data_flow=None, dependences=(), examined_loops=()),
+        tmp_path / "none.sig",
+    )
     for arguments in (["--tree"], ["--flame", tmp_path / "f.svg"], ["--tree", "--json"]):
         result = foretrace("info", *arguments, tmp_path / "none.sig")
         assert result.returncode != 0

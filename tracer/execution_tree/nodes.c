@@ -184,6 +184,8 @@ void ft_places_join(struct ft_distribution *to, const struct ft_distribution *fr
 /* Entries that are alike: nobody knows where they were, and they count as those of the first iterations, one each. */
 static void add_alike(struct ft_distribution *distribution, uint64_t entries, uint64_t iterations)
 {
+    if (entries > INT64_MAX) /* taken back: counts go below 0 where a loop is found late, places cannot */
+        return;
     uint32_t shift = distribution->place_shift;
     while (entries > (uint64_t)FT_STRETCHES << shift)
         shift++;

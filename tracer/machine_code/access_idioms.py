@@ -64,8 +64,19 @@ class AccessIdioms:
         self._is_store: list[bool] = blocks.operation_is_store.tolist()
         self._updates: dict[Pair, int] = {}
         self._stores: dict[int, int] = {}
+        # Any call may change what calls may: looking into them takes longer than all the rest, in large programs.
+        left_out = range(len(function_of))
         self._carried = CarriedValues(
-            blocks, forest, isa, function_of, (), self._updates, self._stores, self._fixed, self._indirect, functions
+            blocks,
+            forest,
+            isa,
+            function_of,
+            left_out,
+            self._updates,
+            self._stores,
+            self._fixed,
+            self._indirect,
+            functions,
         )
         self._next = len(indirections.idioms)
         self._found: list[Idiom] = []

@@ -13,6 +13,7 @@ from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import Site, data_flow_of
+from foretrace.tracer.data_flow.raw_dependences import RawDependences
 from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
 from foretrace.tracer.machine_code.debug_info.line_table import EMPTY, LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols, Variable
@@ -36,6 +37,14 @@ _STATISTICS = (
     "irregular",
 )  # fmt: skip
 """Fields of `OperationStatistics`, in the order of `MemoryOperation`."""
+
+
+_MOST_BLOCKS_IN_WINDOWS = 10_000
+"""Of a program whose dependences are looked for without being asked for."""
+
+
+def _is_too_large(dependences: RawDependences, blocks: Sequence[Block]) -> bool:
+    return dependences.in_windows and len(blocks) > _MOST_BLOCKS_IN_WINDOWS
 
 
 def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: BurstCounts | None = None) -> Analysis:
@@ -65,12 +74,13 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     maker = _tree(raw, blocks, signature_blocks, loops)
     tree = maker.tree() if maker else None
     found = Found()
-    if maker and tree is not None and raw.dependences is not None:
-        nodes = maker.loop_nodes(raw.dependences.loops[:, :3].tolist())
+    examined = raw.dependences
+    if maker and tree is not None and examined is not None and not _is_too_large(examined, signature_blocks):
+        nodes = maker.loop_nodes(examined.loops[:, :3].tolist())
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
         found = find_dependences(
-            raw.dependences, nodes, tree, blocks, forest, instruction_set, signature_blocks,
-            places.function_numbers(), fixed_operations(merged), indirect, in_windows=raw.dependences.in_windows,
+            examined, nodes, tree, blocks, forest, instruction_set, signature_blocks,
+            places.function_numbers(), fixed_operations(merged), indirect, in_windows=examined.in_windows,
         )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,

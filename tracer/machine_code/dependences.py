@@ -69,6 +69,8 @@ def find_dependences(
     loader = frozenset(
         number for number, block in enumerate(blocks) if PurePosixPath(block.module).name.startswith(("ld-", "ld."))
     )
+    # Every trace has windows: there, any call may change what calls may. Looking into them takes minutes in large ones.
+    left_out = range(len(blocks)) if in_windows else loader
     own = _OwnState(blocks, basic, loader)
     seen = _seen(raw, loop_nodes, tree)
     if in_windows:
@@ -111,7 +113,7 @@ def find_dependences(
                     seen[above].within.add(pair)
                 above = parents[above]
     carried = CarriedValues(
-        basic, forest, isa, function_of, loader, updates, stores, fixed, frozenset(indirect),
+        basic, forest, isa, function_of, left_out, updates, stores, fixed, frozenset(indirect),
         [block.function for block in blocks],
     )  # fmt: skip
     by_loop: dict[int, list[Seen]] = defaultdict(list)

@@ -23,6 +23,8 @@ FLAGS = "flags"
 PLACE = "@"
 VARYING = -(1 << 60)
 """The value of a register that is not known, such as an argument's."""
+_MAX_CALLS = 60
+"""Inside one another, that are looked into. Deeper ones change what any call may change."""
 _MAX_SWEEPS = 64
 
 Defs = dict[str, frozenset[int]]
@@ -229,6 +231,8 @@ class ValueGraph:
             return self._summaries[entry]
         if entry in self._under_way:
             return frozenset(), frozenset()
+        if len(self._under_way) == _MAX_CALLS:
+            return frozenset(), self._isa.call_clobbered
         self._under_way.add(entry)
         members = self._reached(entry)
         live: dict[int, frozenset[str]] = dict.fromkeys(members, frozenset())

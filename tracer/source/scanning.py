@@ -184,7 +184,12 @@ def _bounded() -> None:
         os.dup2(silent, stream)
     os.close(silent)
     warnings.simplefilter("ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (FILE_MEMORY_BYTES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    # On top of what this process, a copy of its parent, has reserved already.
+    reserved_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    most_bytes = resource.getrlimit(resource.RLIMIT_AS)[1]
+    wanted_bytes = reserved_bytes + FILE_MEMORY_BYTES
+    soft = wanted_bytes if most_bytes == resource.RLIM_INFINITY else min(wanted_bytes, most_bytes)
+    resource.setrlimit(resource.RLIMIT_AS, (soft, most_bytes))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
