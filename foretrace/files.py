@@ -17,10 +17,13 @@ from .errors import ForetraceError, OutputError
 from .file_kinds import FileKind, kind_of
 
 
-def cache_folder() -> Path:
-    """Where foretrace keeps what it can make again: $XDG_CACHE_HOME, or ~/.cache, with its name."""
+def cache_folder() -> Path | None:
+    """Where foretrace keeps what it can make again: below $XDG_CACHE_HOME, or ~/.cache; None: there is no home."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (base if base.is_absolute() else Path.home() / ".cache") / "foretrace"
+    try:
+        return (base if base.is_absolute() else Path.home() / ".cache") / "foretrace"
+    except RuntimeError:
+        return None
 
 
 def read_bounded(path: Path, max_bytes: int, what: str, error: type[ForetraceError]) -> bytes:

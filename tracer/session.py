@@ -56,7 +56,7 @@ MAX_CONTEXTS = 1 << 17
 MAX_SHADOW_BYTES = 1 << 30
 """Of the shadow memory that dependences are found with: 8 bytes for each byte that the program touches, 32 where it
 accesses single bytes."""
-MAX_SHADOW_BYTES_OF_WINDOWS = 1 << 28
+MAX_SHADOW_BYTES_OF_WINDOWS = 1 << 27
 """The same, where dependences are looked for in windows only."""
 TREE_GUESTS = ("x86_64", "aarch64", "riscv64", "python")
 _DECODING = threading.Lock()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretrace.errors import SourceError, quoted
+from foretrace.files import cache_folder
 from foretrace.tracer.source.idioms.patterns import IdiomDefinition, built_in, definition, from_file
 from foretrace.tracer.source.idioms.records import Finding, Findings
 from foretrace.tracer.source.scanning import scanned
@@ -96,9 +97,9 @@ def idioms(
         own = tuple(patterns)
     definitions = (*own, *(one for one in built_in() if one.name not in {mine.name for mine in own}))
     check_names(only, definitions)
-    found = scanned(
-        [Path(path) for path in paths], definitions, cache_folder=cache_folder() if cache else None, progress=progress
-    )
+    home = cache_folder() if cache else None
+    folder = home and home / "idioms"
+    found = scanned([Path(path) for path in paths], definitions, cache_folder=folder, progress=progress)
     return shown_as(Idioms, selected(found, lambda one: not only or one.idiom in only))
 
 
@@ -136,15 +137,6 @@ def selected(found: Findings, wanted: Callable[[Finding], bool]) -> Findings:
             moved[position] = len(kept)
             kept.append(one.with_parent(None if one.parent is None else moved.get(one.parent)))
     return Findings(tuple(kept), found.loops, found.files, found.lines, found.skipped)
-
-
-def cache_folder() -> Path | None:
-    """Where results of source files are kept: below $XDG_CACHE_HOME, or ~/.cache; None: there is no home."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "foretrace" / "idioms"
-    except RuntimeError:
-        return None
 
 
 def finding_document(one: Finding) -> dict[str, Any]:

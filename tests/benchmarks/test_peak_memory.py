@@ -50,4 +50,4 @@ def test_jumps_within_the_bound_are_all_counted(greedy: str) -> None:
 def test_peak_memory(greedy: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
     peak = peak_memory.measure("greedy", [greedy, *arguments], tmp_path)
     assert peak.incomplete_reason == ""
-    assert peak.peak_bytes < 600 * MIB
+    assert peak.peak_bytes < 400 * MIB

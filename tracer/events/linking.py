@@ -45,7 +45,10 @@ def drop_in() -> Path:
     Raises:
         EventsError: the folder cannot be made.
     """
-    folder = cache_folder() / "libsde"
+    base = cache_folder()
+    if base is None:
+        raise EventsError("there is no home directory for a folder with libsde.so.1; set XDG_CACHE_HOME")
+    folder = base / "libsde"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in _SONAMES:

@@ -18,6 +18,7 @@ from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms as ReuseHistograms
 
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
+from .event_records import NO_EVENTS, Events
 from .linear_algebra import LinearRoutine
 from .tree_records import ExecutionTree
 from .waiting import Waiting
@@ -510,6 +511,8 @@ class Signature:
     dependences: tuple[Dependence, ...] = ()
     examined_loops: tuple[ExaminedLoop, ...] = ()
     """The tree's loops whose dependences were looked for; empty where none were."""
+    events: Events = NO_EVENTS
+    """Software-defined events; none where no library of the program has any."""
 
     def __repr__(self) -> str:
         """One line, not all that it holds."""
