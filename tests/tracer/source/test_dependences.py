@@ -42,7 +42,7 @@ def verdicts(body: str, arrays: str = "") -> list[LoopVerdict]:
         ("for i in range(n):\n  a[n - 1 - i] = b[i]", "parallel"),
         ("for i in range(n):\n  a[i + 1] = a[i] + b[i]", "recurrence"),
         ("for i in range(n):\n  a[i] = a[i + 1]", "recurrence"),
-        ("for i in range(n):\n  a[3] = b[i]", "recurrence"),
+        ("for i in range(n):\n  a[3] = b[i]", "parallel"),
         ("for i in range(10):\n  a[i] = a[9 - i]", "recurrence"),
         ("t = 0\nfor i in range(n):\n  a[i] = t\n  t = b[i]", "recurrence"),
         ("s = 0\nfor i in range(n):\n  s += b[i]\n  a[i] = s", "recurrence"),
