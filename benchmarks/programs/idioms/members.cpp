@@ -67,7 +67,7 @@ struct Element {
         for (int i = 0; i < nodes; i++)                       // loop: parallel
             for (int k = 0; k < i; k++) {                     // loop: parallel
                 const double part = scale * gradient[i] * gradient[k];
-                matrix[i + rows * (k + nodes)] += part;       // idiom: stream
+                matrix[i + rows * (k + nodes)] += part;       // idiom: none
                 matrix[k + nodes + rows * i] += part;         // idiom: stream
             }
     }
@@ -78,7 +78,7 @@ struct Element {
         const int rows = 2 * nodes;
         prepare();
         for (int i = 0; i < nodes; i++)                       // loop: reduction
-            for (int k = 0; k < nodes; k++) {                 // loop: reduction
+            for (int k = 0; k < nodes; k++) {                 // loop: parallel
                 matrix[i + rows * k] += weight * gradient[i]; // idiom: stream
                 matrix[k + rows * i] += weight * gradient[k]; // idiom: stream
             }
@@ -194,7 +194,7 @@ void eliminate(int n, const int *row, const int *column, const int *fixed, doubl
             if (column[j] == r)
                 value[j] = 1.0;                               // idiom: stream
             else
-                for (int k = row[column[j]]; k < row[column[j] + 1]; k++) // loop: reduction
+                for (int k = row[column[j]]; k < row[column[j] + 1]; k++) // loop: parallel
                     if (column[k] == r)
                         value[k] = 0.0;                       // idiom: stream
     }

@@ -316,7 +316,7 @@ class _Test:
         elif all(site.effect.atomic for site in written) and self._updates(written, read):
             self.reductions[array] = "atomic"
         elif not self.loop.unordered and self._stores_one_value(written, read):
-            self.reductions[array] = "any"
+            self.reductions.setdefault(array, "any")
         else:
             self.dependences.extend(self._dependence(*meeting) for meeting in group.meetings)
 
