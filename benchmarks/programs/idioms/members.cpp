@@ -85,6 +85,32 @@ struct Element {
     }
 };
 
+// The upper and the lower triangle of blocks of three by three, one below the other.
+void couple(int nodes, const double *gradient, double *matrix)
+{
+    const int rows = 3 * nodes;
+    for (int i = 0; i < nodes; i++)                           // loop: parallel
+        for (int j = 1; j < 3; j++)                           // loop: parallel
+            for (int l = 0; l < j; l++) {                     // loop: parallel
+                const int ij = i + nodes * j, il = i + nodes * l;
+                const double part = gradient[ij] * gradient[il];
+                matrix[ij + rows * il] += part;               // idiom: none
+                matrix[il + rows * ij] += part;               // idiom: stream
+            }
+}
+
+// With the diagonal and both orders of j and l, two iterations meet.
+void couple_all(int nodes, const double *gradient, double *matrix)
+{
+    const int rows = 3 * nodes;
+    for (int i = 0; i < nodes; i++)                           // loop: parallel
+        for (int j = 0; j < 3; j++)                           // loop: reduction
+            for (int l = 0; l < 3; l++) {                     // loop: parallel
+                matrix[i + nodes * j + rows * (i + nodes * l)] += gradient[j]; // idiom: stream
+                matrix[i + nodes * l + rows * (i + nodes * j)] -= gradient[j]; // idiom: stream
+            }
+}
+
 class Optimiser {
 public:
     void asymptotes(const double *x, const double *older)

@@ -548,11 +548,13 @@ class _Test:
         if len(one.indices) != len(two.indices):
             return None
         pairs: list[tuple[Polynomial, Polynomial]] = []
+        around = self.facts.nest
         for part, its in zip(one.indices, two.indices, strict=True):
             left = parted(part, Scope(store.effect.nest, self.variables))
             right = parted(its, Scope(other.effect.nest, self.variables))
-            if [(each.stride, each.least) for each in left] == [(each.stride, each.least) for each in right]:
-                pairs += [(own.terms, theirs.terms) for own, theirs in zip(left, right, strict=True)]
+            both = list(zip(left, right, strict=False))
+            if len(left) == len(right) and all(own.matches(theirs, around) for own, theirs in both):
+                pairs += [(own.terms, theirs.terms) for own, theirs in both]
             else:
                 pairs.append((algebra.polynomial(part), algebra.polynomial(its)))
         return pairs
