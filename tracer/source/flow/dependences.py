@@ -614,9 +614,9 @@ class _Test:
         if self._known_sizes is None:
             found: list[Polynomial] = []
             for loop in self._inner_loops():
-                if loop.kind is not LoopKind.COUNTED or loop.step is not None:
+                if loop.kind is not LoopKind.COUNTED or loop.step or loop.first is None or loop.last is None:
                     continue
-                first, last = (self._bound(bound, {}) for bound in (loop.first, loop.last) if bound is not None)
+                first, last = self._bound(loop.first, {}), self._bound(loop.last, {})
                 if first is None or last is None:
                     continue
                 size = algebra.plus(algebra.plus(last, first, -1), {(): 1})

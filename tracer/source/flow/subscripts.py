@@ -227,8 +227,8 @@ def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
 class Part:
     """A part of a linear subscript: `i` or `j` of `i*n + j`.
 
-    Where the parts of two subscripts have the same strides and lie in one range that is no longer than the stride of the
-    part before, equal subscripts have equal parts.
+    Where the parts of two subscripts have the same strides and lie in one range that is no longer than the stride of
+    the part before, equal subscripts have equal parts.
     """
 
     terms: Polynomial
