@@ -1049,7 +1049,7 @@ def _carried(match: Match) -> bool:
 
 
 def _stands_still(step: Step) -> bool:
-    """The statement changes one element over and over, which no earlier one of the iteration sets: `total[0] += a[i]`."""
+    """The statement changes one element over and over, and no earlier one sets it: `total[0] += a[i]`."""
     store = step.store
     if store is None or _moves(store, step.variables[-1]) != []:
         return False
