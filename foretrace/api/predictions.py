@@ -278,11 +278,16 @@ def question_of(events: Mapping[str, float], per: str | None) -> EventQuestion |
         PredictionError: there are several.
     """
     names = list(dict.fromkeys([*events, *([] if per is None else [per])]))
+    counts = dict(events)
+    if len(events) == 1 and per is not None:
+        whole, part = sorted(names, key=len)[-1], min(names, key=len)
+        if whole == part or whole.endswith(f"::{part}"):  # the library may be left out of one
+            names, counts = [whole], {whole: next(iter(events.values()))}
     if len(names) > 1:
         raise PredictionError(
             f"predictions are made by one event, not by {' and '.join(quoted(name) for name in names[:3])}"
         )
-    return EventQuestion(names[0], events.get(names[0])) if names else None
+    return EventQuestion(names[0], counts.get(names[0])) if names else None
 
 
 def model_of(name: str) -> records.Model:

@@ -14,6 +14,8 @@ from foretrace.tracer.signature.records import Signature
 
 LEAST_VALUES = 10
 """Different values that an event must have at the samples of a run: with fewer nothing can be seen to keep pace."""
+_MOST_FIRST_STEP = 8
+"""The value of a variable at the first sample, over the largest step between two: with more it did not begin with 0."""
 _HINT = "foretrace events lists those of a signature"
 
 
@@ -108,18 +110,18 @@ def series_of(signature: Signature, name: str) -> EventSeries:
             f"event {quoted(name)}: the run had several processes; predictions by events are made for one"
         )
     column = taken.values[:, taken.events.tolist().index(number)].astype(np.float64)
-    series = EventSeries(event, column, _start(column), taken)
+    series = EventSeries(event, column, _start(event, column), taken)
     _check(series, quoted(name))
     return series
 
 
-def _start(values: Floats) -> float:
-    """What an event began with: 0, unless its first value is far more than it ever gained between two samples."""
-    if not len(values):
+def _start(event: RecordedEvent, values: Floats) -> float:
+    """What an event began with: 0, unless a variable's first value is far more than it ever gained between samples."""
+    if event.kind is not EventKind.REGISTERED or not len(values):
         return 0.0
     largest = float(np.max(np.diff(values), initial=0.0))
     first = float(values[0])
-    return 0.0 if 0 <= first <= 2 * largest else first
+    return 0.0 if 0 <= first <= _MOST_FIRST_STEP * largest else first
 
 
 def _check(series: EventSeries, name: str) -> None:

@@ -5,10 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from event_runs import EventRun, solver_run
-from replay_samples import Program, measured_host
+from replay_samples import Program, measured_host, with_changes
 from tree_samples import Tree
 
 from foretrace.errors import PredictionError
+from foretrace.profiles.profile import Memory
 from foretrace.replay.events.predictions import EventQuestion
 from foretrace.replay.node.predictions import predict_each
 from foretrace.tracer.signature.event_records import EventKind, Events
@@ -124,9 +125,6 @@ def test_pages_that_the_first_unit_maps_are_mapped_once():
 
 
 def replace_memory(host, **figures):
-    from foretrace.profiles.profile import Memory
-    from replay_samples import with_changes
-
     return with_changes(host, memory=Memory(source=dict.fromkeys(figures, "here"), **figures))
 
 
@@ -157,6 +155,16 @@ def changed(signature, values):
     (found,) = signature.events.samples
     other = replace(found, values=np.asarray(values(found.values), np.float64))
     return replace(signature, events=replace(signature.events, samples=(other,)))
+
+
+def test_a_variable_may_begin_with_another_value_than_0():
+    signature = solver_run(50)[0].signature()
+    moved = changed(signature, lambda values: values + 10_000)
+    found, usual = predicted(moved, 10_100), predicted(signature, 100)
+    assert found.events.start == 10_000
+    assert found.time_s == pytest.approx(usual.time_s)
+    with pytest.raises(PredictionError, match="counts from 10000 up: 9999 is no value"):
+        predicted(moved, 9999)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +222,9 @@ def test_several_threads_need_one_core():
 def test_several_processes_are_refused():
     run, _ = solver_run(50)
     run.tree.call(run.tree.thread(1, process=1), "child")
-    with pytest.raises(PredictionError, match="several processes"):
-        predicted(run.signature(), 100, cores=1)
     signature = run.signature()
+    with pytest.raises(PredictionError, match="several processes"):
+        predicted(signature, 100, cores=1)
     events = (*signature.events.events, run.event(process=1))
     both = replace(signature, events=replace(signature.events, events=events))
     with pytest.raises(PredictionError, match="2 processes of the run have it"):
