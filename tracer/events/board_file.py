@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from foretrace.errors import EventsError
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"ftevents"
 _COUNTERS_A_BLOCK, _RECORDERS_A_BLOCK, _MOST_BLOCKS = 64, 16, 1024
 _LONGEST_TEXT_BYTES = 1 << 20
@@ -45,7 +45,7 @@ class CBoard(ctypes.Structure):
         ("magic", ctypes.c_char * 8), ("version", ctypes.c_uint32), ("process", ctypes.c_uint32),
         ("size_bytes", ctypes.c_uint64), ("used_bytes", ctypes.c_uint64), ("first_event", ctypes.c_uint64),
         ("last_event", ctypes.c_uint64), ("first_lane", ctypes.c_uint64), ("is_ended", ctypes.c_uint32),
-        ("num_private_bytes_lost", ctypes.c_uint32),
+        ("num_private_bytes_lost", ctypes.c_uint32), ("traced_process", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
     )  # fmt: skip
 
 
@@ -205,6 +205,19 @@ def read_board(path: Path) -> Board:
         os.close(descriptor)
 
 
+def each_event(descriptor: int, path: Path) -> Iterator[tuple[int, Event]]:
+    """The events on a board that is open, each with its number, as they are read: a recorder's values may be large.
+
+    Args:
+        descriptor: of the file.
+        path: what messages call it.
+
+    Raises:
+        EventsError: it cannot be read, is none, or is damaged.
+    """
+    return _Reader(descriptor, path).events()
+
+
 class _Reader:
     """One board that is read, perhaps while its process writes it."""
 
@@ -217,12 +230,17 @@ class _Reader:
         self.names: dict[int, str] = {}
 
     def board(self) -> Board:
-        events = [self.structure(CEvent, offset) for offset in self.chain(self.header.first_event, CEvent)]
-        kinds = {kind.value for kind in Kind}
+        header = self.header
         return Board(
-            self.header.process, bool(self.header.is_ended), self.header.num_private_bytes_lost,
-            tuple(self.event(event) for event in events if event.kind in kinds),
-        )  # fmt: skip
+            header.process, bool(header.is_ended), header.num_private_bytes_lost, tuple(e for _, e in self.events())
+        )
+
+    def events(self) -> Iterator[tuple[int, Event]]:
+        kinds = {kind.value for kind in Kind}
+        for offset in self.chain(self.header.first_event, CEvent):
+            event = self.structure(CEvent, offset)
+            if event.kind in kinds:
+                yield event.id, self.event(event)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
         try:
@@ -307,9 +325,18 @@ class _Reader:
         return int.from_bytes(self.bytes_at(lane.counters[block] + 8 * place, 8), "little", signed=True)
 
     def values(self, event: CEvent) -> npt.NDArray[np.uint8]:
+        stretches = list(self.stretches(event))
+        values = np.empty(sum(size for _, size in stretches), np.uint8)
+        position = 0
+        for offset, size in stretches:
+            values[position : position + size] = np.frombuffer(self.bytes_at(offset, size), np.uint8)
+            position += size
+        return values.reshape(-1, event.size_bytes) if event.size_bytes else values.reshape(0, 1)
+
+    def stretches(self, event: CEvent) -> Iterator[tuple[int, int]]:
+        """Where a recorder's values lie one after the other: offset and bytes."""
         block, place = divmod(event.slot, _RECORDERS_A_BLOCK)
-        found: list[bytes] = []
-        total = 0
+        total = number = 0
         for lane in self.lanes:
             if block >= _MOST_BLOCKS or not lane.recordings[block] or not event.size_bytes:
                 continue
@@ -319,13 +346,11 @@ class _Reader:
             while offset:
                 chunk = self.structure(CChunk, offset)
                 used = chunk.used_bytes - chunk.used_bytes % event.size_bytes
-                total += used
-                if total > _MOST_VALUE_BYTES or len(found) == _MOST_LINKS:
+                total, number = total + used, number + 1
+                if total > min(_MOST_VALUE_BYTES, self.header.size_bytes) or number == _MOST_LINKS:
                     raise EventsError(f"{self.path}: more than {_MOST_VALUE_BYTES >> 30} GiB were recorded")
-                found.append(self.bytes_at(offset + ctypes.sizeof(CChunk), used))
+                yield offset + ctypes.sizeof(CChunk), used
                 offset = 0 if offset == recording.current else chunk.next
-        joined = np.frombuffer(b"".join(found), np.uint8)
-        return joined.reshape(-1, event.size_bytes) if event.size_bytes else joined.reshape(0, 1)
 
     def elements(self, event: CEvent) -> tuple[Element, ...]:
         found = []

@@ -1,4 +1,5 @@
 /* See event_samples.h. */
+#define _GNU_SOURCE
 #include "event_samples.h"
 
 #include "board_values.h"
