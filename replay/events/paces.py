@@ -1,12 +1,13 @@
 """What of a program's work keeps pace with an event: by node of the execution tree, and by region of the workload.
 
-The tracer counts the executions of nodes that matter while the program runs. A node that is too small for that is taken
-to be as the node above it. A region's work is shared out among nodes by their instructions in its blocks, as times are.
+The tracer counts the executions of nodes that matter while the program runs. The others are judged by what they did
+together, the rest of all executions. A region's work is shared out among nodes by their instructions in its blocks, as
+times are.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -62,9 +63,9 @@ class Paces:
         sums = np.bincount(place, weights=weights, minlength=len(keys))
         row_region = keys % count
         shares = np.divide(sums, of_region[row_region], out=np.zeros_like(sums), where=of_region[row_region] > 0)
-        sampled = proportions(series.values, series.start, samples.executions)
-        of_nodes = _of_all(tree, samples.nodes, samples.executions[-1], sampled)
-        return cls(series, tree, of_nodes, keys // count, row_region, shares, count)
+        rest = np.maximum(samples.position - samples.executions.sum(axis=1), 0)
+        found = proportions(series.values, series.start, np.column_stack([samples.executions, rest]))
+        return cls(series, tree, _of_all(tree, samples.nodes, found), keys // count, row_region, shares, count)
 
     def of_regions(self, of_nodes: Floats, *, elsewhere: float = 0.0) -> Floats:
         """[regions]: a share of the work, [nodes], of each region; `elsewhere` is that of regions without a node."""
@@ -78,26 +79,10 @@ class Paces:
         return np.bincount(self.row_node, weights=weights, minlength=len(self.tree)).astype(np.float64)
 
 
-def _of_all(tree: ExecutionTree, sampled: Ints, executions: Ints, found: Proportions) -> Proportions:
-    """Those of the nodes that were sampled, and for the others those of the nearest one above with work of its own."""
-    source = np.full(len(tree), -1, np.int64)
-    source[sampled[executions > 0]] = np.flatnonzero(executions > 0)
-    is_sampled = source >= 0
-    for node, parent in enumerate(tree.parent.tolist()):
-        if source[node] < 0 <= parent:
-            source[node] = source[parent]
-    known = source >= 0
-
-    def spread(column: Floats, otherwise: float) -> Floats:
-        values = np.full(len(tree), otherwise)
-        values[known] = column[source[known]]
-        return values
-
-    return Proportions(
-        proportional=spread(found.proportional, 0.0),
-        least=spread(found.least, 0.0),
-        most=spread(found.most, 0.0),
-        unrecognised=spread(found.unrecognised, 1.0),
-        deviation=np.where(is_sampled, spread(found.deviation, np.nan), np.nan),
-        stretch=spread(found.stretch, 0.0),
-    )
+def _of_all(tree: ExecutionTree, sampled: Ints, found: Proportions) -> Proportions:
+    """[nodes] of the tree: the columns of `found`, of which the last one is that of all nodes that were not sampled."""
+    column = np.full(len(tree), len(sampled), np.int64)
+    column[sampled] = np.arange(len(sampled))
+    everywhere = (getattr(found, one.name)[column] for one in fields(found))
+    together = Proportions(*everywhere)
+    return replace(together, deviation=np.where(column < len(sampled), together.deviation, np.nan))

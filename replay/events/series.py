@@ -12,8 +12,8 @@ from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.event_records import EventKind, EventSamples, RecordedEvent
 from foretrace.tracer.signature.records import Signature
 
-LEAST_VALUES = 10
-"""Different values that an event must have at the samples of a run: with fewer nothing can be seen to keep pace."""
+from .proportions import LEAST_VALUES
+
 _MOST_FIRST_STEP = 8
 """The value of a variable at the first sample, over the largest step between two: with more it did not begin with 0."""
 _HINT = "foretrace events lists those of a signature"
@@ -136,8 +136,8 @@ def _check(series: EventSeries, name: str) -> None:
             f"event {name} fell from {before:.6g} to {after:.6g}: it is no count, or was reset; name one that only "
             "rises"
         )
-    if series.num_values < LEAST_VALUES:
+    if series.num_values <= LEAST_VALUES:
         raise NoPaceError(
             f"event {name} has {series.num_values} different values at {len(values)} samples of the run, at least "
-            f"{LEAST_VALUES} are needed to see what keeps pace with it; trace a run in which it counts further"
+            f"{LEAST_VALUES + 1} are needed to see what keeps pace with it; trace a run in which it counts further"
         )

@@ -84,17 +84,19 @@ def growing_run(units, every=100):
 def test_what_is_not_recognised_widens_the_interval():
     found = predicted(growing_run(200).signature(), 2000)
     assert found.events.parts.proportional_s == 0
-    assert found.events.parts.unrecognised_s == pytest.approx(found.events.traced_s, rel=0.05)
+    assert found.events.parts.unrecognised_s == pytest.approx(found.events.traced_s, rel=0.12)
     assert found.events.ratio_low == pytest.approx(1)
-    assert found.events.ratio_high == pytest.approx(10, rel=0.05)
+    assert found.events.ratio_high == pytest.approx(10, rel=0.12)
     assert found.events.ratio == pytest.approx(5.5, rel=0.05)
 
 
-def test_small_nodes_are_as_the_node_above():
+def test_small_nodes_are_judged_together():
     run, nodes = solver_run(100)
     whole = predicted(run.signature(), 1000)
     run, nodes = solver_run(100)
-    assert predicted(run.signature(unsampled=(nodes["dot"],)), 1000).time_s == pytest.approx(whole.time_s, rel=1e-3)
+    found = predicted(run.signature(unsampled=(nodes["dot"], nodes["main"])), 1000)
+    assert found.time_s == pytest.approx(whole.time_s, rel=1e-3)
+    assert {node.node: node for node in found.events.parts.nodes}[nodes["dot"]].deviation is None
 
 
 def test_code_that_no_node_has_is_not_recognised():
