@@ -325,6 +325,8 @@ class _Reader:
         return int.from_bytes(self.bytes_at(lane.counters[block] + 8 * place, 8), "little", signed=True)
 
     def values(self, event: CEvent) -> npt.NDArray[np.uint8]:
+        if event.size_bytes > _MOST_VALUE_BYTES:
+            raise EventsError(f"{self.path}: is damaged: a recorder's values have {event.size_bytes} bytes")
         stretches = list(self.stretches(event))
         values = np.empty(sum(size for _, size in stretches), np.uint8)
         position = 0
