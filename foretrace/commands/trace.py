@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
 @click.option("--no-tree", is_flag=True, help="Leave out the execution tree, and the data flow.")
 @click.option("--no-data-flow", is_flag=True, help="Leave out which node of the execution tree uses whose data.")
+@click.option("--no-windows", is_flag=True, help="Do not look for dependences in windows of a binary's run.")
 @click.option(
     "--dependences",
     is_flag=True,
@@ -88,6 +89,7 @@ def command(
     seed: int | None,
     no_tree: bool,
     no_data_flow: bool,
+    no_windows: bool,
     dependences: bool,
     python_core: str,
     keep_stream: Path | None,
@@ -160,7 +162,7 @@ def command(
             accuracy=wanted,
             seed=seed,
             python_core=python_core,
-            structure=Structure(not no_tree, not no_data_flow, dependences),
+            structure=Structure(not no_tree, not no_data_flow, dependences, not no_windows),
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 
