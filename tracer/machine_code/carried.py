@@ -106,7 +106,7 @@ class CarriedValues:
         forest: LoopForest,
         isa: Isa,
         function_of: Sequence[int],
-        left_out: Collection[int],
+        values: ValueGraph,
         updates: Mapping[Pair, int],
         stores: Mapping[int, int],
         fixed: Mapping[int, int],
@@ -115,7 +115,7 @@ class CarriedValues:
     ) -> None:
         """Nothing is classified yet. `functions` names the function of each block."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
-        self._graph = ValueGraph(blocks, forest, isa, function_of, left_out)
+        self._graph = values
         self._updates, self._stores = updates, stores
         self._fixed, self._indirect = fixed, indirect
         self._names = functions

@@ -121,6 +121,7 @@ struct ft_reader {
     struct ft_samples samples;
     struct ft_tree *tree; /* NULL: none is made */
     struct ft_flow *flow; /* NULL: it is not followed */
+    struct ft_flow_marks marks; /* of the chunk's words */
     struct ft_flow_places places;
     bool flow_ended, flow_overflowed; /* at the first gap between bursts; or as there were too many places */
     struct ft_dependences *dependences; /* NULL: none are looked for now */
