@@ -27,6 +27,11 @@
 #define RECENT 1024u /* iterations whose beginnings a level remembers; of those before, every 1024th */
 #define ARRAY_DEPTH UINT32_MAX
 #define THREAD_BITS 16
+#define ENOUGH_ITERATIONS 16384u /* examined behind another one: the loop is known */
+#define MOST_CHUNKS 256u /* examined while a loop ran: more would tell no more */
+#define CHUNKS_RUN 4u /* that begin in a loop, for each one that is examined */
+#define FRAMES_ASKED 32u /* the innermost, of those that the program stands in, */
+#define MOST_ASKED 64u   /* and loops in them */
 
 struct cell {
     uint64_t written, first_read; /* time << THREAD_BITS | thread */
@@ -73,6 +78,8 @@ struct thread {
 struct loop {
     uint64_t node, iterations, entries;
     uint32_t function, slot, array_id;
+    uint32_t chunks_run, chunks_examined; /* that began in it; that were examined while it ran */
+    uint64_t asked_at; /* see times_asked */
 };
 
 struct operation {
@@ -112,6 +119,7 @@ struct ft_dependences {
     uint32_t operations_capacity;
     struct times *functions;
     uint32_t functions_capacity;
+    uint64_t times_asked; /* which loops want to be examined */
 };
 
 static uint64_t mix(uint64_t value)
@@ -616,6 +624,55 @@ bool ft_dependences_enter(struct ft_dependences *d)
         return false;
     d->block_instructions = ft_tree_part(d->tree, d->place.function, d->place.local).instructions;
     return run_part(d);
+}
+
+/* ---- windows ------------------------------------------------------------------------------------------------------ */
+
+/* How many chunks more a loop wants: as many as it had, so that windows grow until they hold iterations of it. 0 for none. */
+static uint32_t wanted_by(const struct loop *loop)
+{
+    const bool is_known = loop->iterations >= loop->entries + ENOUGH_ITERATIONS || loop->chunks_examined >= MOST_CHUNKS;
+    if (is_known || CHUNKS_RUN * loop->chunks_examined >= loop->chunks_run)
+        return 0;
+    return loop->chunks_examined ? loop->chunks_examined : 1;
+}
+
+/* The loops that the tree stands in, each once, from the innermost outwards: up to MOST_ASKED. Returns how many. */
+static uint32_t loops_around(struct ft_dependences *d, uint32_t *loops)
+{
+    uint32_t number = 0;
+    const uint32_t depth = ft_tree_depth(d->tree);
+    for (uint32_t below = 0; below <= depth && below < FRAMES_ASKED; below++) {
+        struct ft_tree_place place;
+        if (!ft_tree_stands_in(d->tree, depth - below, &place))
+            continue;
+        for (uint32_t slot = ft_tree_part(d->tree, place.function, place.local).slot; slot != NONE && number < MOST_ASKED;
+             slot = parent_of(d, &place, slot)) {
+            const struct loop like = {.node = place.node, .function = place.function, .slot = slot};
+            const uint32_t loop = number_of(d, like);
+            if (loop == NONE)
+                return number;
+            if (d->loops[loop].asked_at != d->times_asked) /* else the function is on the stack several times */
+                loops[number++] = loop;
+            d->loops[loop].asked_at = d->times_asked;
+        }
+    }
+    return number;
+}
+
+uint32_t ft_dependences_wanted(struct ft_dependences *d, uint32_t may_be_examined)
+{
+    uint32_t loops[MOST_ASKED], most = 0;
+    d->times_asked++;
+    const uint32_t number = loops_around(d, loops);
+    for (uint32_t i = 0; i < number; i++) {
+        d->loops[loops[i]].chunks_run++;
+        const uint32_t wanted = wanted_by(&d->loops[loops[i]]);
+        most = wanted <= may_be_examined && wanted > most ? wanted : most;
+    }
+    for (uint32_t i = 0; i < number; i++)
+        d->loops[loops[i]].chunks_examined += most;
+    return most;
 }
 
 /* ---- array operations: loops without blocks ----------------------------------------------------------------------- */

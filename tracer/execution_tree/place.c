@@ -1,6 +1,26 @@
 /* Where the program stands while the tree is built. See tree.h. */
 #include "parts.h"
 
+uint32_t ft_tree_depth(const struct ft_tree *tree)
+{
+    return tree->thread ? tree->thread->num_frames : 0;
+}
+
+bool ft_tree_stands_in(const struct ft_tree *tree, uint32_t depth, struct ft_tree_place *place)
+{
+    const struct ft_tree_thread *t = tree->thread;
+    if (!t || t->node == FT_NONE || depth > t->num_frames)
+        return false;
+    const bool is_last = depth == t->num_frames;
+    const struct ft_node *node = tree->nodes[is_last ? t->node : t->frames[depth].node];
+    const uint32_t local = is_last ? t->current : t->frames[depth].current;
+    if (node->function == FT_NONE || local >= tree->functions[node->function].num_locals)
+        return false;
+    *place = (struct ft_tree_place){.node = node->rank, .thread = t->number, .depth = depth, .function = node->function,
+                                    .version = tree->functions[node->function].version, .local = local};
+    return true;
+}
+
 void ft_tree_stands_at(const struct ft_tree *tree, struct ft_tree_place *place)
 {
     const struct ft_tree_thread *t = tree->thread;
