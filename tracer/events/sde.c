@@ -291,6 +291,8 @@ EXPORTED int papi_sde_create_recorder(
     bool is_new;
     struct local_event *entry = registry_add(handle, event_name, EVENT_RECORDER, PAPI_SDE_DELTA, type_compared(cmpr_func_ptr), &is_new);
     code = !entry ? SDE_ENOMEM : atomic_load(&entry->event->kind) == EVENT_RECORDER ? SDE_OK : SDE_EINVAL;
+    if (code == SDE_OK && !is_new && entry->event->size_bytes != typesize)
+        code = SDE_EINVAL;
     if (code == SDE_OK && is_new) {
         entry->event->size_bytes = typesize;
         entry->compare = cmpr_func_ptr;
@@ -300,7 +302,9 @@ EXPORTED int papi_sde_create_recorder(
     if (code == SDE_OK && record_handle)
         *record_handle = entry->event;
     registry_unlock();
-    return code == SDE_EINVAL ? refused(code, __func__, "another kind of event has that name") : code;
+    return code == SDE_EINVAL
+               ? refused(code, __func__, "another kind of event, or a recorder of values of another size, has that name")
+               : code;
 }
 
 static struct board_event *recorder_of(void *handle)

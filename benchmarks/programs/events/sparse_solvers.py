@@ -1,7 +1,7 @@
 """usage: sparse_solvers.py [SIDE [WIND]]
 
-Solves -u'' + WIND u' = 1 on a square of SIDE by SIDE points (50, 40) with SciPy's Krylov methods, alone and with an incomplete
-factorisation. Each method is a library of events: SciPy calls a function of ours in each iteration.
+Solves -u'' + WIND u' = 1 on a square of SIDE by SIDE points (50, 40) with SciPy's Krylov methods, alone and with an
+incomplete factorisation. Each method is a library of events: SciPy calls a function of ours in each iteration.
 """
 
 import sys

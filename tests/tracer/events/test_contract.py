@@ -62,7 +62,7 @@ def events_of(program: Path, folder: Path, *arguments: int) -> tuple[float, dict
 
 @dataclass(frozen=True)
 class Term:
-    """A contraction: pairs of orbitals (or of tiles) of one spin, of the rows, of what is summed over, of the columns."""
+    """A contraction: pairs of orbitals (or of tiles) of one spin."""
 
     rows: int
     summed: int
