@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define EXPORTED __attribute__((visibility("default")))
+#define MOST_VALUE_BYTES ((size_t)1 << 30)
 
 /* Says why on standard error, if PAPI_VERBOSE is set as for PAPI. */
 static int refused(int code, const char *function, const char *why)
@@ -283,8 +284,8 @@ EXPORTED int papi_sde_create_recorder(
     int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle)
 {
     struct board *board;
-    if (typesize == 0)
-        return refused(SDE_EINVAL, __func__, "values of 0 bytes");
+    if (typesize == 0 || typesize > MOST_VALUE_BYTES)
+        return refused(SDE_EINVAL, __func__, typesize ? "values of more than 1 GiB" : "values of 0 bytes");
     int code = begin(handle, event_name, __func__, &board);
     if (!board)
         return code;
@@ -371,7 +372,8 @@ EXPORTED int papi_sde_counting_set_insert(
     struct board *board;
     if (!cset_handle)
         return SDE_OK;
-    struct local_event *set = element && hashable_size <= element_size ? locked_set(cset_handle, &board) : NULL;
+    const bool is_element = element && hashable_size <= element_size && element_size <= MOST_VALUE_BYTES;
+    struct local_event *set = is_element ? locked_set(cset_handle, &board) : NULL;
     if (!set)
         return refused(SDE_EINVAL, __func__, "the handle is of no counting set, or the element is none");
     const int code = counting_set_insert(board, set, element_size, hashable_size, element, type_id);

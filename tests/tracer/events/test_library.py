@@ -343,6 +343,7 @@ REFUSED = {
     "a group of other flags": ('papi_sde_add_counter_to_group(library, "variable", "sum", PAPI_SDE_MAX)', -1),
     "a group in itself": ('papi_sde_add_counter_to_group(library, "sum", "sum", PAPI_SDE_SUM)', -1),
     "a group in its member": ('papi_sde_add_counter_to_group(library, "outer", "sum", PAPI_SDE_SUM)', -1),
+    "a recorder of 2^62 bytes": ('papi_sde_create_recorder(library, "new", (size_t)1 << 62, NULL, &out)', -1),
     "a recorder of values of another size": ('papi_sde_create_recorder(library, "recorder", 4, NULL, &out)', -1),
     "a recorder of 0 bytes": ('papi_sde_create_recorder(library, "new", 0, NULL, &out)', -1),
     "a value of another size": ("papi_sde_record(recorder, 4, &value)", -1),
@@ -352,6 +353,7 @@ REFUSED = {
     "any address as a counter": ("papi_sde_inc_counter(&value, 1)", -1),
     "a counter that has ended": ("papi_sde_inc_counter(ended, 1)", -1),
     "an element longer than it is": ("papi_sde_counting_set_insert(set, 2, 8, &value, 0)", -1),
+    "an element of any size": ("papi_sde_counting_set_insert(set, (size_t)-1, 8, &value, 0)", -1),
     "a counter as a counting set": ("papi_sde_counting_set_insert(counter, 8, 8, &value, 0)", -1),
     "a library that has ended": ('(papi_sde_shutdown(library), papi_sde_create_counter(library, "new", 0, &out))', -1),
 }
