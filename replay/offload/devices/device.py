@@ -75,7 +75,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Device:
-    """An accelerator. `rates` None: a gather/scatter unit. `warnings`: what its profile lacks, and so leaves out loops."""
+    """An accelerator. `rates` None: a gather/scatter unit. `warnings`: what its profile lacks."""
 
     profile: Profile
     way: Way
