@@ -157,8 +157,8 @@ def _panels(
     panels: Panels = {}
     for (name, parts), (source, event, x, y, quantiles) in zip(labels, found, strict=True):
         label = " ".join(part for part in (*parts, "" if are_unique else f"({source.title})") if part)
-        values = (_drawable(np.asarray(numbers, np.float64)) for numbers in (y, quantiles))
-        series = Series(_shortened(label), event.unit, x, *values, int(event.value or 0))
+        values = _drawable(np.asarray(y, np.float64))
+        series = Series(_shortened(label), event.unit, x, values, _drawable(quantiles), int(event.value or 0))
         panels.setdefault(_shortened(name), []).append(series)
     return panels
 
