@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from foretrace.tracer.signature.event_records import (
     record_values,
 )
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"ftevents"
 _COUNTERS_A_BLOCK, _RECORDERS_A_BLOCK, _MOST_BLOCKS = 64, 16, 1024
 _LONGEST_TEXT_BYTES = 1 << 20
@@ -44,7 +44,7 @@ class CBoard(ctypes.Structure):
         ("magic", ctypes.c_char * 8), ("version", ctypes.c_uint32), ("process", ctypes.c_uint32),
         ("size_bytes", ctypes.c_uint64), ("used_bytes", ctypes.c_uint64), ("first_event", ctypes.c_uint64),
         ("last_event", ctypes.c_uint64), ("first_lane", ctypes.c_uint64), ("is_ended", ctypes.c_uint32),
-        ("num_private_bytes_lost", ctypes.c_uint32),
+        ("num_private_bytes_lost", ctypes.c_uint32), ("traced_process", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
     )  # fmt: skip
 
 
@@ -142,13 +142,8 @@ def is_running(process: int) -> bool:
     return Path(f"/proc/{process}").exists()
 
 
-def read_board(path: Path, process: int = 0, most_values: int | None = None) -> Board:
-    """The events on a board.
-
-    Args:
-        path: of the board.
-        process: `RecordedEvent.process` of its events.
-        most_values: that are kept of each recorder; None: all.
+def read_board(path: Path) -> Board:
+    """The events on a board, with all values of recorders.
 
     Raises:
         EventsError: it cannot be read, or is none.
@@ -158,16 +153,38 @@ def read_board(path: Path, process: int = 0, most_values: int | None = None) -> 
     except OSError as error:
         raise EventsError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        return _Reader(descriptor, path, process, most_values).board()
+        return _Reader(descriptor, path).board()
     finally:
         os.close(descriptor)
+
+
+def each_event(
+    descriptor: int, path: Path, process: int, most_values: int | None, most_bytes: int
+) -> Iterator[tuple[int, RecordedEvent]]:
+    """The events on a board that is open, each with its number, as they are read: a recorder's values may be large.
+
+    Args:
+        descriptor: of the file.
+        path: what messages call it.
+        process: `RecordedEvent.process` of its events.
+        most_values: that are kept of each recorder; None: all.
+        most_bytes: that are kept of all recorders, those registered first having the first.
+
+    Raises:
+        EventsError: it cannot be read, is none, or is damaged.
+    """
+    return _Reader(descriptor, path, process, most_values, most_bytes).events()
 
 
 class _Reader:
     """One board that is read, perhaps while its process writes it."""
 
-    def __init__(self, descriptor: int, path: Path, process: int, most_values: int | None) -> None:
-        self.descriptor, self.path, self.process, self.most_values = descriptor, path, process, most_values
+    def __init__(
+        self, descriptor: int, path: Path, process: int = 0, most_values: int | None = None,
+        bytes_left: int | None = None,
+    ) -> None:  # fmt: skip
+        self.descriptor, self.path, self.process = descriptor, path, process
+        self.most_values, self.bytes_left = most_values, bytes_left
         self.header = self.structure(CBoard, 0)
         if self.header.magic != _MAGIC or self.header.version != VERSION:
             raise EventsError(f"{path}: holds no events of this version of foretrace")
@@ -175,11 +192,16 @@ class _Reader:
         self.names: dict[int, str] = {}
 
     def board(self) -> Board:
-        events = [self.structure(CEvent, offset) for offset in self.chain(self.header.first_event, CEvent)]
+        header = self.header
         return Board(
-            self.header.process, bool(self.header.is_ended), self.header.num_private_bytes_lost,
-            tuple(self.event(event) for event in events if event.kind in _KINDS),
-        )  # fmt: skip
+            header.process, bool(header.is_ended), header.num_private_bytes_lost, tuple(e for _, e in self.events())
+        )
+
+    def events(self) -> Iterator[tuple[int, RecordedEvent]]:
+        for offset in self.chain(self.header.first_event, CEvent):
+            event = self.structure(CEvent, offset)
+            if event.kind in _KINDS:
+                yield event.id, self.event(event)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
         try:
@@ -222,7 +244,8 @@ class _Reader:
             value = len(recorded)
             dtype = VALUE_DTYPES.get(of_type)
             are_numbers = dtype is not None and event.size_bytes == dtype.itemsize
-            values = record_values(recorded.view(dtype).ravel() if are_numbers else recorded, self.most_values)
+            of_type = of_type if are_numbers else "bytes"
+            values = self.kept(recorded.view(dtype).ravel() if are_numbers else recorded)
         elif kind is EventKind.SET:
             elements = self.elements(event)
             value = len(elements)
@@ -232,6 +255,13 @@ class _Reader:
             self.process, library, name, kind, of_type, bool(event.mode & 0x10), self.text(event.description), value,
             unread, values, elements,
         )  # fmt: skip
+
+    def kept(self, recorded: npt.NDArray[Any]) -> RecordedValues:
+        most = len(recorded) if self.most_values is None else min(len(recorded), self.most_values)
+        if self.bytes_left is not None and most:
+            most = min(most, self.bytes_left // recorded[:1].nbytes)
+            self.bytes_left -= most * recorded[:1].nbytes
+        return record_values(recorded, most)
 
     def number(self, event: CEvent, kind: EventKind) -> tuple[int | float | None, str]:
         of_type = _C_TYPES[event.type & 3]
@@ -263,9 +293,20 @@ class _Reader:
         return int.from_bytes(self.bytes_at(lane.counters[block] + 8 * place, 8), "little", signed=True)
 
     def values(self, event: CEvent) -> npt.NDArray[np.uint8]:
+        if event.size_bytes > _MOST_VALUE_BYTES:
+            raise EventsError(f"{self.path}: is damaged: a recorder's values have {event.size_bytes} bytes")
+        stretches = list(self.stretches(event))
+        values = np.empty(sum(size for _, size in stretches), np.uint8)
+        position = 0
+        for offset, size in stretches:
+            values[position : position + size] = np.frombuffer(self.bytes_at(offset, size), np.uint8)
+            position += size
+        return values.reshape(-1, event.size_bytes) if event.size_bytes else values.reshape(0, 1)
+
+    def stretches(self, event: CEvent) -> Iterator[tuple[int, int]]:
+        """Where a recorder's values lie one after the other: offset and bytes."""
         block, place = divmod(event.slot, _RECORDERS_A_BLOCK)
-        found: list[bytes] = []
-        total = 0
+        total = number = 0
         for lane in self.lanes:
             if block >= _MOST_BLOCKS or not lane.recordings[block] or not event.size_bytes:
                 continue
@@ -275,13 +316,11 @@ class _Reader:
             while offset:
                 chunk = self.structure(CChunk, offset)
                 used = chunk.used_bytes - chunk.used_bytes % event.size_bytes
-                total += used
-                if total > _MOST_VALUE_BYTES or len(found) == _MOST_LINKS:
+                total, number = total + used, number + 1
+                if total > min(_MOST_VALUE_BYTES, self.header.size_bytes) or number == _MOST_LINKS:
                     raise EventsError(f"{self.path}: more than {_MOST_VALUE_BYTES >> 30} GiB were recorded")
-                found.append(self.bytes_at(offset + ctypes.sizeof(CChunk), used))
+                yield offset + ctypes.sizeof(CChunk), used
                 offset = 0 if offset == recording.current else chunk.next
-        joined = np.frombuffer(b"".join(found), np.uint8)
-        return joined.reshape(-1, event.size_bytes) if event.size_bytes else joined.reshape(0, 1)
 
     def elements(self, event: CEvent) -> tuple[EventElement, ...]:
         found = []
