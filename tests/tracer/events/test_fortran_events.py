@@ -54,7 +54,7 @@ def test_a_fortran_program_has_events(tmp_path: Path) -> None:
         "-std=f2008",
         "-Wall",
         "-Werror",
-        "-fPIC",
+        "-Wl,--fatal-warnings",
         module,
         "program.f90",
         *linking.linker_flags().split(),
