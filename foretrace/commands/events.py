@@ -21,7 +21,7 @@ from foretrace.errors import EventsError, OutputError, ProgramError
 from foretrace.file_kinds import EXPORTED_EVENTS, PICTURE, SIGNATURE, kind_of
 from foretrace.files import check_output, write_atomically
 from foretrace.reports import event_pictures, event_reports
-from foretrace.reports.event_reports import EventSource, chosen, listed, recorders, short
+from foretrace.reports.event_reports import EXPORTS, EventSource, check_export, chosen, listed, recorders, short
 from foretrace.reports.plots import FORMATS, check_picture
 from foretrace.terminal import console, json_bytes, print_json, table
 from foretrace.tracer.events import linking
@@ -60,7 +60,6 @@ DISTRIBUTIONS = View(
     event_reports.show_distributions, event_reports.distributions_document, event_reports.distributions_frame,
     event_pictures.distributions_figure,
 )  # fmt: skip
-EXPORTS = (".csv", ".json", ".parquet")
 
 
 @click.command(
@@ -133,6 +132,7 @@ def _names_signatures(target: Sequence[str]) -> bool:
 def _check(output: Path, *, force: bool) -> None:
     """Refuse an output early."""
     if output.suffix in EXPORTS:
+        check_export(output)
         check_output(output, EXPORTED_EVENTS, force=force)
         return
     if output.suffix not in FORMATS:

@@ -35,7 +35,10 @@ MOST_SERIES = 24
 MOST_BARS = 80
 """In one panel of bars; more are drawn as curves of density."""
 _MOST_POINTS = 4_000
+_MOST_MARKED = 60
+"""Points of a line that are marked."""
 _MOST_LETTERS = 40
+_GREATEST = 1e150
 _DECADES = 2.0
 """That positive values must span for a logarithmic axis."""
 _DENSITY_POINTS = 400
@@ -143,19 +146,31 @@ def _recorded(sources: Sequence[EventSource]) -> list[tuple[EventSource, Recorde
 def _panels(
     sources: Sequence[EventSource], found: Sequence[tuple[EventSource, RecordedEvent, Any, Any, Floats]]
 ) -> Panels:
-    """Series by what their panel is called."""
+    """Series by what their panel is called. Their labels name the source where they would be the same without."""
     many_processes = {id(source): len({event.process for event in source.events.events}) > 1 for source in sources}
-    panels: Panels = {}
-    for source, event, x, y, quantiles in found:
+    labels = []
+    for source, event, *_ in found:
         name, _, instance = event.name.partition("::")
-        parts = [event.library, instance, f"process {event.process}" if many_processes[id(source)] else ""]
-        if len(sources) > 1:
-            parts.insert(0, source.title)
-        label = shorten(" ".join(plain(part[:1000]) for part in parts if part), _MOST_LETTERS)
-        count = int(event.value or 0)
-        series = Series(label, event.unit, x, np.asarray(y, np.float64), quantiles, count)
-        panels.setdefault(shorten(plain(name[:1000]), _MOST_LETTERS), []).append(series)
+        process = f"process {event.process}" if many_processes[id(source)] else ""
+        labels.append((name, (event.library, instance, process)))
+    are_unique = len(set(labels)) == len(labels)
+    panels: Panels = {}
+    for (name, parts), (source, event, x, y, quantiles) in zip(labels, found, strict=True):
+        label = " ".join(part for part in (*parts, "" if are_unique else f"({source.title})") if part)
+        values = _drawable(np.asarray(y, np.float64))
+        series = Series(_shortened(label), event.unit, x, values, _drawable(quantiles), int(event.value or 0))
+        panels.setdefault(_shortened(name), []).append(series)
     return panels
+
+
+def _drawable(values: Floats) -> Floats:
+    """Values without those that axes cannot have: they are drawn as gaps, or 0."""
+    size = np.abs(values)
+    return np.where(size > _GREATEST, np.nan, np.where(size < 1 / _GREATEST, 0.0, values))
+
+
+def _shortened(name: str) -> str:
+    return shorten(plain(name[:10_000]), _MOST_LETTERS)
 
 
 def _bounded(panels: Panels) -> tuple[Panels, list[str]]:
@@ -173,11 +188,12 @@ def _bounded(panels: Panels) -> tuple[Panels, list[str]]:
 
 def _lines(figure: Figure, every: Panels, x_title: str) -> list[str]:
     panels, left_out = _bounded(every)
-    figure.set_size_inches(8, 4 * len(panels))
+    figure.set_size_inches(8, (4 if len(panels) < 3 else 2.8) * len(panels))
     for axes, (name, series) in zip(figure.subplots(len(panels), squeeze=False)[:, 0], panels.items(), strict=True):
         for number, one in enumerate(series):
             x, y = thinned(one.x, one.y)
-            axes.plot(x, y, color=_colour(number), linestyle=_line(number), linewidth=1.3, marker="." * (len(y) == 1))
+            marker = "." if len(y) <= _MOST_MARKED else ""
+            axes.plot(x, y, color=_colour(number), linestyle=_line(number), linewidth=1.3, marker=marker, markersize=4)
         if _is_logarithmic(np.concatenate([one.y for one in series])):
             axes.set_yscale("log")
         axes.set_xlabel(x_title)

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import EventsError
+from foretrace.errors import EventsError, OutputError
 from foretrace.fitting_table import shorten
 from foretrace.terminal import console, plain, table
 from foretrace.tracer.signature.event_records import NUM_QUANTILES, EventKind, Events, EventSamples, RecordedEvent
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
     import pandas
     from rich.table import Table
 
-MOST_LETTERS = 60
+EXPORTS = (".csv", ".json", ".parquet")
+MOST_LETTERS = 48
 """Of a name in tables; exports have it whole."""
 QUARTILES = {"min": 0, "q1": 250, "median": 500, "q3": 750, "max": 1000}
 """Positions of a recorder's quantiles that tables have."""
@@ -282,34 +285,44 @@ def _long_frame(
 
 def as_csv(rows: pandas.DataFrame) -> str:
     """Comma-separated, for people's spreadsheets: no text from a program is a formula there."""
-    safe = rows.copy()
-    for name in safe.columns:
-        if safe[name].dtype == object:
-            safe[name] = [_cell(one) if isinstance(one, str) else one for one in safe[name]]
-    text: str = safe.to_csv(index=False, lineterminator="\n")
+    import pandas
+
+    columns = {
+        name: column if pandas.api.types.is_numeric_dtype(column) else pandas.Series(map(_cell, column), dtype=object)
+        for name, column in rows.items()
+    }
+    text: str = pandas.DataFrame(columns).to_csv(index=False, lineterminator="\n")
     return text
 
 
-def _cell(text: str) -> str:
-    """Text that spreadsheets show as it is: what begins like a formula gets an apostrophe in front."""
-    text = plain(text)
+def _cell(content: Any) -> Any:
+    """Text as spreadsheets show it: what begins like a formula gets an apostrophe in front. "nan" is no empty cell."""
+    if not isinstance(content, str):
+        return "nan" if content != content else content
+    text = plain(content)
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) else text
 
 
-def as_parquet(rows: pandas.DataFrame) -> bytes:
-    """Parquet, its values as numbers of one type, or all as text.
+def check_export(path: Path) -> None:
+    """Refuse an export early that could not be made.
 
     Raises:
-        EventsError: pyarrow is missing.
+        OutputError: its name ends in none of `EXPORTS`, or pyarrow is missing.
     """
-    try:
-        import pyarrow  # type: ignore[import-not-found,unused-ignore] # noqa: F401
-    except ImportError:
-        raise EventsError("Parquet needs pyarrow; install it with: pip install 'foretrace[parquet]'") from None
+    if path.suffix not in EXPORTS:
+        raise OutputError(f"{path}: an export's name must end in {', '.join(EXPORTS[:-1])} or {EXPORTS[-1]}")
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise OutputError(f"{path}: Parquet needs pyarrow; install it with: pip install 'foretrace[parquet]'")
+
+
+def as_parquet(rows: pandas.DataFrame) -> bytes:
+    """Parquet, its values as numbers of one type, or all as text."""
+    import pandas
+
     whole = with_plain_types(rows)
-    for name in whole.columns:
-        if whole[name].dtype == object:
-            whole[name] = [None if one is None else plain(str(one)) for one in whole[name]]
+    for name, column in whole.items():
+        if not pandas.api.types.is_numeric_dtype(column):
+            whole[name] = [None if one is None or one != one else plain(str(one)) for one in column]
     whole.attrs = {"creator": "foretrace.events"}
     found: bytes = whole.to_parquet(None, engine="pyarrow", index=False)
     return found
@@ -409,7 +422,7 @@ def _table(
     several = len(sources) > 1
     processes = any(len({event.process for event in source.events.events}) > 1 for source in sources)
     first = [*(["source"] if several else []), *(["process"] if processes else []), "event"]
-    made = table(*first, *headings, left=("source", "event", *left), whole=("event", "kind"), title=title)
+    made = table(*first, *headings, left=("source", "event", *left), whole=("event", "kind", ""), title=title)
 
     def add(source: EventSource, event: RecordedEvent, *cells: str) -> None:
         own = [*([short(source.title)] if several else []), *([str(event.process)] if processes else [])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -131,7 +132,9 @@ def saved_figure(figure: Figure, picture_format: str) -> bytes:
     picture = io.BytesIO()
     metadata = {"svg": {"Creator": PICTURE_CREATOR, "Date": None}, "png": {"Software": PICTURE_CREATOR}}
     creator = metadata.get(picture_format, {"Creator": PICTURE_CREATOR})
-    figure.savefig(picture, format=picture_format, dpi=150, metadata=creator)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # letters that matplotlib's font lacks, in names
+        figure.savefig(picture, format=picture_format, dpi=150, metadata=creator)
     return picture.getvalue()
 
 

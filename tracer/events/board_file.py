@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -117,8 +117,6 @@ _C_TYPES: tuple[type[ctypes.c_longlong] | type[ctypes.c_int] | type[ctypes.c_dou
     ctypes.c_longlong, ctypes.c_int, ctypes.c_double, ctypes.c_float
 )  # fmt: skip
 _S = TypeVar("_S", bound=ctypes.Structure)
-MostValues = Callable[[int, int], int]
-"""How many values of a recorder are kept, given their number and the bytes of each."""
 
 
 def directory() -> Path:
@@ -145,7 +143,7 @@ def is_running(process: int) -> bool:
 
 
 def read_board(path: Path) -> Board:
-    """The events on a board, with all values of its recorders.
+    """The events on a board, with all values of recorders.
 
     Raises:
         EventsError: it cannot be read, or is none.
@@ -161,29 +159,32 @@ def read_board(path: Path) -> Board:
 
 
 def each_event(
-    descriptor: int, path: Path, process: int, most_values: MostValues
+    descriptor: int, path: Path, process: int, most_values: int | None, most_bytes: int
 ) -> Iterator[tuple[int, RecordedEvent]]:
     """The events on a board that is open, each with its number, as they are read: a recorder's values may be large.
 
     Args:
         descriptor: of the file.
         path: what messages call it.
-        process: `RecordedEvent.process` of the events.
-        most_values: says how many values of a recorder are kept.
+        process: `RecordedEvent.process` of its events.
+        most_values: that are kept of each recorder; None: all.
+        most_bytes: that are kept of all recorders, those registered first having the first.
 
     Raises:
         EventsError: it cannot be read, is none, or is damaged.
     """
-    return _Reader(descriptor, path, process, most_values).events()
+    return _Reader(descriptor, path, process, most_values, most_bytes).events()
 
 
 class _Reader:
     """One board that is read, perhaps while its process writes it."""
 
     def __init__(
-        self, descriptor: int, path: Path, process: int = 0, most_values: MostValues = lambda count, _: count
-    ) -> None:
-        self.descriptor, self.path, self.process, self.most_values = descriptor, path, process, most_values
+        self, descriptor: int, path: Path, process: int = 0, most_values: int | None = None,
+        bytes_left: int | None = None,
+    ) -> None:  # fmt: skip
+        self.descriptor, self.path, self.process = descriptor, path, process
+        self.most_values, self.bytes_left = most_values, bytes_left
         self.header = self.structure(CBoard, 0)
         if self.header.magic != _MAGIC or self.header.version != VERSION:
             raise EventsError(f"{path}: holds no events of this version of foretrace")
@@ -242,10 +243,9 @@ class _Reader:
             recorded = self.values(event)
             value = len(recorded)
             dtype = VALUE_DTYPES.get(of_type)
-            if dtype is not None and event.size_bytes == dtype.itemsize:
-                recorded = recorded.view(dtype).ravel()
-            most = self.most_values(len(recorded), event.size_bytes)
-            values = record_values(recorded, most)
+            are_numbers = dtype is not None and event.size_bytes == dtype.itemsize
+            of_type = of_type if are_numbers else "bytes"
+            values = self.kept(recorded.view(dtype).ravel() if are_numbers else recorded)
         elif kind is EventKind.SET:
             elements = self.elements(event)
             value = len(elements)
@@ -255,6 +255,13 @@ class _Reader:
             self.process, library, name, kind, of_type, bool(event.mode & 0x10), self.text(event.description), value,
             unread, values, elements,
         )  # fmt: skip
+
+    def kept(self, recorded: npt.NDArray[Any]) -> RecordedValues:
+        most = len(recorded) if self.most_values is None else min(len(recorded), self.most_values)
+        if self.bytes_left is not None and most:
+            most = min(most, self.bytes_left // recorded[:1].nbytes)
+            self.bytes_left -= most * recorded[:1].nbytes
+        return record_values(recorded, most)
 
     def number(self, event: CEvent, kind: EventKind) -> tuple[int | float | None, str]:
         of_type = _C_TYPES[event.type & 3]

@@ -87,18 +87,12 @@ class TracedBoard:
                 self._path.unlink()
 
     def _read(self, process: int, keeps_values: bool) -> ProcessEvents:
-        bytes_left = MOST_KEPT_BYTES
+        most_values = None if keeps_values else MOST_KEPT_VALUES
+        found = dict(each_event(self._descriptor, self._path, process, most_values, MOST_KEPT_BYTES))
         note = ""
-
-        def most_values(count: int, value_bytes: int) -> int:
-            nonlocal bytes_left, note
-            wanted = count if keeps_values else min(count, MOST_KEPT_VALUES)
-            most = min(wanted, bytes_left // max(value_bytes, 1))
-            if most < wanted:
+        for event in found.values():
+            count = event.value if type(event.value) is int else 0
+            if event.values is not None and len(event.values.kept) < min(count, most_values or count):
                 note = f"recorders have more than {MOST_KEPT_BYTES >> 30} GiB: not all of their values are kept"
-            bytes_left -= most * value_bytes
-            return max(most, 2)
-
-        events = dict(each_event(self._descriptor, self._path, process, most_values))
         lost_bytes = self._head().num_private_bytes_lost
-        return ProcessEvents(process, tuple(events.values()), tuple(events), lost_bytes, note)
+        return ProcessEvents(process, tuple(found.values()), tuple(found), lost_bytes, note)

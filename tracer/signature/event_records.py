@@ -66,7 +66,7 @@ def record_values(values: npt.NDArray[Any], most: int | None = MOST_KEPT_VALUES)
 
     Args:
         values: [values] of one of `VALUE_DTYPES`, or uint8 [values, bytes of a value].
-        most: at least 2.
+        most: of them, evenly spread, the first and the last among them.
     """
     count = len(values)
     index = np.arange(count) if most is None or count <= most else np.linspace(0, count - 1, most).astype(np.int64)
