@@ -216,7 +216,9 @@ def main() -> int:
     known = {solver.name: solver for solver in SOLVERS}
     unknown = [name for name in arguments.solvers if name not in known]
     if unknown or arguments.rounds < 1:
-        parser.error(f"there is no solver {unknown[0]!r}: {', '.join(known)}" if unknown else "--rounds must be positive")
+        parser.error(
+            f"there is no solver {unknown[0]!r}: {', '.join(known)}" if unknown else "--rounds must be positive"
+        )
     solvers = [known[name] for name in arguments.solvers] or list(SOLVERS)
     with tempfile.TemporaryDirectory(prefix="foretrace-events-") as directory:
         try:
