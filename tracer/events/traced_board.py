@@ -8,22 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from foretrace.errors import EventsError
-from foretrace.tracer.signature.event_records import (
-    MOST_KEPT_BYTES,
-    MOST_KEPT_VALUES,
-    EventElement,
-    EventKind,
-    RecordedEvent,
-    RecordedValues,
-    record_values,
-)
+from foretrace.tracer.signature.event_records import MOST_KEPT_BYTES, MOST_KEPT_VALUES, RecordedEvent
 
-from .board_file import CBoard, Event, directory, each_event
-
-_KINDS = {
-    1: EventKind.PLACEHOLDER, 2: EventKind.REGISTERED, 3: EventKind.CALLBACK, 4: EventKind.CREATED,
-    5: EventKind.RECORDER, 7: EventKind.SET, 8: EventKind.GROUP,
-}  # fmt: skip
+from .board_file import CBoard, directory, each_event
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -100,36 +87,12 @@ class TracedBoard:
                 self._path.unlink()
 
     def _read(self, process: int, keeps_values: bool) -> ProcessEvents:
-        bytes_left = MOST_KEPT_BYTES
+        most_values = None if keeps_values else MOST_KEPT_VALUES
+        found = dict(each_event(self._descriptor, self._path, process, most_values, MOST_KEPT_BYTES))
         note = ""
-        events: dict[int, RecordedEvent] = {}
-        for number, event in each_event(self._descriptor, self._path):
-            values = None
-            if event.values is not None:
-                wanted = len(event.values) if keeps_values else min(len(event.values), MOST_KEPT_VALUES)
-                value_bytes = event.values.nbytes // max(len(event.values), 1)
-                most = min(wanted, bytes_left // max(value_bytes, 1))
-                if most < wanted:
-                    note = f"recorders have more than {MOST_KEPT_BYTES >> 30} GiB: not all of their values are kept"
-                values = record_values(event.values, max(most, 2))
-                bytes_left = max(0, bytes_left - values.kept.nbytes)
-            events[number] = _recorded_event(event, process, values)
+        for event in found.values():
+            count = event.value if type(event.value) is int else 0
+            if event.values is not None and len(event.values.kept) < min(count, most_values or count):
+                note = f"recorders have more than {MOST_KEPT_BYTES >> 30} GiB: not all of their values are kept"
         lost_bytes = self._head().num_private_bytes_lost
-        return ProcessEvents(process, tuple(events.values()), tuple(events), lost_bytes, note)
-
-
-def _recorded_event(event: Event, process: int, values: RecordedValues | None) -> RecordedEvent:
-    elements = sorted(event.elements, key=lambda element: -element.count)
-    return RecordedEvent(
-        process=process,
-        library=event.library,
-        name=event.name,
-        kind=_KINDS[event.kind.value],
-        type=event.type if event.values is None or event.values.ndim == 1 else "bytes",
-        is_instant=event.is_instant,
-        description=event.description,
-        value=event.value,
-        unread=event.unread,
-        values=values,
-        elements=tuple(EventElement(one.content, one.type_id, one.count) for one in elements),
-    )
+        return ProcessEvents(process, tuple(found.values()), tuple(found), lost_bytes, note)

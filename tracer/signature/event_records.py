@@ -19,8 +19,10 @@ MOST_SAMPLES = 256
 """At which the values of events are known, while the program ran."""
 MOST_KEPT_BYTES = 1 << 30
 """Of all recorders of a signature."""
-VALUE_DTYPES = {"long long": np.dtype(np.int64), "int": np.dtype(np.int32), "double": np.dtype(np.float64),
-                "float": np.dtype(np.float32)}  # fmt: skip
+VALUE_DTYPES: dict[str, np.dtype[Any]] = {
+    "long long": np.dtype(np.int64), "int": np.dtype(np.int32), "double": np.dtype(np.float64),
+    "float": np.dtype(np.float32),
+}  # fmt: skip
 """By `RecordedEvent.type`; values of a recorder of any other type are bytes."""
 _UNIT = re.compile(r"\[([^\[\]]{1,24})\]\s*$")
 
@@ -64,7 +66,7 @@ def record_values(values: npt.NDArray[Any], most: int | None = MOST_KEPT_VALUES)
 
     Args:
         values: [values] of one of `VALUE_DTYPES`, or uint8 [values, bytes of a value].
-        most: at least 2.
+        most: of them, evenly spread, the first and the last among them.
     """
     count = len(values)
     index = np.arange(count) if most is None or count <= most else np.linspace(0, count - 1, most).astype(np.int64)
