@@ -21,6 +21,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import run_on
@@ -34,7 +35,7 @@ SOURCES = programs.SOURCES / "events"
 FACTORS = (2, 10)
 GOAL = 0.05
 ROUNDS = 5
-_START_UP = (sys.executable, "-c", "import numpy, foretrace.events")
+_START_UP = (sys.executable, "-P", "-c", "import numpy, foretrace.events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ def _check_iterations(solver: Solver, command: Sequence[str]) -> None:
 
 def _predicted(
     solver: Solver, executable: Path, machine: str, counts: Sequence[int], directory: Path
-) -> list[dict[str, object]]:
+) -> list[dict[str, Any]]:
     signature = str(directory / "solver.sig")
     command = _command(solver, executable, solver.iterations)
     program = command[1:] if solver.is_python else command
@@ -215,10 +216,10 @@ def main() -> int:
     arguments = parser.parse_args()
     known = {solver.name: solver for solver in SOLVERS}
     unknown = [name for name in arguments.solvers if name not in known]
-    if unknown or arguments.rounds < 1:
-        parser.error(
-            f"there is no solver {unknown[0]!r}: {', '.join(known)}" if unknown else "--rounds must be positive"
-        )
+    if unknown:
+        parser.error(f"there is no solver {unknown[0]!r}, but {', '.join(known)}")
+    if arguments.rounds < 1:
+        parser.error(f"--rounds is {arguments.rounds}, must be at least 1")
     solvers = [known[name] for name in arguments.solvers] or list(SOLVERS)
     with tempfile.TemporaryDirectory(prefix="foretrace-events-") as directory:
         try:
