@@ -118,6 +118,11 @@ class ErrorPart:
     high: float
 
 
+def _label(kind: LoopKind, place: Place) -> str:
+    is_operation = kind in (LoopKind.ARRAY, LoopKind.COMPILED)
+    return f"{kind}: {place.module.removeprefix('numpy.')}" if is_operation else str(kind)
+
+
 @dataclass(frozen=True, slots=True)
 class LoopTime:
     """A loop's time on a machine, within [low_s, high_s].
@@ -147,10 +152,7 @@ class LoopTime:
     @property
     def label(self) -> str:
         """Its kind, and the operation or function where that is what it is: "array: add"."""
-        if self.kind not in (LoopKind.ARRAY, LoopKind.COMPILED):
-            return str(self.kind)
-        first = " (first call)" if self.is_first_call else ""
-        return f"{self.kind}: {self.place.module.removeprefix('numpy.')}{first}"
+        return _label(self.kind, self.place) + (" (first call)" if self.is_first_call else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ class NodePace:
 
     node: int | None
     place: Place
-    is_loop: bool
+    kind: LoopKind
     time_s: float
     proportional_s: float
     unrecognised_s: float
@@ -218,6 +220,11 @@ class NodePace:
     def fixed_s(self) -> float:
         """What no count of the event changes."""
         return max(self.time_s - self.proportional_s - self.unrecognised_s, 0.0)
+
+    @property
+    def label(self) -> str:
+        """Its kind, and the operation or function where that is what it is: "array: add"."""
+        return _label(self.kind, self.place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,11 @@ from .time import said_of_neighbours, said_of_segments
 _LEAST_WAITING_S = 1e-3
 
 
-@click.command(cls=Verb, epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
+@click.command(
+    cls=Verb,
+    epilog="\b\nExamples:\n  foretrace predict app.sig --machine jaguar-xt4 --machine here.toml\n"
+    "  foretrace predict app.sig --all --set solver::iterations=900 --per solver::iterations",
+)
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--machine", "machines", multiple=True, metavar="M", help="A host's name or TOML file (repeatable).")
 @click.option("--all", "every", is_flag=True, help="All hosts that come with foretrace.")

@@ -26,7 +26,7 @@ class PlaceTime:
     """The part of the traced run's time in one place of the source that an event has the same to do with."""
 
     place: Place
-    is_loop: bool
+    label: str
     time_s: float
     deviation: float | None
 
@@ -35,18 +35,18 @@ def places(times: EventTimes, seconds: Callable[[NodePace], float]) -> list[Plac
     """The places of a part of the time, longest first; the deviation is the largest of their nodes."""
     if times.parts is None:
         return []
-    found: dict[tuple[Place, bool], PlaceTime] = {}
+    found: dict[tuple[Place, str], PlaceTime] = {}
     for node in times.parts.nodes:
         time_s = seconds(node)
         if time_s <= _MOST_ZEROS * times.traced_s:
             continue
-        before = found.get((node.place, node.is_loop))
+        before = found.get((node.place, node.label))
         deviation = node.deviation
         if before is not None:
             time_s += before.time_s
             if deviation is None or (before.deviation or 0.0) > deviation:
                 deviation = before.deviation
-        found[node.place, node.is_loop] = PlaceTime(node.place, node.is_loop, time_s, deviation)
+        found[node.place, node.label] = PlaceTime(node.place, node.label, time_s, deviation)
     return sorted(found.values(), key=lambda one: -one.time_s)
 
 
@@ -121,7 +121,7 @@ def _show_places(prediction: Prediction, times: EventTimes, top: int | None) -> 
             where = f"{Path(place.file).name}:{place.line}" if place.file else Path(place.module).name
             rows.add_row(
                 f"{one.time_s / times.traced_s:.1%}", format_seconds(one.time_s), plain(where),
-                plain(short_name(place.function)), "loop" if one.is_loop else "function", deviation,
+                plain(short_name(place.function)), plain(one.label), deviation,
             )  # fmt: skip
         out.print(f"\n{plain(prediction.title)}, traced run: {name}")
         out.print(rows)
@@ -176,7 +176,7 @@ def _node_document(node: NodePace) -> dict[str, Any]:
         "function": plain(demangle(node.place.function)),
         "file": plain(node.place.file),
         "line": node.place.line,
-        "kind": "loop" if node.is_loop else "function",
+        "kind": str(node.kind),
         "time_s": node.time_s,
         "proportional_s": node.proportional_s,
         "fixed_s": node.fixed_s,

@@ -24,6 +24,7 @@ from foretrace.replay.records import (
     ErrorPart,
     EventParts,
     EventTimes,
+    LoopKind,
     LoopTime,
     Model,
     NodePace,
@@ -33,7 +34,7 @@ from foretrace.replay.records import (
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.event_records import RecordedEvent
-from foretrace.tracer.signature.tree_records import TreeNodeKind
+from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
 from .paces import Paces
 from .series import NoPaceError, find_event
@@ -185,7 +186,7 @@ def _parts(run: HostRun, paces: Paces, time_s: Floats, repeated_s: Floats) -> Ev
         NodePace(
             node=node,
             place=Place(key.module, key.function, key.file, key.line),
-            is_loop=bool(paces.tree.kind[node] == TreeNodeKind.LOOP),
+            kind=_kind(run.workload, paces.tree, node),
             time_s=float(own_s[node]),
             proportional_s=float(proportional_s[node]),
             unrecognised_s=float(unrecognised_s[node]),
@@ -197,7 +198,7 @@ def _parts(run: HostRun, paces: Paces, time_s: Floats, repeated_s: Floats) -> Ev
     ]
     known = paces.of_regions(np.ones(len(paces.tree))) > 0
     found += [
-        NodePace(None, region.place, region.loop_id is not None, float(time_s[index]), 0.0, float(repeated_s[index]))
+        NodePace(None, region.place, region.kind, float(time_s[index]), 0.0, float(repeated_s[index]))
         for index, region in enumerate(run.workload.regions)
         if not known[index] and time_s[index] > 0
     ]
@@ -209,6 +210,13 @@ def _parts(run: HostRun, paces: Paces, time_s: Floats, repeated_s: Floats) -> Ev
         unrecognised_s=unrecognised,
         nodes=tuple(sorted(found, key=lambda node: -node.time_s)),
     )
+
+
+def _kind(workload: Workload, tree: ExecutionTree, node: int) -> LoopKind:
+    kind, loop = TreeNodeKind(int(tree.kind[node])), int(tree.loop_id[node])
+    if kind is TreeNodeKind.LEAF and loop >= 0:
+        return LoopKind.COMPILED if workload.signature.loops[loop].kind == "compiled" else LoopKind.ARRAY
+    return LoopKind.LOOP if kind is TreeNodeKind.LOOP else LoopKind.FUNCTION
 
 
 def _scaled(

@@ -50,7 +50,8 @@ struct ft_cursor {
     uint32_t block_id; /* the writer's own: the block the thread is in */
     uint32_t thread;   /* number of the thread that has it, from 1; another one may get it when it ends */
     uint32_t num_events; /* the writer's own: its thread's so far (see enum ft_synchronisation) */
-    uint32_t padding[3]; /* one cache line each */
+    uint32_t left_words; /* the writer's own: at the end of the chunk before */
+    uint32_t padding[2]; /* one cache line each */
 };
 
 /* A process that wants a stream of its own: see children.h. One at a time asks; `pid` says who, 0 for nobody. */
