@@ -28,8 +28,10 @@
 #define ARRAY_DEPTH UINT32_MAX
 #define THREAD_BITS 16
 #define ENOUGH_ITERATIONS 16384u /* examined behind another one: the loop is known */
-#define MOST_CHUNKS 256u /* examined while a loop ran: more would tell no more */
-#define CHUNKS_RUN 4u /* that begin in a loop, for each one that is examined */
+#define MOST_CHUNKS 64u     /* examined while a loop ran, */
+#define MOST_ITERATIONS 6u  /* or the chunks of so many iterations more */
+#define LONGEST_CHUNKS 128u /* of an iteration: longer ones are not examined */
+#define CHUNKS_RUN 8u       /* that begin in a loop, for each one that is examined */
 #define FRAMES_ASKED 32u /* the innermost, of those that the program stands in, */
 #define MOST_ASKED 64u   /* and loops in them */
 
@@ -628,17 +630,25 @@ bool ft_dependences_enter(struct ft_dependences *d)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-/* How many chunks more a loop wants: as many as it had, so that windows grow until they hold iterations of it. 0 for none. */
-static uint32_t wanted_by(const struct loop *loop)
+/* How many chunks more a loop wants, whose header has run so often: as many as hold two whole iterations, wherever they begin. 0 for
+ * none. */
+static uint32_t wanted_by(const struct loop *loop, uint64_t iterations)
 {
-    const bool is_known = loop->iterations >= loop->entries + ENOUGH_ITERATIONS || loop->chunks_examined >= MOST_CHUNKS;
-    if (is_known || CHUNKS_RUN * loop->chunks_examined >= loop->chunks_run)
+    if (iterations < 2 || CHUNKS_RUN * (uint64_t)loop->chunks_examined >= loop->chunks_run)
         return 0;
-    return loop->chunks_examined ? loop->chunks_examined : 1;
+    const uint64_t of_iteration = 1 + loop->chunks_run / iterations;
+    const bool is_known = loop->iterations >= loop->entries + ENOUGH_ITERATIONS ||
+                          loop->chunks_examined >= MOST_CHUNKS + MOST_ITERATIONS * of_iteration;
+    return is_known || of_iteration > LONGEST_CHUNKS ? 0 : of_iteration == 1 ? 1 : (uint32_t)(3 * of_iteration);
 }
 
-/* The loops that the tree stands in, each once, from the innermost outwards: up to MOST_ASKED. Returns how many. */
-static uint32_t loops_around(struct ft_dependences *d, uint32_t *loops)
+/* A loop that the tree stands in, and how many chunks it wants. */
+struct asked {
+    uint32_t loop, wanted;
+};
+
+/* Those, each once, from the innermost outwards: up to MOST_ASKED. Returns how many. */
+static uint32_t ask_loops(struct ft_dependences *d, struct asked *asked)
 {
     uint32_t number = 0;
     const uint32_t depth = ft_tree_depth(d->tree);
@@ -648,13 +658,16 @@ static uint32_t loops_around(struct ft_dependences *d, uint32_t *loops)
             continue;
         for (uint32_t slot = ft_tree_part(d->tree, place.function, place.local).slot; slot != NONE && number < MOST_ASKED;
              slot = parent_of(d, &place, slot)) {
-            const struct loop like = {.node = place.node, .function = place.function, .slot = slot};
-            const uint32_t loop = number_of(d, like);
-            if (loop == NONE)
+            const uint32_t name =
+                number_of(d, (struct loop){.node = place.node, .function = place.function, .slot = slot});
+            if (name == NONE)
                 return number;
-            if (d->loops[loop].asked_at != d->times_asked) /* else the function is on the stack several times */
-                loops[number++] = loop;
-            d->loops[loop].asked_at = d->times_asked;
+            struct loop *loop = &d->loops[name];
+            if (loop->asked_at == d->times_asked)
+                continue; /* its function is on the stack several times */
+            loop->asked_at = d->times_asked;
+            loop->chunks_run++;
+            asked[number++] = (struct asked){name, wanted_by(loop, ft_tree_iterations(d->tree, depth - below, slot))};
         }
     }
     return number;
@@ -662,16 +675,14 @@ static uint32_t loops_around(struct ft_dependences *d, uint32_t *loops)
 
 uint32_t ft_dependences_wanted(struct ft_dependences *d, uint32_t may_be_examined)
 {
-    uint32_t loops[MOST_ASKED], most = 0;
+    struct asked asked[MOST_ASKED];
+    uint32_t most = 0;
     d->times_asked++;
-    const uint32_t number = loops_around(d, loops);
-    for (uint32_t i = 0; i < number; i++) {
-        d->loops[loops[i]].chunks_run++;
-        const uint32_t wanted = wanted_by(&d->loops[loops[i]]);
-        most = wanted <= may_be_examined && wanted > most ? wanted : most;
-    }
+    const uint32_t number = ask_loops(d, asked);
     for (uint32_t i = 0; i < number; i++)
-        d->loops[loops[i]].chunks_examined += most;
+        most = asked[i].wanted <= may_be_examined && asked[i].wanted > most ? asked[i].wanted : most;
+    for (uint32_t i = 0; i < number; i++)
+        d->loops[asked[i].loop].chunks_examined += most;
     return most;
 }
 

@@ -5,8 +5,8 @@
  */
 #include "parts.h"
 
-#define FREE_CHUNKS 32u /* may be in windows, and from then on */
-#define CHUNKS_PER_EXAMINED 128u /* one in so many */
+#define FREE_CHUNKS 64u /* may be in windows at first; */
+#define CHUNKS_PER_EXAMINED 64u /* then one more for each so many */
 
 void ft_reader_begin_chunk_of_windows(struct ft_reader *reader)
 {
