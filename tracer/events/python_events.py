@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import reprlib
@@ -70,6 +71,8 @@ def _library() -> ctypes.CDLL:
         process = ctypes.CDLL(str(linking.library()), mode=ctypes.RTLD_GLOBAL)
     for name in ("papi_sde_init", "papi_sde_get_counter_handle", "foretrace_events_open"):
         getattr(process, name).restype = ctypes.c_void_p
+    if hasattr(process, "foretrace_events_end_callbacks"):
+        atexit.register(process.foretrace_events_end_callbacks)
     return process
 
 

@@ -15,7 +15,8 @@ import pytest
 from event_programs import PRINT, build, run
 
 from foretrace.tracer.events import board_file, linking
-from foretrace.tracer.events.board_file import Board, Kind, read_board
+from foretrace.tracer.events.board_file import Board, read_board
+from foretrace.tracer.signature.event_records import EventKind
 
 Compile = Callable[..., Path]
 
@@ -83,7 +84,7 @@ def test_every_thread_counts_and_none_is_lost(compile_c: Compile, tmp_path: Path
     counts, values = only_board(tmp_path).events
     assert counts.value == 20_000_000
     assert values.values is not None
-    assert np.array_equal(np.sort(values.values), np.arange(1e7))
+    assert np.array_equal(np.sort(values.values.kept), np.arange(1e7))
 
 
 def test_what_was_counted_survives_the_process(compile_c: Compile, tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_what_was_counted_survives_the_process(compile_c: Compile, tmp_path: Pat
     assert (variable.value, variable.unread) == (None, "it was in the memory of the process, which was killed")
     assert counter.value == 100_000
     assert recorder.values is not None
-    assert np.array_equal(recorder.values, np.arange(100_000))
+    assert np.array_equal(recorder.values.kept, np.arange(100_000))
 
 
 def test_a_process_killed_while_threads_record_leaves_all_up_to_then(compile_c: Compile, tmp_path: Path) -> None:
@@ -469,9 +470,9 @@ def test_resets_and_writes(compile_c: Compile, tmp_path: Path) -> None:
     done = run(build(compile_c, source), tmp_path, FORETRACE_EVENTS_KEEP="1")
     assert [int(line.split()[1]) for line in done.stdout.splitlines()] == [2, 42, 0, 50_000, 0]
     recorder = only_board(tmp_path).events[-1]
-    assert recorder.kind is Kind.RECORDER
+    assert recorder.kind is EventKind.RECORDER
     assert recorder.values is not None
-    assert recorder.values.tobytes() == b"abc"
+    assert recorder.values.kept.tobytes() == b"abc"
 
 
 def test_the_older_spellings(compile_c: Compile, tmp_path: Path) -> None:

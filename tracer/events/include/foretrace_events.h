@@ -231,6 +231,10 @@ int foretrace_events_values(const char *event_name, void **values, size_t *num_v
 /* Frees a set. */
 void foretrace_events_close(struct foretrace_event_set *set);
 
+/* If the values of events are kept when the process ends, calls each callback for the last time. For interpreters, whose
+ * functions cannot be called any more when the process exits. */
+void foretrace_events_end_callbacks(void);
+
 #ifdef __cplusplus
 }
 #endif
