@@ -77,7 +77,7 @@ def build(folder: Path, libraries: Path) -> Path:
 def measured(program: Path, folder: Path, operation: str, threads: int, source: str, realtime: bool) -> Floats:
     """Nanoseconds of each call in one run, [threads, CALLS]."""
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder if source == "foretrace" else "")}
-    command = [program, "none" if source == "timer alone" else operation, str(threads)]
+    command = [str(program), "none" if source == "timer alone" else operation, str(threads)]
     done = subprocess.run(
         command, env=environment, capture_output=True, check=True, preexec_fn=_before_all_else if realtime else None
     )
