@@ -41,7 +41,7 @@ def test_the_events_tell_what_each_method_did(foretrace: Run) -> None:
         assert steps == its["precondition.seconds"]["value"]
         assert (steps >= its["iterations"]["value"]) if name.endswith("ILU") else (steps == 0)
         if not name.startswith("CG"):  # which is for symmetric matrices
-            assert its["iterations"]["value"] < 100
+            assert its["iterations"]["value"] < 300
             # The norm of the right side is 20. SciPy does not tell the last half step of BiCGSTAB.
             assert its["residual"]["value"] <= 1e-6
         if name.startswith("GMRES"):  # whose residuals fall
