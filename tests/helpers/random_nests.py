@@ -220,8 +220,8 @@ class Conflicts(Interpreter):
 
     `shared[k]` are the arrays of loop k (in the order of `walk.loops`) of which two iterations of one run touch an
     element, one of them writing. `flows[k]` are scalars that an iteration reads as an earlier one left them.
-    `needed[k]` are those arrays with a shared element that is no iteration's own temporary: an iteration reads it before
-    it writes it, or the last one does not write it.
+    `needed[k]` are those arrays with a shared element that is no iteration's own temporary: an iteration reads it
+    before it writes it, or the last one does not write it.
     """
 
     def __init__(self, function: form.Function) -> None:

@@ -99,6 +99,19 @@ void couple(int nodes, const double *gradient, double *matrix)
             }
 }
 
+// The same blocks with some of them written out.
+void couple_parts(int nodes, const double *gradient, double *matrix)
+{
+    const int rows = 3 * nodes;
+    for (int i = 0; i < nodes; i++)                           // loop: parallel
+        for (int k = 0; k < i; k++) {                         // loop: parallel
+            for (int j = 0; j < 3; j++)                       // loop: parallel
+                matrix[i + nodes * j + rows * (k + nodes * j)] += gradient[k]; // idiom: stream
+            matrix[i + rows * (k + nodes)] -= gradient[i];    // idiom: stream
+            matrix[k + nodes + rows * i] -= gradient[i];      // idiom: stream
+        }
+}
+
 // With the diagonal and both orders of j and l, two iterations meet.
 void couple_all(int nodes, const double *gradient, double *matrix)
 {

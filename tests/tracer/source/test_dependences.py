@@ -128,7 +128,9 @@ def test_linearised_subscripts_do_not_hide_independence() -> None:
 
 
 FACTORS = ("0", "1", "2", "3", "n", "2*n", "3*n", "n*n", "3*n*n", "(n+1)", "3*(n+2)")
-ROWS, COLUMNS, LEFT = ("range(n)", "range(3)", "range(1, 3)"), ("range(n)", "range(3)", "range(i)"), ("range(j)", "range(3)")
+ROWS = ("range(n)", "range(3)", "range(1, 3)")
+COLUMNS = ("range(n)", "range(3)", "range(i)")
+LEFT = ("range(j)", "range(3)")
 
 
 @settings(max_examples=400, deadline=None)

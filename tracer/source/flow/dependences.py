@@ -26,7 +26,7 @@ from .algebra import Polynomial
 from .integer_sets import System, renamed
 from .records import Access, Dependence, Effect, LoopFacts, LoopVerdict, Verdict
 from .stores import resized_arrays, without_sizes
-from .subscripts import Scope, array_name, extreme, parted
+from .subscripts import Part, Scope, array_name, extreme, parted, parted_by, strides_of
 from .subscripts import loads as element_loads
 
 MOST_PAIRS = 2_000
@@ -542,21 +542,20 @@ class _Test:
             if not isinstance(subscript, form.Subscript):
                 return [] if isinstance(site.access.subscript, form.Member) else None
             sides.append(self._flattened(subscript))
-        one, two = sides
-        if one.base != two.base or not self._fixed_base(one.base):
+        first, second = sides
+        if first.base != second.base or not self._fixed_base(first.base):
             return None
-        if len(one.indices) != len(two.indices):
+        if len(first.indices) != len(second.indices):
             return None
         pairs: list[tuple[Polynomial, Polynomial]] = []
         around = self.facts.nest
-        for part, its in zip(one.indices, two.indices, strict=True):
-            left = parted(part, Scope(store.effect.nest, self.variables))
-            right = parted(its, Scope(other.effect.nest, self.variables))
-            both = list(zip(left, right, strict=False))
-            if len(left) == len(right) and all(own.matches(theirs, around) for own, theirs in both):
-                pairs += [(own.terms, theirs.terms) for own, theirs in both]
-            else:
-                pairs.append((algebra.polynomial(part), algebra.polynomial(its)))
+        for part, its in zip(first.indices, second.indices, strict=True):
+            own, theirs = Scope(store.effect.nest, self.variables), Scope(other.effect.nest, self.variables)
+            both = _alike(parted(part, own), parted(its, theirs), around)
+            if not both:
+                strides = strides_of(part, own, strides_of(its, theirs))
+                both = _alike(parted_by(part, own, strides), parted_by(its, theirs, strides), around)
+            pairs += both or [(algebra.polynomial(part), algebra.polynomial(its))]
         return pairs
 
     def _flattened(self, subscript: form.Subscript) -> form.Subscript:
@@ -615,9 +614,9 @@ class _Test:
         if self._known_sizes is None:
             found: list[Polynomial] = []
             for loop in self._inner_loops():
-                if loop.kind is not LoopKind.COUNTED or loop.step is not None:
+                if loop.kind is not LoopKind.COUNTED or loop.step or loop.first is None or loop.last is None:
                     continue
-                first, last = (self._bound(bound, {}) for bound in (loop.first, loop.last) if bound is not None)
+                first, last = self._bound(loop.first, {}), self._bound(loop.last, {})
                 if first is None or last is None:
                     continue
                 size = algebra.plus(algebra.plus(last, first, -1), {(): 1})
@@ -857,6 +856,16 @@ class _Test:
         return any(
             isinstance(kind, form.ScalarType) and (kind.kind is Kind.CHARACTER or kind.bytes == 1) for kind in kinds
         )
+
+
+def _alike(
+    left: Sequence[Part], right: Sequence[Part], around: Sequence[form.Loop]
+) -> list[tuple[Polynomial, Polynomial]]:
+    """The parts of two subscripts side by side, if equal subscripts have equal parts."""
+    both = list(zip(left, right, strict=False))
+    if len(left) != len(right) or not all(one.matches(two, around) for one, two in both):
+        return []
+    return [(one.terms, two.terms) for one, two in both]
 
 
 def _head(array: str) -> str:

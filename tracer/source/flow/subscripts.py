@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import LoopKind
+from foretrace.tracer.source.form.text import expression_text
 from foretrace.tracer.source.form.types import Variables, type_of
 from foretrace.tracer.source.form.walk import names, parts, rebuilt, within
 
@@ -226,8 +227,8 @@ def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
 class Part:
     """A part of a linear subscript: `i` or `j` of `i*n + j`.
 
-    Where the parts of two subscripts have the same strides and lie in one range that is no longer than the stride of the
-    part before, equal subscripts have equal parts.
+    Where the parts of two subscripts have the same strides and lie in one range that is no longer than the stride of
+    the part before, equal subscripts have equal parts.
     """
 
     terms: Polynomial
@@ -255,17 +256,48 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a part of a subscript lies: in `length` values or fewer."""
+    """Where a part of a subscript lies, with the parts after it: in `length` values or fewer."""
 
     least: Polynomial
     greatest: Polynomial
     length: Polynomial
-    """The stride of the part before, in units of this part's stride."""
+    """The stride of the part before, as a number of what the last of them counts."""
+
+
+Strides = dict[tuple[form.Expression, ...], int]
+"""Symbols of strides, each with the largest number that divides all factors it has: 3 * n * i + 6 * n * j has n: 3."""
 
 
 def parted(linear: form.Expression, scope: Scope) -> list[Part]:
     """A linear subscript as parts, the part with the largest stride first."""
     return _split(algebra.polynomial(linear), {(): 1}, None, scope)
+
+
+def parted_by(linear: form.Expression, scope: Scope, strides: Strides) -> list[Part]:
+    """A linear subscript as parts with given strides, those of most symbols first; one part if it does not fit them."""
+    terms = algebra.polynomial(linear)
+    found: list[Part] = []
+    bounds: Bounds | None = None
+    for symbols in sorted(strides, key=lambda each: (-len(each), [expression_text(atom) for atom in each])):
+        size: Polynomial = {symbols: strides[symbols]}
+        quotient, remainder = _divided(terms, symbols, strides[symbols], ())
+        inner = _bounds_within(remainder, size, scope, trusting=False)
+        if inner is None:
+            return [Part(algebra.polynomial(linear), {(): 1}, None)]
+        found.append(Part(quotient, size, bounds))
+        terms, bounds = remainder, inner
+    return [*found, Part(terms, {(): 1}, bounds)]
+
+
+def strides_of(linear: form.Expression, scope: Scope, others: Strides | None = None) -> Strides:
+    """The symbolic strides of a subscript and `others`."""
+    found = dict(others or {})
+    inductions = frozenset(scope.inductions)
+    for product, factor in algebra.polynomial(linear).items():
+        rest = tuple([atom for atom in product if not (isinstance(atom, form.Name) and atom.name in inductions)])
+        if rest and len(rest) < len(product):
+            found[rest] = gcd(found.get(rest, 0), factor)
+    return found
 
 
 def _split(
@@ -303,15 +335,7 @@ def _split_by(
     scope: Scope, *, trusting: bool,
 ) -> list[Part] | None:  # fmt: skip
     inductions = frozenset(scope.inductions)
-    quotient: Polynomial = {}
-    remainder: Polynomial = {}
-    for product, factor in terms.items():
-        left = _without(product, symbols)
-        moved = bool(symbols) or any(isinstance(atom, form.Name) and atom.name in inductions for atom in product)
-        if left is not None and factor % number == 0 and moved:
-            quotient[left] = factor // number
-        else:
-            remainder[product] = factor
+    quotient, remainder = _divided(terms, symbols, number, inductions)
     size: Polynomial = {symbols: number}
     more = _multiple_in(remainder, quotient, inductions)
     if symbols and more:  # a stride of n + 4: `i * (n + 4) + j` as terms is n*i + 4*i + j
@@ -323,6 +347,22 @@ def _split_by(
         return None
     outer = _split(quotient, algebra.times(size, unit), bounds, scope, trusting=trusting)
     return [*outer, *_split(remainder, unit, inner, scope, trusting=trusting)]
+
+
+def _divided(
+    terms: Polynomial, symbols: tuple[form.Expression, ...], number: int, inductions: Collection[str]
+) -> tuple[Polynomial, Polynomial]:
+    """A polynomial as `number * symbols * quotient + remainder`; without symbols only what has an induction divides."""
+    quotient: Polynomial = {}
+    remainder: Polynomial = {}
+    for product, factor in terms.items():
+        left = _without(product, symbols)
+        moved = bool(symbols) or any(isinstance(atom, form.Name) and atom.name in inductions for atom in product)
+        if left is not None and factor % number == 0 and moved:
+            quotient[left] = factor // number
+        else:
+            remainder[product] = factor
+    return quotient, remainder
 
 
 def _multiple_in(remainder: Polynomial, quotient: Polynomial, inductions: frozenset[str]) -> int:

@@ -964,8 +964,8 @@ def _distances(pairs: Sequence[tuple[Index, Index]]) -> tuple[int, ...] | None:
 
 
 def _is_shared(load: Access, pairs: Sequence[tuple[Index, Index]]) -> bool:
-    """Whether a read shares some of the store's dimensions, each with one of its own, and has a fixed place in others."""
-    if not pairs or len({id(one) for one, _ in pairs}) != len(pairs) or len({id(two) for _, two in pairs}) != len(pairs):
+    """Whether a read shares some of the store's dimensions, each with one of its own; no other is indirect."""
+    if not pairs or any(len({id(one) for one in side}) != len(pairs) for side in zip(*pairs, strict=True)):
         return False
     return all(index.kind in (IndexKind.AFFINE, IndexKind.INVARIANT) for index in load.indices)
 
