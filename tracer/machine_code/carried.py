@@ -592,7 +592,7 @@ class CarriedValues:
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
 
-        def inputs(names: Iterable[str]) -> tuple[object, ...]:
+        def inputs(names: Iterable[str]) -> tuple[frozenset[object], ...]:
             return tuple(
                 frozenset(self._expression(source, graph, depth + 1) for source in of_one.get(name, ()))
                 for name in names
