@@ -589,7 +589,7 @@ class CarriedValues:
             total = value.flow.sum
             if len(total.registers) == 1 and total.registers[0][1] == 1 and not total.displacement:
                 (only,) = inputs([total.registers[0][0]])
-                return next(iter(only)) if len(only) == 1 else only
+                return next(iter(only)) if len(only) == 1 else only  # type: ignore[arg-type, call-overload]
             scales = tuple(scale for _, scale in total.registers)
             return "sum", total.displacement, scales, inputs(name for name, _ in total.registers)
         return self._isa.likeness(self._blocks.codes[node // STEPS]), node if value.is_call else -1, inputs(value.reads)
@@ -625,8 +625,11 @@ class Formula:
 
 
 class Graph:
-    """Values and their users: `inputs` by register, `memory` by way of memory. `expressions` are those known so far, by node, depth
-    and whether it is that of the load; `formulas` has what each of them stands for."""
+    """Values and their users: `inputs` by register, `memory` by way of memory.
+
+    `expressions` are those known so far, by node, depth, and whether it is that of the load. `formulas` has one object
+    for each different one.
+    """
 
     def __init__(self, values: LoopValues) -> None:
         """Those of a loop, as far as registers go."""
