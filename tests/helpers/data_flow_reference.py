@@ -158,7 +158,8 @@ def build_core(directory: Path) -> Any:
     for name in ("ft_flow_sets", "ft_flow_versions", "ft_flow_touched", "ft_flow_left", "ft_flow_allocated_bytes"):
         getattr(core, name).restype = ctypes.c_uint64
     for name in ("ft_flow_access", "ft_flow_run", "ft_flow_array", "ft_flow_tidy", "ft_flow_has_many_sets",
-                 "ft_flow_allocate", "ft_flow_release", "ft_flow_bytes", "ft_flow_mark", "ft_flow_run_marked"):  # fmt: skip
+                 "ft_flow_allocate", "ft_flow_release", "ft_flow_bytes", "ft_flow_mark",
+                 "ft_flow_run_marked"):  # fmt: skip
         getattr(core, name).restype = ctypes.c_bool
     return core
 
