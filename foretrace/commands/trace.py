@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     "several times as long, and records all accesses.",
 )
 @click.option(
+    "--record-values", is_flag=True, help="Keep all values of recorders of software-defined events, not 10,000 of each."
+)
+@click.option(
     "--python-core",
     type=click.Choice(["markers", "settrace"]),
     default="markers",
@@ -91,6 +94,7 @@ def command(
     no_data_flow: bool,
     no_windows: bool,
     dependences: bool,
+    record_values: bool,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -162,7 +166,7 @@ def command(
             accuracy=wanted,
             seed=seed,
             python_core=python_core,
-            structure=Structure(not no_tree, not no_data_flow, dependences, not no_windows),
+            structure=Structure(not no_tree, not no_data_flow, dependences, not no_windows, record_values),
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

@@ -162,6 +162,20 @@ class ValueGraph:
             self._frames[function] = frozenset(found)
         return self._frames[function]
 
+    def is_sum_of(self, node: int, names: Collection[str], wanted: Collection[str]) -> bool:
+        """Whether registers that a value takes are wanted ones, or sums in its block that such a one goes into."""
+        inside = self.block(int(self._blocks.block_of[node // STEPS])).inside
+        pending = [(node, name) for name in names]
+        while pending:
+            user, name = pending.pop()
+            if name in wanted:
+                return True
+            for source, sink, label in inside:
+                total = self.value_of[source].flow.sum
+                if sink == user and label.removeprefix(PLACE) == name and total is not None:
+                    pending += [(source, one) for one, _ in total.registers]
+        return False
+
     # ---- one block ----
 
     def _read(self, block: int) -> BlockValues:

@@ -4,6 +4,7 @@
  *   native_threads.c    processor time of threads that compiled code starts (without Python.h)
  *   processes.c         child processes that the program starts, and the agent in them
  *   far.c               what processes wait for one another at
+ *   boards.c            software-defined events (without Python.h)
  *   exchange.c          memory that they tell each other in (without Python.h)
  *
  * blocks/: which block of bytecode runs, and for how long
@@ -18,6 +19,7 @@
  * arrays/: what array operations touch
  *
  *   hooks.c             replaces entries of method tables; sees extension modules being loaded
+ *   allocations.c       which memory NumPy's arrays have, and where it was allocated
  *   numpy.c             NumPy's type slots, ufuncs and method tables
  *   buffers.c, list.c   elements of buffers and lists
  *   flat.c              array.flat, and arrays of one element taken as numbers

@@ -25,6 +25,7 @@ from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import data_flow_of
 from foretrace.tracer.execution_tree.lock_lines import with_lines_of_release
 from foretrace.tracer.execution_tree.python_tree import PythonTree
+from foretrace.tracer.execution_tree.sampled_work import sampled_work
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run
@@ -43,6 +44,7 @@ from foretrace.tracer.signature.records import (
 )
 
 from .array_idioms import idioms_of
+from .array_names import sites_of_arrays
 from .compiled import CompiledCalls, CompiledLoops, by_time, compiled_calls
 from .dependences import Found, find_dependences
 from .linear_algebra import linear_algebra
@@ -123,6 +125,9 @@ def analyse(
         unseen_functions=by_time(calls),
         tree=tree,
         data_flow=None if maker is None else _data_flow(raw, maker, operations),
+        sampled_work=()
+        if maker is None or tree is None
+        else tuple(sampled_work(maker, tree, samples, maker.leaf_shares()) for samples in raw.event_samples),
         dependences=found.dependences,
         examined_loops=found.examined,
     )
@@ -131,7 +136,8 @@ def analyse(
 def _data_flow(raw: RawTrace, maker: PythonTree, operations: Sequence[MemoryOperation]) -> DataFlow | None:
     if raw.flow is None:
         return None
-    return data_flow_of(raw, maker.nodes_of(raw.flow.places([operation.block_id for operation in operations])))
+    nodes = maker.nodes_of(raw.flow.places([operation.block_id for operation in operations]))
+    return data_flow_of(raw, nodes, sites_of=sites_of_arrays(raw.python_blocks))
 
 
 def _unseen_share(

@@ -8,6 +8,7 @@
 
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
+#include "event_samples.h"
 #include "kept_chunks.h"
 #include "tracer/data_flow/flow.h"
 #include "tracer/data_flow/places.h"
@@ -119,6 +120,7 @@ struct ft_reader {
     uint32_t thread; /* the cursor whose accesses the sink expects */
     uint64_t executions, accesses; /* of blocks; of all operations */
     struct ft_samples samples;
+    struct ft_event_samples event_samples;
     struct ft_tree *tree; /* NULL: none is made */
     struct ft_flow *flow; /* NULL: it is not followed */
     struct ft_flow_marks marks; /* of the chunk's words */
