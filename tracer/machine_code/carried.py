@@ -606,7 +606,7 @@ class CarriedValues:
             total = value.flow.sum
             if len(total.registers) == 1 and total.registers[0][1] == 1 and not total.displacement:
                 (only,) = inputs([total.registers[0][0]])
-                return next(iter(only)) if len(only) == 1 else only  # type: ignore[arg-type, call-overload]
+                return next(iter(only)) if len(only) == 1 else only
             scales = tuple(scale for _, scale in total.registers)
             return "sum", total.displacement, scales, inputs(name for name, _ in total.registers)
         return self._isa.likeness(self._blocks.codes[node // STEPS]), node if value.is_call else -1, inputs(value.reads)
