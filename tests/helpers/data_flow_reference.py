@@ -139,6 +139,13 @@ class _Slot(ctypes.Structure):
     )  # fmt: skip
 
 
+class _Marks(ctypes.Structure):
+    _fields_ = (
+        ("words", ctypes.c_void_p), ("are_known", ctypes.c_bool), ("passed", ctypes.c_uint64),
+        ("bytes", ctypes.c_uint8 * (8192 + 8)),
+    )  # fmt: skip
+
+
 def build_core(directory: Path) -> Any:
     """The C core as a library, compiled with `CFLAGS` besides, which `make sanitize` sets."""
     library = directory / "flow.so"
@@ -151,7 +158,8 @@ def build_core(directory: Path) -> Any:
     for name in ("ft_flow_sets", "ft_flow_versions", "ft_flow_touched", "ft_flow_left", "ft_flow_allocated_bytes"):
         getattr(core, name).restype = ctypes.c_uint64
     for name in ("ft_flow_access", "ft_flow_run", "ft_flow_array", "ft_flow_tidy", "ft_flow_has_many_sets",
-                 "ft_flow_allocate", "ft_flow_release", "ft_flow_bytes"):  # fmt: skip
+                 "ft_flow_allocate", "ft_flow_release", "ft_flow_bytes", "ft_flow_mark",
+                 "ft_flow_run_marked"):  # fmt: skip
         getattr(core, name).restype = ctypes.c_bool
     return core
 
@@ -192,13 +200,37 @@ class Core:
     def release(self, first: int, length_bytes: int) -> None:
         assert self._core.ft_flow_release(self._flow, ctypes.c_uint64(first), ctypes.c_uint64(length_bytes))
 
-    def run(self, slots: Sequence[tuple[int, int, bool]], addresses: np.ndarray[Any, np.dtype[np.uint64]]) -> None:
-        """Place, size and kind of each access of an iteration; `addresses` [iterations, accesses]."""
-        made = (_Slot * len(slots))(*(_Slot(0, None, p, size, i, s) for i, (p, size, s) in enumerate(slots)))
+    def run(
+        self,
+        slots: Sequence[tuple[int, int, bool]],
+        addresses: np.ndarray[Any, np.dtype[np.uint64]],
+        slot_of_word: Sequence[int] | None = None,
+        *,
+        marked: bool = False,
+    ) -> None:
+        """Place, size and kind of each access of an iteration; `addresses` [iterations, words].
+
+        An access is in the first of its words, by default all have one word. `marked`: by marks, where there are any.
+        """
+        names = list(range(len(slots))) if slot_of_word is None else list(slot_of_word)
+        made = (_Slot * len(slots))(
+            *(_Slot(0, None, p, size, names.index(i), s) for i, (p, size, s) in enumerate(slots))
+        )  # fmt: skip
         words = np.ascontiguousarray(addresses)
-        assert self._core.ft_flow_run(
-            self._flow, made, len(slots), words.ctypes.data_as(ctypes.c_void_p), words.shape[1],
-            ctypes.c_uint64((1 << 48) - 1), ctypes.c_uint64(words.shape[0]),
+        begin = words.ctypes.data_as(ctypes.c_void_p)
+        iterations, num_words = words.shape
+        mask = ctypes.c_uint64((1 << 48) - 1)
+        marks = _Marks()
+        if marked:
+            assert self._core.ft_flow_mark(self._flow, ctypes.byref(marks), begin, iterations * num_words, mask)
+        if not marks.are_known:
+            assert self._core.ft_flow_run(
+                self._flow, made, len(slots), begin, num_words, mask, ctypes.c_uint64(iterations)
+            )  # fmt: skip
+            return
+        assert self._core.ft_flow_run_marked(
+            self._flow, ctypes.byref(marks), made, len(slots), (ctypes.c_uint16 * num_words)(*names), begin, num_words,
+            mask, ctypes.c_uint64(iterations),
         )  # fmt: skip
 
     def array(self, place: int, extents: Sequence[int], indices: Sequence[int], operands: Sequence[Operand]) -> None:

@@ -33,6 +33,8 @@ _UNNAMED = re.compile(r"^$|\+0x[0-9a-f]+$")
 _NONE = (1 << 32) - 1
 _HOT_SHARE = 0.001
 """Of a program's instructions, from which on a loop seen in windows is judged."""
+_LEAST_ITERATIONS = 2.5
+"""Of each entry of a loop in windows, on average: an iteration is whole where another one is before and behind it."""
 _MOST_HOT = 100
 """Loops seen in windows that are judged: to work out the values of all may take longer than the program."""
 
@@ -76,7 +78,7 @@ def find_dependences(
     own = _OwnState(blocks, basic, loader)
     seen = _seen(raw, loop_nodes, tree)
     if in_windows:
-        seen = {node: one for node, one in seen.items() if one.iterations > one.entries}
+        seen = {node: one for node, one in seen.items() if _has_whole_iterations(one, tree)}
         loop_nodes = [node if node in seen else -1 for node in loop_nodes]
     updates: dict[Pair, int] = defaultdict(int)
     stores: dict[int, int] = defaultdict(int)
@@ -151,6 +153,12 @@ def _hot(loop_nodes: Sequence[int], tree: ExecutionTree, blocks: Sequence[Block]
     least = _HOT_SHARE * float(ran[tree.parent < 0].sum())
     hot = {node for node in nodes[:_MOST_HOT] if ran[node] >= least}
     return [int(node) if node in hot else -1 for node in loop_nodes]
+
+
+def _has_whole_iterations(one: Seen, tree: ExecutionTree) -> bool:
+    """Whether iterations of a loop were seen one after the other, not mostly parts of two, which windows cut off."""
+    of_entry = int(tree.iterations[one.node]) / max(int(tree.entries[one.node]), 1)
+    return one.iterations > one.entries and one.iterations >= min(_LEAST_ITERATIONS, 0.9 * of_entry) * one.entries
 
 
 def _rows(raw: RawDependences, operation_map: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Iterator[list[int]]:

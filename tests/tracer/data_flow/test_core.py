@@ -168,6 +168,23 @@ def test_runs_are_as_single_accesses(core: Any) -> None:
     flow.close()
 
 
+@pytest.mark.parametrize("iterations", [1, 3, 500])
+def test_marked_runs_are_as_runs(core: Any, iterations: int) -> None:
+    """Once blocks are sampled: accesses across blocks, of two words, and in words between them that have none."""
+    random = np.random.default_rng(iterations)
+    slots, slot_of_word = [(0, 8, True), (1, 16, False), (2, 4, False), (1, 1, True)], [0, 0xFFFF, 1, 1, 2, 3]
+    plain, marked = Core(core, max_blocks=200), Core(core, max_blocks=200)
+    for _ in range(12000 // iterations):
+        words = random.integers(0x10000, 0x30000, (iterations, len(slot_of_word))).astype(np.uint64)
+        words[:, 3] = words[:, 2] + np.uint64(8)
+        plain.run(slots, words, slot_of_word)
+        marked.run(slots, words, slot_of_word, marked=True)
+    assert marked.log_weight == plain.log_weight > 1
+    assert marked.finish() == plain.finish()
+    plain.close()
+    marked.close()
+
+
 def test_too_many_sets_become_one(core: Any) -> None:
     """What is merged is counted as read by all who read any of it, and no byte is lost."""
     flow, reference = Core(core, max_sets=8), Reference()
