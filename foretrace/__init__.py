@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .api.predictions import Prediction as Prediction
     from .api.predictions import Predictions as Predictions
     from .api.predictions import predict as predict
+    from .api.recorded_events import RecordedEvents as RecordedEvents
+    from .api.recorded_events import recorded_events as recorded_events
     from .api.replays import Replay as Replay
     from .api.replays import replay as replay
     from .api.signatures import Info as Info
@@ -57,6 +59,7 @@ _HOMES = {
     "Machines": "foretrace.api.machines",
     "Prediction": "foretrace.api.predictions",
     "Predictions": "foretrace.api.predictions",
+    "RecordedEvents": "foretrace.api.recorded_events",
     "Replay": "foretrace.api.replays",
     "Signature": "foretrace.api.signatures",
     "Simulation": "foretrace.api.simulations",
@@ -73,6 +76,7 @@ _HOMES = {
     "machines": "foretrace.api.machines",
     "predict": "foretrace.api.predictions",
     "read_signature": "foretrace.api.signatures",
+    "recorded_events": "foretrace.api.recorded_events",
     "replay": "foretrace.api.replays",
     "simulate": "foretrace.api.simulations",
     "time": "foretrace.api.measurements",

@@ -65,10 +65,19 @@ TIMELINE = FileKind(
     "a trace viewer such as ui.perfetto.dev",
     lambda content: content[:4] == b"\x1f\x8b\x08\x08" and content[10:].startswith(b"foretrace-timeline"),
 )
+EXPORTED_EVENTS = FileKind(
+    "exported events",
+    "a spreadsheet, or pandas",
+    lambda content: (
+        re.match(rb'\s*\{\s*"schema"\s*:\s*"foretrace\.events[./]', content) is not None
+        or re.match(rb"library,name,(kind,type|process,\w+),value,", content) is not None
+        or (content.startswith(b"PAR1") and b"foretrace.events" in content)
+    ),
+)
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Nothing in such a text says who wrote it: none is ever replaced."""
 
-_RECOGNISED = (SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS)
+_RECOGNISED = (SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS)
 
 
 def peek(path: Path) -> bytes:

@@ -92,12 +92,17 @@ def progress_bar(title: str) -> Iterator[Callable[[float], None] | None]:
 
 
 def print_json(document: dict[str, Any]) -> None:
-    """One JSON object on standard output, its text as it is in reports (`plain`), but for line breaks and tabs."""
+    """One JSON object on standard output."""
+    sys.stdout.buffer.write(json_bytes(document))
+    sys.stdout.buffer.flush()
+
+
+def json_bytes(document: dict[str, Any]) -> bytes:
+    """One JSON object, its text as it is in reports (`plain`), but for line breaks and tabs."""
     content = json_text.encode(document)
     if not content.isascii() or b"\x7f" in content or b"\\u" in content:
         content = msgspec.json.encode(_plain_within(msgspec.to_builtins(document)))
-    sys.stdout.buffer.write(msgspec.json.format(content, indent=2) + b"\n")
-    sys.stdout.buffer.flush()
+    return msgspec.json.format(content, indent=2) + b"\n"
 
 
 def _plain_within(content: Any) -> Any:

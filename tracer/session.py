@@ -38,6 +38,7 @@ from .structure import ALL_BUT_DEPENDENCES, Structure
 
 if TYPE_CHECKING:
     from foretrace.cache_sim.simulator import Simulator
+    from foretrace.tracer.events.traced_board import ProcessEvents, TracedBoard
     from foretrace.tracer.sampling.bursts import BurstCounts, BurstRecorder
 
 _Counts = TypeVar("_Counts")
@@ -162,6 +163,8 @@ class Recording:
     """Of the first program."""
     end_unknown: bool = False
     """`problem` is that nobody said how it ended."""
+    events: tuple[ProcessEvents, ...] = ()
+    """Software-defined events of each process that has any."""
 
 
 @dataclass(slots=True)
@@ -215,7 +218,7 @@ class Session:
                 self._reader.follow_data()
             if structure.has_dependences:
                 self._reader.find_dependences(MAX_SHADOW_BYTES)
-            elif structure.has_data_flow and family is None and engine.guest != "python":
+            elif structure.has_windows and structure.has_data_flow and family is None and engine.guest != "python":
                 self._reader.find_dependences(MAX_SHADOW_BYTES_OF_WINDOWS, True)
         self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:
@@ -228,6 +231,8 @@ class Session:
         self._pid = 0
         self._problem = ""
         self._family, self._number = family, number
+        self._board: TracedBoard | None = None
+        self._structure = structure
         self._followed = 0
         if family is not None and engine.follows is not None:
             exchange_fd = family.exchange_fd & 0xFFFFFFFF
@@ -326,6 +331,7 @@ class Session:
         idle = self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0 if self._problem else _WAIT_MS))
         if self._problem:
             time.sleep(_WAIT_MS / 1000)
+        self._find_board()
         request = self._reader.request()
         if request is not None:
             pid, kind, command = request
@@ -333,6 +339,22 @@ class Session:
             self._followed += fd >= 0 and kind != _reader.EXEC
             self._reader.answer(fd)
         return idle and request is None
+
+    def _find_board(self) -> None:
+        """Open the board of software-defined events, before the process may become another program."""
+        if self._board is None and self._reader.header()["has_events"]:
+            from foretrace.tracer.events.traced_board import TracedBoard
+
+            self._board = TracedBoard(self._pid)
+        if self._board is not None:
+            self._board.open()
+
+    def _events(self, *, has_ended: bool) -> tuple[ProcessEvents, ...]:
+        self._find_board()
+        if self._board is None:
+            return ()
+        keeps_values = self._structure.has_recorded_values
+        return (self._board.finish(self._number, keeps_values=keeps_values, has_ended=has_ended),)
 
     def _read(self, step: Callable[[], int]) -> bool:
         """Take one step of reading; True when nothing more is ready. A failure ends the reading, not the program."""
@@ -374,7 +396,8 @@ class Session:
             self._side.extend(table)
         return self._side
 
-    def _recording(self, ending: Ending, wall_s: float) -> Recording:
+    def _recording(self, ending: Ending, wall_s: float, *, has_ended: bool = True) -> Recording:
+        events = self._events(has_ended=has_ended)
         header = self._reader.header()
         if not header["attached"] and ending.signal_number not in (*FORWARDED_SIGNALS, signal.SIGKILL):
             raise EngineError(
@@ -416,6 +439,7 @@ class Session:
             children=tuple(self._side_table().children),
             pid=self._pid,
             end_unknown=end_unknown,
+            events=events,
         )
 
     def _raw_trace(self) -> RawTrace:
@@ -424,6 +448,7 @@ class Session:
         from foretrace.tracer.data_flow.raw_dependences import raw_dependences
         from foretrace.tracer.data_flow.raw_flow import raw_flow
         from foretrace.tracer.execution_tree.raw_tree import raw_tree
+        from foretrace.tracer.reader.raw_events import raw_event_samples
         from foretrace.tracer.reader.raw_paths import read_paths
 
         table = self._side_table()
@@ -473,6 +498,7 @@ class Session:
             tree=raw_tree(self._reader.tree()),
             flow=raw_flow(self._reader.data_flow(), table.objects),
             dependences=raw_dependences(self._reader.dependences()),
+            event_samples=raw_event_samples(self._reader.event_samples(), self._number),
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

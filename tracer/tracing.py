@@ -172,7 +172,7 @@ def trace_binary(
     if follow_children:
         from foretrace.tracer.processes.family import Family
 
-        family = Family(engine, hierarchies, schedule)
+        family = Family(engine, hierarchies, schedule, structure)
     tee = _tee(keep, engine, program)
     session = Session(engine, hierarchies, tee, family, schedule=schedule, structure=structure)
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
@@ -349,7 +349,7 @@ def _trace_python(
     if follow_children:
         from foretrace.tracer.processes.family import Family
 
-        family = Family(engine, hierarchies, schedule)
+        family = Family(engine, hierarchies, schedule, structure)
     session = Session(engine, hierarchies, tee, family, schedule=schedule, structure=structure)
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()

@@ -1,6 +1,7 @@
 /* What a call that counts or records takes: each of 16,384 calls of each of some threads is timed alone.
  *
- * usage: event_cost inc|record THREADS: prints the ticks of the clock a microsecond, then those of each call.
+ * usage: event_cost inc|record|none THREADS: prints the ticks of the clock a microsecond, then those of each call, or of no
+ * call at all: what reading the clock takes, and what the system takes meanwhile.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -14,7 +15,7 @@
 #define MOST_THREADS 64
 
 static void *counter, *recorder;
-static int does_record;
+static enum { INCREMENT, RECORD, NOTHING } operation;
 static unsigned ticks[MOST_THREADS][CALLS];
 static pthread_barrier_t all_ready;
 
@@ -47,9 +48,9 @@ static void *count(void *thread)
     for (int i = 0; i < CALLS; i++) {
         const double value = i;
         const unsigned long long begun = clock_ticks();
-        if (does_record)
+        if (operation == RECORD)
             papi_sde_record(recorder, sizeof value, &value);
-        else
+        else if (operation == INCREMENT)
             papi_sde_inc_counter(counter, 1);
         own[i] = (unsigned)(clock_ticks() - begun);
     }
@@ -60,7 +61,7 @@ int main(int argc, char **argv)
 {
     if (argc != 3)
         return 2;
-    does_record = strcmp(argv[1], "record") == 0;
+    operation = strcmp(argv[1], "record") == 0 ? RECORD : strcmp(argv[1], "inc") == 0 ? INCREMENT : NOTHING;
     const long num_threads = atol(argv[2]);
     if (num_threads < 1 || num_threads > MOST_THREADS)
         return 2;

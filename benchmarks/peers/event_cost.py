@@ -1,9 +1,9 @@
 """Cost of counting and recording software-defined events, next to PAPI's library, in the same run.
 
-Run by `make bench-events` (`ARGS=--quick`: few runs; `-o FILE.svg` draws the distributions). One program, linked once,
-runs with each library in turn. Each call is timed alone. Of each run the median and the worst are taken; the table has
-the median of the former and the least of the latter over all runs: what the system took from one run says nothing of a
-library.
+Run by `make bench-events` (`ARGS=--quick`: few runs; `--realtime`: before all else on this machine; `-o FILE.svg` draws
+the distributions). One program, linked once, runs with each library in turn, and a third time without any call: the
+timer alone, which has outliers, too, where the system interrupts. Each call is timed alone. The table has the medians
+over all runs of each run's median, 99.9 % quantile and longest call, with and without the first call of each thread.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from foretrace.benchmarks.harness.tools import foretrace_executable
 from foretrace.terminal import console
 
 THREADS = (1, 2, 8)
+CALLS = 16_384
 OPERATIONS = {"inc": "inc_counter", "record": "record"}
-LIBRARIES = ("foretrace", "PAPI")
+SOURCES = ("foretrace", "PAPI", "timer alone")
+_PRIORITY = 1
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Nanoseconds of calls: [runs, calls] of one operation, number of threads and library."""
+    """Nanoseconds of calls: [runs, threads, CALLS] of one operation and source."""
 
     ns: Floats
 
-    @property
-    def median_ns(self) -> float:
-        """The median over runs of each run's median."""
-        return float(np.median(np.median(self.ns, axis=1)))
+    def quantile_ns(self, share: float) -> float:
+        """The median over runs of each run's quantile."""
+        return float(np.median(np.quantile(self.ns, share, axis=(1, 2))))
 
-    @property
-    def worst_ns(self) -> float:
-        """The least over runs of each run's longest call."""
-        return float(self.ns.max(axis=1).min())
+    def worst_ns(self, after: int = 0) -> float:
+        """The median over runs of each run's longest call, `after` so many calls of each thread."""
+        return float(np.median(self.ns[:, :, after:].max(axis=(1, 2))))
 
 
 def asked(option: str) -> str:
@@ -74,53 +74,63 @@ def build(folder: Path, libraries: Path) -> Path:
     return program
 
 
-def measured(program: Path, folder: Path, operation: str, threads: int, library: str) -> Floats:
-    """Nanoseconds of each call in one run."""
-    environment = os.environ | {"LD_LIBRARY_PATH": str(folder if library == "foretrace" else "")}
-    done = subprocess.run([program, operation, str(threads)], env=environment, capture_output=True, check=True)
+def measured(program: Path, folder: Path, operation: str, threads: int, source: str, realtime: bool) -> Floats:
+    """Nanoseconds of each call in one run, [threads, CALLS]."""
+    environment = os.environ | {"LD_LIBRARY_PATH": str(folder if source == "foretrace" else "")}
+    command = [str(program), "none" if source == "timer alone" else operation, str(threads)]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, check=True, preexec_fn=_before_all_else if realtime else None
+    )
     ticks_per_us, *ticks = np.array(done.stdout.split(), np.float64)
-    return np.asarray(np.array(ticks) * 1e3 / ticks_per_us, np.float64)
+    return np.asarray(np.reshape(ticks, (threads, CALLS)) * 1e3 / ticks_per_us, np.float64)
 
 
-def compared(program: Path, libraries: Path, runs: int) -> dict[tuple[str, int, str], Cost]:
-    """The costs by operation, number of threads and library."""
+def _before_all_else() -> None:
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(_PRIORITY))
+
+
+def compared(program: Path, libraries: Path, runs: int, realtime: bool) -> dict[tuple[str, int, str], Cost]:
+    """The costs by operation, number of threads and source."""
     found = {}
     for operation in OPERATIONS:
         for threads in THREADS:
-            timed: dict[str, list[Floats]] = {library: [] for library in LIBRARIES}
+            timed: dict[str, list[Floats]] = {source: [] for source in SOURCES}
             for _ in range(runs):
-                for library in LIBRARIES:
-                    timed[library].append(measured(program, libraries, operation, threads, library))
-            for library, times in timed.items():
-                found[operation, threads, library] = Cost(np.array(times))
+                for source in SOURCES:
+                    timed[source].append(measured(program, libraries, operation, threads, source, realtime))
+            for source, times in timed.items():
+                found[operation, threads, source] = Cost(np.array(times))
     return found
 
 
 def draw(costs: dict[tuple[str, int, str], Cost], output: Path) -> None:
     """The distributions, as in figure 7 of the article on software-defined events."""
+    import matplotlib
     from matplotlib.figure import Figure
 
+    matplotlib.rcParams |= {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
     figure = Figure(figsize=(11, 6), layout="constrained")
     axes = figure.subplots(len(OPERATIONS), len(THREADS), sharex=True, sharey=True, squeeze=False)
-    edges = np.geomspace(1, 1e7, 120)
+    edges = np.geomspace(5, 1e6, 70)
     for row, (operation, name) in enumerate(OPERATIONS.items()):
         for column, threads in enumerate(THREADS):
-            for library in LIBRARIES:
-                ns = np.maximum(costs[operation, threads, library].ns.ravel(), 1)
-                axes[row, column].hist(ns, edges, histtype="step", label=library)
+            for source in SOURCES:
+                ns = np.maximum(costs[operation, threads, source].ns.ravel(), edges[0])
+                axes[row, column].hist(ns, edges, histtype="step", label=source)
             axes[row, column].set(xscale="log", yscale="log", title=f"{name}, {threads} thread{'s' * (threads > 1)}")
     for axis in axes[-1]:
         axis.set_xlabel("ns a call")
     for axis in axes[:, 0]:
         axis.set_ylabel("calls")
     axes[0, 0].legend()
-    figure.savefig(output)
+    figure.savefig(output, metadata={"Date": None} if output.suffix == ".svg" else None)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="foretrace.benchmarks.peers.event_cost", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 runs of each, not 20")
+    parser.add_argument("--quick", action="store_true", help="5 runs of each, not 50")
+    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
     parser.add_argument("-o", "--output", type=Path, help="draw the distributions into this file (svg, png, pdf)")
     options = parser.parse_args(arguments)
     if not ctypes.util.find_library("sde"):
@@ -128,16 +138,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     with tempfile.TemporaryDirectory() as folder:
         libraries = Path(asked("--drop-in"))
-        costs = compared(build(Path(folder), libraries), libraries, 3 if options.quick else 20)
-    shown = table("Nanoseconds of a call", "call", "threads", "median", "PAPI's", "ratio", "worst", "PAPI's", "ratio")
-    for operation, name in OPERATIONS.items():
-        for threads in THREADS:
-            ours, theirs = (costs[operation, threads, library] for library in LIBRARIES)
-            shown.add_row(
-                name, str(threads), f"{ours.median_ns:.1f} ns", f"{theirs.median_ns:.1f} ns",
-                f"{ours.median_ns / theirs.median_ns:.2f}", f"{ours.worst_ns:,.0f} ns", f"{theirs.worst_ns:,.0f} ns",
-                f"{ours.worst_ns / theirs.worst_ns:.2f}",
-            )  # fmt: skip
+        program = build(Path(folder), libraries)
+        try:
+            costs = compared(program, libraries, 5 if options.quick else 50, options.realtime)
+        except subprocess.SubprocessError as error:
+            rights = " (--realtime needs the right to real-time scheduling)" if options.realtime else ""
+            print(f"error: the program cannot be run{rights}: {error}", file=sys.stderr)
+            return 1
+    shown = table(
+        "Nanoseconds of a call", "call", "threads", "", "median", "99.9 %", "worst", "after the 1st", "worst to PAPI's"
+    )
+    for (operation, threads, source), cost in costs.items():
+        is_ours = source == "foretrace"
+        ratio = cost.worst_ns() / costs[operation, threads, "PAPI"].worst_ns()
+        shown.add_row(
+            OPERATIONS[operation] if is_ours else "", str(threads) if is_ours else "", source,
+            *(f"{ns:,.0f}" for ns in (cost.quantile_ns(0.5), cost.quantile_ns(0.999))),
+            *(f"{cost.worst_ns(after):,.0f}" for after in (0, 1)),
+            f"{ratio:.2f}" if is_ours else "",
+        )  # fmt: skip
     console().print(shown)
     if options.output:
         draw(costs, options.output)

@@ -2,72 +2,143 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
+from foretrace.api.recorded_events import signature_sources
 from foretrace.cli import die_by_signal
 from foretrace.errors import EventsError, OutputError, ProgramError
-from foretrace.file_kinds import PICTURE
+from foretrace.file_kinds import EXPORTED_EVENTS, PICTURE, SIGNATURE, kind_of
 from foretrace.files import check_output, write_atomically
-from foretrace.reports.plots import check_picture, draw_recorders
-from foretrace.terminal import console, plain, print_json, table
+from foretrace.reports import event_pictures, event_reports
+from foretrace.reports.event_reports import EXPORTS, EventSource, check_export, chosen, listed, recorders, short
+from foretrace.reports.plots import FORMATS, check_picture
+from foretrace.terminal import console, json_bytes, print_json, table
 from foretrace.tracer.events import linking
-from foretrace.tracer.events.board_file import Board, Event, Kind, is_running, processes, read_board
+from foretrace.tracer.events.board_file import Board, is_running, processes, read_board
+from foretrace.tracer.signature.event_records import Events
 from foretrace.verb import Verb
+
+if TYPE_CHECKING:
+    import pandas
+
+Sources = Sequence[EventSource]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What is shown of events, in each form."""
+
+    show: Callable[[Sources], None]
+    document: Callable[[Sources], dict[str, Any]]
+    frame: Callable[[Sources], pandas.DataFrame]
+    draw: event_pictures.Draw
+
+
+EVENTS = View(
+    event_reports.show, event_reports.document, event_reports.frame, event_pictures.recorders_figure
+)  # fmt: skip
+VALUES = View(
+    event_reports.show_values, event_reports.values_document, event_reports.values_frame,
+    event_pictures.recorders_figure,
+)  # fmt: skip
+SAMPLES = View(
+    event_reports.show_samples, event_reports.samples_document, event_reports.samples_frame,
+    event_pictures.samples_figure,
+)  # fmt: skip
+DISTRIBUTIONS = View(
+    event_reports.show_distributions, event_reports.distributions_document, event_reports.distributions_frame,
+    event_pictures.distributions_figure,
+)  # fmt: skip
 
 
 @click.command(
     cls=Verb,
     epilog="\b\nExamples:\n  cc $(foretrace events --cflags) solver.c $(foretrace events --libs)\n"
-    "  foretrace events -- ./a.out",
+    "  foretrace events -- ./a.out\n  foretrace events cg.sig gmres.sig --event '*::residuals' -o convergence.svg",
 )
-@click.argument("target", nargs=-1, metavar="[PID | -- PROGRAM [ARGS]...]", type=click.UNPROCESSED)
+@click.argument("target", nargs=-1, metavar="[PID | SIGNATURE... | -- PROGRAM [ARGS]...]", type=click.UNPROCESSED)
 @click.option("--cflags", is_flag=True, help="Print what a compiler needs for foretrace_events.h.")
 @click.option("--libs", is_flag=True, help="Print what a linker needs.")
 @click.option("--drop-in", is_flag=True, help="Print a folder with libsde.so.1, for LD_LIBRARY_PATH.")
-@click.option("--values", metavar="LIBRARY::EVENT", help="Print the values of one recorder, a line each.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Draw the recorders: .svg, .png or .pdf.")
-@click.option("--force", is_flag=True, help="Replace the picture, if there is one.")
+@click.option(
+    "--event", "patterns", multiple=True, metavar="LIBRARY::EVENT",
+    help="Only this event; may be a pattern such as '*::residuals' (repeatable).",
+)  # fmt: skip
+@click.option("--values", metavar="LIBRARY::EVENT", help="The values of a recorder, a line each; may be a pattern.")
+@click.option("--samples", is_flag=True, help="Values over the run (of signatures).")
+@click.option("--distributions", is_flag=True, help="How the values of recorders are distributed.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path),
+    help="Draw (.svg, .png, .pdf) or export (.csv, .json, .parquet) what would be shown.",
+)  # fmt: skip
+@click.option("--force", is_flag=True, help="Replace what foretrace drew or exported.")
 @click.option("--clean", is_flag=True, help="Remove what killed processes left behind.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print a row for each event, comma-separated.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print rows, comma-separated.")
 def command(
-    target: tuple[str, ...], cflags: bool, libs: bool, drop_in: bool, values: str | None, output: Path | None,
-    force: bool, clean: bool, as_json: bool, as_csv: bool,
+    target: tuple[str, ...], cflags: bool, libs: bool, drop_in: bool, patterns: tuple[str, ...], values: str | None,
+    samples: bool, distributions: bool, output: Path | None, force: bool, clean: bool, as_json: bool, as_csv: bool,
 ) -> int:  # fmt: skip
-    """Show the software-defined events of a process, while it runs or after it was killed, or of a program's run.
+    """Show the software-defined events of a process, while it runs or after it was killed, of a program's run, or of
+    signatures.
 
-    Without PID or PROGRAM it lists the processes that have events.
+    Without PID, SIGNATURE or PROGRAM it lists the processes that have events.
     """
+    if (values is not None) + samples + distributions > 1:
+        raise click.UsageError("--values, --samples and --distributions show different things; choose one")
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms; choose one")
     if cflags or libs or drop_in:
         asked = ((cflags, linking.compiler_flags), (libs, linking.linker_flags), (drop_in, linking.drop_in))
         print(*(str(flags()) for wanted, flags in asked if wanted))
-    elif clean:
+        return 0
+    if clean:
         _clean()
-    elif not target:
+        return 0
+    if not target:
         _list(as_json)
+        return 0
+    view = VALUES if values is not None else SAMPLES if samples else DISTRIBUTIONS if distributions else EVENTS
+    if output is not None:
+        _check(output, force=force)
+    show = partial(
+        _show, view=view, patterns=patterns, values=values, output=output, force=force, as_json=as_json, as_csv=as_csv
+    )
+    if _names_signatures(target):
+        show(signature_sources(target))
+    elif len(target) > 1 or not (target[0].isascii() and target[0].isdecimal()):
+        return _run(target, show)
     else:
-        show = partial(_show, values=values, as_json=as_json, as_csv=as_csv)
-        if output is not None:
-            check_picture(output)
-            check_output(output, PICTURE, force=force)
-            show = partial(_draw, output=output, force=force, show=show)
-        if len(target) > 1 or not (target[0].isascii() and target[0].isdecimal()):
-            return _run(target, show)
-        show([_board_of(int(target[0]))])
+        show([_source(_board_of(int(target[0])))])
     return 0
+
+
+def _names_signatures(target: Sequence[str]) -> bool:
+    """Whether the first word names a signature, or a file that should be one. No program looks like that."""
+    return target[0].endswith(".sig") or kind_of(Path(target[0])) is SIGNATURE
+
+
+def _check(output: Path, *, force: bool) -> None:
+    """Refuse an output early."""
+    if output.suffix in EXPORTS:
+        check_export(output)
+        check_output(output, EXPORTED_EVENTS, force=force)
+        return
+    if output.suffix not in FORMATS:
+        raise OutputError(f"{output}: its name must end in {', '.join(FORMATS)} for a picture, or {', '.join(EXPORTS)}")
+    check_picture(output)
+    check_output(output, PICTURE, force=force)
 
 
 def _board_of(process: int) -> Board:
@@ -76,6 +147,11 @@ def _board_of(process: int) -> Board:
         running = "has no software-defined events" if is_running(process) else "does not run"
         raise EventsError(f"process {process} {running}; foretrace events lists those that have any")
     return read_board(found[process])
+
+
+def _source(board: Board) -> EventSource:
+    facts = {"process": board.process, "ended": board.is_ended, "lost_bytes": board.lost_bytes}
+    return EventSource(f"process {board.process}", Events(board.events, (), board.lost_bytes), facts)
 
 
 def _clean() -> None:
@@ -108,139 +184,76 @@ def _own_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _run(program: Sequence[str], show: Callable[[Sequence[Board]], None]) -> int:
+def _run(program: Sequence[str], show: Callable[[Sources], None]) -> int:
     """Run a program, then show its events and its children's. Returns its exit code, or dies of its signal."""
     with _own_folder() as folder:
         environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(folder), "FORETRACE_EVENTS_KEEP": "1"}
         try:
             code = subprocess.run(program, env=environment, check=False).returncode
         except OSError as error:
-            raise ProgramError(f"{program[0]}: cannot be run: {error.strerror}") from None
+            raise ProgramError(
+                f"{program[0]}: cannot be run: {error.strerror}; name a program, a process or a signature"
+            ) from None
         boards = [read_board(path) for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_ctime_ns)]
         if not boards:
             raise EventsError(
                 f"{program[0]}: no library of it has software-defined events; link it with $(foretrace events --libs), "
                 "or set LD_LIBRARY_PATH to $(foretrace events --drop-in)"
             )
-        show(boards)
+        show([_source(board) for board in boards])
     if code < 0:
         die_by_signal(-code)
     return code
 
 
-def _show(boards: Sequence[Board], *, values: str | None, as_json: bool, as_csv: bool) -> None:
-    for board in boards:
-        if values is not None:
-            _print_values(board, values)
-        elif as_json:
-            print_json(document(board))
-        elif as_csv:
-            _print_csv(board)
-        else:
-            _print_table(board)
+def _show(
+    sources: Sources, *, view: View, patterns: Sequence[str], values: str | None, output: Path | None, force: bool,
+    as_json: bool, as_csv: bool,
+) -> None:  # fmt: skip
+    asked: Sources = chosen(sources, patterns)
+    if values is not None:
+        asked = _recorders_called(asked, values)
+    if output is not None:
+        _write(asked, view, output, force=force)
+    if as_json:
+        print_json(view.document(asked))
+    elif as_csv:
+        sys.stdout.write(event_reports.as_csv(view.frame(asked)))
+    elif output is None:
+        view.show(asked)
 
 
-def _draw(boards: Sequence[Board], *, output: Path, force: bool, show: Callable[[Sequence[Board]], None]) -> None:
-    """Show events, and draw the recorders that have numbers."""
-    show(boards)
-    recorders = [
-        (event.library, event.name, event.values)
-        for board in boards
-        for event in board.events
-        if event.values is not None and event.values.ndim == 1 and len(event.values)
-    ]
-    if not recorders:
-        raise OutputError(f"{output}: there is nothing to draw: no recorder has numbers")
-    write_atomically(output, draw_recorders(recorders, output.suffix[1:]), PICTURE, force=force)
+def _recorders_called(sources: Sources, name: str) -> Sources:
+    """Those with the named recorders only.
 
-
-def document(board: Board) -> dict[str, Any]:
-    """The JSON face, `foretrace.events/1`."""
-    return {
-        "schema": "foretrace.events/1",
-        "process": board.process,
-        "ended": board.is_ended,
-        "lost_bytes": board.lost_bytes,
-        "events": [_event_document(event) for event in board.events],
-    }
-
-
-def _event_document(event: Event) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "library": event.library,
-        "name": event.name,
-        "kind": event.kind.name.lower(),
-        "type": event.type,
-        "instant": event.is_instant,
-        "value": event.value,
-        "unit": event.unit,
-        "description": event.description,
-    }
-    if event.unread:
-        found["reason"] = event.unread
-    quantiles = _quantiles(event)
-    if quantiles is not None:
-        found["quantiles"] = dict(zip(("min", "q1", "median", "q3", "max"), quantiles, strict=True))
-    if event.kind is Kind.SET:
-        found["elements"] = [
-            {"hex": one.content.hex(), "type_id": one.type_id, "count": one.count} for one in event.elements
-        ]
+    Raises:
+        EventsError: there is none of that name.
+    """
+    every = [event.full_name for _, event in recorders(sources)]
+    try:
+        found = chosen(sources, [name])
+    except EventsError:
+        found = []
+    if not recorders(found):
+        raise EventsError(f"{short(name)}: is no recorder; there are {listed(list(dict.fromkeys(every)))}")
     return found
 
 
-def _quantiles(event: Event) -> list[float] | None:
-    """Least, quartiles and greatest of a recorder's numbers; None: it has none."""
-    if event.values is None or event.values.ndim != 1 or not len(event.values):
-        return None
-    found: list[float] = np.quantile(event.values, (0, 0.25, 0.5, 0.75, 1)).tolist()
-    return found
-
-
-def _print_csv(board: Board) -> None:
-    text = io.StringIO()
-    rows = csv.writer(text)
-    names = ("library", "name", "kind", "type", "value", "unit", "description")
-    rows.writerow(names)
-    for event in board.events:
-        values = _event_document(event)
-        rows.writerow([plain(str(values[name])) if values[name] is not None else "" for name in names])
-    sys.stdout.write(text.getvalue())
-
-
-def _print_table(board: Board) -> None:
-    out = console()
-    shown = table(
-        "event", "kind", "value", "", "description", left=("event", "kind", "", "description"), whole=("event", "kind")
-    )
-    for event in board.events:
-        described = event.description if event.description != f"{event.library}::{event.name}" else ""
-        value = (
-            "-" if event.value is None else f"{event.value:,}" if isinstance(event.value, int) else f"{event.value:.6g}"
-        )
-        shown.add_row(
-            plain(f"{event.library}::{event.name}"), event.kind.name.lower(), value, _note(event), plain(described)
-        )
-    out.print(shown if board.events else f"Process {board.process} has registered no events.")
-    if board.lost_bytes:
-        out.print(f"{board.lost_bytes:,} bytes did not fit into the shared memory: what was counted there is missing.")
-
-
-def _note(event: Event) -> str:
-    quantiles = _quantiles(event)
-    if quantiles is not None:
-        return f"values, {quantiles[0]:.4g} to {quantiles[4]:.4g}, median {quantiles[2]:.4g}"
-    if event.kind is Kind.RECORDER:
-        return "values"
-    if event.kind is Kind.SET:
-        return f"elements, {sum(one.count for one in event.elements):,} in all"
-    return event.unread
-
-
-def _print_values(board: Board, name: str) -> None:
-    for event in board.events:
-        if f"{event.library}::{event.name}" == name and event.values is not None:
-            for value in event.values:
-                print(value.tobytes().hex() if event.values.ndim > 1 else value)
-            return
-    recorders = [f"{one.library}::{one.name}" for one in board.events if one.kind is Kind.RECORDER]
-    raise EventsError(f"{name}: is no recorder; there are {', '.join(map(plain, recorders)) or 'none'}")
+def _write(sources: Sources, view: View, output: Path, *, force: bool) -> None:
+    kind = output.suffix[1:]
+    if output.suffix in FORMATS:
+        try:
+            content, left_out = event_pictures.draw(sources, view.draw, kind)
+        except EventsError as error:
+            raise EventsError(f"{output}: {error}") from None
+        write_atomically(output, content, PICTURE, force=force)
+        for one in left_out:
+            click.echo(f"foretrace: {output}: left out, for want of room: {one}; choose with --event", err=True)
+        return
+    if kind == "json":
+        content = json_bytes(view.document(sources))
+    elif kind == "csv":
+        content = event_reports.as_csv(view.frame(sources)).encode()
+    else:
+        content = event_reports.as_parquet(view.frame(sources))
+    write_atomically(output, content, EXPORTED_EVENTS, force=force)

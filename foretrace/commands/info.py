@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -16,7 +17,7 @@ from foretrace.errors import OutputError, SignatureError
 from foretrace.file_kinds import PICTURE, STACKS, FileKind
 from foretrace.files import check_output, write_atomically
 from foretrace.names import demangle, short_name
-from foretrace.reports import data_flow_reports, dependence_reports, tree_reports, unseen_report
+from foretrace.reports import data_flow_reports, dependence_reports, event_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
@@ -83,7 +84,7 @@ def command(
         if as_json:
             print_json(document(read))
         else:
-            _show(read, top)
+            _show(read, signature, top)
         return
     tree = _tree_of(read, signature)
     profile, time_s = (None, None) if machine is None else _predicted(read, machine)
@@ -182,10 +183,11 @@ def document(signature: Signature) -> dict[str, Any]:
             | {"ranges": [msgspec.to_builtins(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
             for loop in summarise_loops(signature)
         ],
+        "events": [event_reports.event_document(event) for event in signature.events.events],
     }
 
 
-def _show(signature: Signature, top: int) -> None:
+def _show(signature: Signature, path: Path, top: int) -> None:
     out, p, totals = console(), signature.provenance, signature.totals
     out.print(f"command       {plain(shlex.join(p.command))}")
     waited_s = 0.0 if p.waiting is None else p.waiting.waited_s
@@ -235,6 +237,7 @@ def _show(signature: Signature, top: int) -> None:
         )
     show_hierarchies(signature.hierarchies, _all_accesses(signature))
     _show_processes(signature.provenance.processes, top)
+    _show_events(signature, path, top)
     _show_loops(signature, top)
 
 
@@ -283,6 +286,18 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
     out = console()
     out.print()
     out.print(rows)
+
+
+def _show_events(signature: Signature, path: Path, top: int) -> None:
+    """The first software-defined events."""
+    num_events = len(signature.events.events)
+    if not num_events or not top:
+        return
+    of = f"{min(top, num_events)} of {num_events}; all: foretrace events {shlex.quote(os.fspath(path))}"
+    out = console()
+    out.print()
+    sources = [event_reports.EventSource(path.name, signature.events)]
+    out.print(event_reports.events_table(sources, top, title=f"software-defined events, {plain(of)}"))
 
 
 def _ended(process: ProcessRecord) -> str:

@@ -51,11 +51,15 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
 @click.option("--no-tree", is_flag=True, help="Leave out the execution tree, and the data flow.")
 @click.option("--no-data-flow", is_flag=True, help="Leave out which node of the execution tree uses whose data.")
+@click.option("--no-windows", is_flag=True, help="Do not look for dependences in windows of a binary's run.")
 @click.option(
     "--dependences",
     is_flag=True,
     help="Also find what loops carry from one iteration to the next: reductions, recurrences, colliding updates. Takes "
     "several times as long, and records all accesses.",
+)
+@click.option(
+    "--record-values", is_flag=True, help="Keep all values of recorders of software-defined events, not 10,000 of each."
 )
 @click.option(
     "--python-core",
@@ -88,7 +92,9 @@ def command(
     seed: int | None,
     no_tree: bool,
     no_data_flow: bool,
+    no_windows: bool,
     dependences: bool,
+    record_values: bool,
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
@@ -160,7 +166,7 @@ def command(
             accuracy=wanted,
             seed=seed,
             python_core=python_core,
-            structure=Structure(not no_tree, not no_data_flow, dependences),
+            structure=Structure(not no_tree, not no_data_flow, dependences, not no_windows, record_values),
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
     from foretrace.replay.memory.miss_curves import Curve
     from foretrace.replay.node.records import NodeReplay
 
-Floats = np.typing.NDArray[np.float64]
 FORMATS = (".svg", ".png", ".pdf")
-_STYLE: Any = {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
+STYLE: Any = {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
 
 
 def check_picture(path: Path) -> None:
@@ -50,10 +50,10 @@ def draw_curves(curves: list[Curve], title: str, picture_format: str) -> bytes:
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         curve_axes(figure.add_subplot(), curves, title)
-        return _saved(figure, picture_format)
+        return saved_figure(figure, picture_format)
 
 
 def curve_axes(axes: Axes, curves: Sequence[Curve], title: str) -> Axes:
@@ -80,9 +80,9 @@ def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> byt
     import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(9, 3.4 * len(charts) + 0.4), layout="constrained")
-        return _saved(charts_figure(figure, charts, title), picture_format)
+        return saved_figure(charts_figure(figure, charts, title), picture_format)
 
 
 def charts_figure(figure: Figure, charts: Sequence[Chart], title: str) -> Figure:
@@ -127,11 +127,14 @@ def _labels(quantity: Quantity) -> Callable[[float, float], str]:
     return lambda value, _: quantity.shown(value)
 
 
-def _saved(figure: Figure, picture_format: str) -> bytes:
+def saved_figure(figure: Figure, picture_format: str) -> bytes:
+    """A figure as the content of a file. `picture_format`: `svg`, ..."""
     picture = io.BytesIO()
     metadata = {"svg": {"Creator": PICTURE_CREATOR, "Date": None}, "png": {"Software": PICTURE_CREATOR}}
     creator = metadata.get(picture_format, {"Creator": PICTURE_CREATOR})
-    figure.savefig(picture, format=picture_format, dpi=150, metadata=creator)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # letters that matplotlib's font lacks, in names
+        figure.savefig(picture, format=picture_format, dpi=150, metadata=creator)
     return picture.getvalue()
 
 
@@ -162,7 +165,7 @@ def draw_predictions(points: list[tuple[str, float, float, float, float]], pictu
         axes.set_xlabel("predicted / measured, with the interval (red: measured time outside)")
         axes.grid(alpha=0.3, axis="x")
         axes.legend(loc="lower right")
-        return _saved(figure, picture_format)
+        return saved_figure(figure, picture_format)
 
 
 MOST_ROWS = 64
@@ -173,41 +176,16 @@ _COLOURS = {
 }  # fmt: skip
 
 
-def draw_recorders(recorders: Sequence[tuple[str, str, Floats]], picture_format: str) -> bytes:
-    """Values of recorders in their order: axes for each name, a line for each library.
-
-    Args:
-        recorders: library, name, values.
-        picture_format: `svg`, ...
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    names = list(dict.fromkeys(name for _, name, _ in recorders))
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(7, 4.2 * len(names)), layout="constrained")
-        for axes, name in zip(figure.subplots(len(names), squeeze=False)[:, 0], names, strict=True):
-            for library, values in [(library, values) for library, its, values in recorders if its == name]:
-                axes.plot(np.arange(1, len(values) + 1), values, label=plain(library).replace("$", r"\$"))
-            if all(np.all(values > 0) for _, its, values in recorders if its == name):
-                axes.set_yscale("log")
-            axes.set_xlabel("value recorded")
-            axes.set_title(plain(name), parse_math=False)
-            axes.grid(alpha=0.3)
-            axes.legend()
-        return _saved(figure, picture_format)
-
-
 def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:
     """A Gantt chart: a row for each entity (the first `MOST_ROWS`), a bar for each of the longest segments."""
     import matplotlib
     from matplotlib.figure import Figure
 
     rows = min(len(replay.outcome.compiled.entities), MOST_ROWS)
-    with matplotlib.rc_context(_STYLE):
+    with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(10, 1.6 + 0.28 * rows), layout="constrained")
         gantt(figure.add_subplot(), replay)
-        return _saved(figure, picture_format)
+        return saved_figure(figure, picture_format)
 
 
 def gantt(axes: Axes, replay: NodeReplay) -> Axes:

@@ -20,6 +20,7 @@ from foretrace.tracer.session import Recording
 from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 from .clock import clock_notes
+from .events import events_of
 from .result import Analysis
 from .unseen import unseen_of
 
@@ -39,7 +40,8 @@ def signature_of(
 ) -> Signature:
     """The signature of a run, told by its recording and by what its analysis made of that."""
     mapping, count = analysis.operation_map, len(analysis.operations)
-    notes = (*analysis.notes, *clock_notes(recording.clock_reads, _instructions(analysis)))
+    of_events = [process.note for process in recording.events if process.note]
+    notes = (*analysis.notes, *of_events, *clock_notes(recording.clock_reads, _instructions(analysis)))
     return Signature(
         provenance=Provenance(
             command=command,
@@ -82,6 +84,7 @@ def signature_of(
         data_flow=analysis.data_flow,
         dependences=analysis.dependences,
         examined_loops=analysis.examined_loops,
+        events=events_of(recording.events, part.raw.event_samples, analysis.sampled_work),
     )
 
 

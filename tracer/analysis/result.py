@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.signature.data_flow_records import DataFlow, Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,
@@ -28,6 +29,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     `operation_map`: int64 [raw operations], the id in `operations` of each operation of the recording.
     `block_map`: int64 [raw block ids], the block that each engine block begins in; empty where code is not fetched.
     `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: of the executed instructions, those that were decoded.
+    `sampled_work`: of each of `RawTrace.event_samples`; empty without a tree.
     `unseen_time_share` and `unseen_functions` are as in `Unseen`. `notes` say what the user should know.
     """
 
@@ -47,5 +49,6 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     data_flow: DataFlow | None = None
     dependences: tuple[Dependence, ...] = ()
     examined_loops: tuple[ExaminedLoop, ...] = ()
+    sampled_work: tuple[SampledWork, ...] = ()
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()

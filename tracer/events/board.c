@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "tracer/events/board.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -18,9 +19,13 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static struct board *the_board;
+__attribute__((visibility("default"))) struct board *foretrace_events_board;
 static int file = -1; /* of the board; -1: it is private */
 static char path[4096];
+
+/* The agent of a traced Python program has this function; statically linked programs have neither. */
+#pragma weak dlsym
+static void (*board_made)(struct board *board);
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
@@ -56,9 +61,20 @@ static struct board *mapped(void *at, uint64_t size_bytes, int of)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+/* At most a sixteenth of the addresses that the process may have: they are the program's. */
+static uint64_t most_bytes(void)
+{
+    struct rlimit limit;
+    uint64_t most = MOST_BYTES;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        while (most > LEAST_BYTES && most > limit.rlim_cur / 16)
+            most >>= 1;
+    return most;
+}
+
 static struct board *make_board(void)
 {
-    for (uint64_t size_bytes = MOST_BYTES; size_bytes >= LEAST_BYTES; size_bytes >>= 1) {
+    for (uint64_t size_bytes = most_bytes(); size_bytes >= LEAST_BYTES; size_bytes >>= 1) {
         file = make_file(size_bytes);
         struct board *board = mapped(NULL, size_bytes, file);
         if (board && board_prepare(board, board, sizeof *board)) {
@@ -78,9 +94,17 @@ static struct board *make_board(void)
 
 struct board *board_get(void)
 {
-    if (!the_board)
-        the_board = make_board();
-    return the_board;
+    if (foretrace_events_board)
+        return foretrace_events_board;
+    struct board *board = foretrace_events_board = make_board();
+    if (board && file >= 0 && dlsym && (board_made = (void (*)(struct board *))dlsym(RTLD_DEFAULT, "foretrace_board_made")))
+        board_made(board);
+    return board;
+}
+
+bool board_is_kept(const struct board *board)
+{
+    return getenv("FORETRACE_EVENTS_KEEP") || atomic_load(&board->traced_process) == (uint32_t)getpid();
 }
 
 void board_end(struct board *board)
@@ -192,4 +216,6 @@ void board_fork(struct board *board)
     }
     close(of_parent);
     board->process = (uint32_t)getpid();
+    if (is_kept && board_made)
+        board_made(board);
 }

@@ -5,8 +5,8 @@
  * complete before they are linked, are never moved and never freed: a reader in another process needs no lock.
  *
  * The file is FORETRACE_EVENTS_DIRECTORY/foretrace-events-USER-PROCESS (/dev/shm by default). A process that ends by
- * itself removes it, unless FORETRACE_EVENTS_KEEP is set; of one that is killed it stays. A forked process gets a copy of
- * its own. Where there can be no file, the board is private memory, and only the process itself reads it.
+ * itself removes it, unless FORETRACE_EVENTS_KEEP is set or it is traced; of one that is killed it stays. A forked process
+ * gets a copy of its own. Where there can be no file, the board is private memory, and only the process itself reads it.
  */
 #ifndef FORETRACE_BOARD_H
 #define FORETRACE_BOARD_H
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define BOARD_MAGIC "ftevents"
-#define BOARD_VERSION 1
+#define BOARD_VERSION 2
 #define COUNTERS_A_BLOCK 64
 #define RECORDERS_A_BLOCK 16
 #define MOST_BLOCKS 1024
@@ -98,7 +98,12 @@ struct board {
     _Atomic board_offset first_event, last_event, first_lane;
     _Atomic uint32_t is_ended;
     _Atomic uint32_t num_private_bytes_lost; /* that could not be kept in the file */
+    _Atomic uint32_t traced_process; /* set by what traces the process: its number. It reads and removes the file */
+    uint32_t reserved;
 };
+
+/* The process's board once there is one, for a tracer that comes later (tracer/python). */
+extern struct board *foretrace_events_board;
 
 /* The process's board; NULL: there is no memory for one. */
 struct board *board_get(void);
@@ -128,6 +133,9 @@ board_offset board_text(struct board *board, const char *text);
 
 /* In a forked process: a board of its own, with the values of the fork, at the same address. */
 void board_fork(struct board *board);
+
+/* Whether the file is to stay when the process ends, with the last values of what only the process can read. */
+bool board_is_kept(const struct board *board);
 
 /* Removes the file. */
 void board_end(struct board *board);

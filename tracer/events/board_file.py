@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,27 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.errors import EventsError
+from foretrace.tracer.signature.event_records import (
+    VALUE_DTYPES,
+    EventElement,
+    EventKind,
+    RecordedEvent,
+    RecordedValues,
+    record_values,
+)
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"ftevents"
 _COUNTERS_A_BLOCK, _RECORDERS_A_BLOCK, _MOST_BLOCKS = 64, 16, 1024
 _LONGEST_TEXT_BYTES = 1 << 20
 _MOST_LINKS = 1 << 24
 _MOST_VALUE_BYTES = 1 << 32
 _NAME = re.compile(r"foretrace-events-(\d+)-(\d+)")
-_UNIT = re.compile(r"\[([^\[\]]{1,24})\]\s*$")
-
-
-class Kind(Enum):
-    """What an event's value comes from. What is told of a recorder (`:CNT`, `:MIN`, ...) is not listed: it follows."""
-
-    PLACEHOLDER = 1
-    REGISTERED = 2
-    CALLBACK = 3
-    CREATED = 4
-    RECORDER = 5
-    SET = 7
-    GROUP = 8
+_KINDS = {
+    1: EventKind.PLACEHOLDER, 2: EventKind.REGISTERED, 3: EventKind.CALLBACK, 4: EventKind.CREATED,
+    5: EventKind.RECORDER, 7: EventKind.SET, 8: EventKind.GROUP,
+}  # fmt: skip
+"""What is told of a recorder (`:CNT`, `:MIN`, ...) is not listed: it follows."""
 
 
 class CBoard(ctypes.Structure):
@@ -45,7 +44,7 @@ class CBoard(ctypes.Structure):
         ("magic", ctypes.c_char * 8), ("version", ctypes.c_uint32), ("process", ctypes.c_uint32),
         ("size_bytes", ctypes.c_uint64), ("used_bytes", ctypes.c_uint64), ("first_event", ctypes.c_uint64),
         ("last_event", ctypes.c_uint64), ("first_lane", ctypes.c_uint64), ("is_ended", ctypes.c_uint32),
-        ("num_private_bytes_lost", ctypes.c_uint32),
+        ("num_private_bytes_lost", ctypes.c_uint32), ("traced_process", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
     )  # fmt: skip
 
 
@@ -97,51 +96,6 @@ class CElement(ctypes.Structure):
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
-    """An element of a counting set, and how often it is in it."""
-
-    content: bytes
-    type_id: int
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """An event at one moment.
-
-    Attributes:
-        library: what registered it.
-        name: without the library.
-        kind: what its value comes from.
-        type: of the value, or of a recorder's values: "long long", "int", "double" or "float"; "bytes": not known.
-        is_instant: whether tools read the value, not its change.
-        description: the library's, or the name in full.
-        value: the number; of a recorder how many values, of a counting set how many elements; None: `unread` says why.
-        unread: "" if it was read.
-        values: of a recorder: [values] of its type, else uint8 [values, bytes of a value]. In the order in which each
-            thread recorded them, one thread after the other.
-        elements: of a counting set.
-    """
-
-    library: str
-    name: str
-    kind: Kind
-    type: str
-    is_instant: bool
-    description: str
-    value: int | float | None
-    unread: str = ""
-    values: npt.NDArray[Any] | None = None
-    elements: tuple[Element, ...] = ()
-
-    @property
-    def unit(self) -> str | None:
-        """What stands in brackets at the end of the description: "bytes sent [bytes]"."""
-        found = _UNIT.search(self.description)
-        return found[1] if found else None
-
-
-@dataclass(frozen=True, slots=True)
 class Board:
     """The events of a process at one moment.
 
@@ -155,11 +109,10 @@ class Board:
     process: int
     is_ended: bool
     lost_bytes: int
-    events: tuple[Event, ...]
+    events: tuple[RecordedEvent, ...]
 
 
-_TYPES = ("long long", "int", "double", "float")
-_DTYPES = (np.int64, np.int32, np.float64, np.float32)
+_TYPES = tuple(VALUE_DTYPES)
 _C_TYPES: tuple[type[ctypes.c_longlong] | type[ctypes.c_int] | type[ctypes.c_double] | type[ctypes.c_float], ...] = (
     ctypes.c_longlong, ctypes.c_int, ctypes.c_double, ctypes.c_float
 )  # fmt: skip
@@ -190,7 +143,7 @@ def is_running(process: int) -> bool:
 
 
 def read_board(path: Path) -> Board:
-    """The events on a board.
+    """The events on a board, with all values of recorders.
 
     Raises:
         EventsError: it cannot be read, or is none.
@@ -205,11 +158,33 @@ def read_board(path: Path) -> Board:
         os.close(descriptor)
 
 
+def each_event(
+    descriptor: int, path: Path, process: int, most_values: int | None, most_bytes: int
+) -> Iterator[tuple[int, RecordedEvent]]:
+    """The events on a board that is open, each with its number, as they are read: a recorder's values may be large.
+
+    Args:
+        descriptor: of the file.
+        path: what messages call it.
+        process: `RecordedEvent.process` of its events.
+        most_values: that are kept of each recorder; None: all.
+        most_bytes: that are kept of all recorders, those registered first having the first.
+
+    Raises:
+        EventsError: it cannot be read, is none, or is damaged.
+    """
+    return _Reader(descriptor, path, process, most_values, most_bytes).events()
+
+
 class _Reader:
     """One board that is read, perhaps while its process writes it."""
 
-    def __init__(self, descriptor: int, path: Path) -> None:
-        self.descriptor, self.path = descriptor, path
+    def __init__(
+        self, descriptor: int, path: Path, process: int = 0, most_values: int | None = None,
+        bytes_left: int | None = None,
+    ) -> None:  # fmt: skip
+        self.descriptor, self.path, self.process = descriptor, path, process
+        self.most_values, self.bytes_left = most_values, bytes_left
         self.header = self.structure(CBoard, 0)
         if self.header.magic != _MAGIC or self.header.version != VERSION:
             raise EventsError(f"{path}: holds no events of this version of foretrace")
@@ -217,12 +192,16 @@ class _Reader:
         self.names: dict[int, str] = {}
 
     def board(self) -> Board:
-        events = [self.structure(CEvent, offset) for offset in self.chain(self.header.first_event, CEvent)]
-        kinds = {kind.value for kind in Kind}
+        header = self.header
         return Board(
-            self.header.process, bool(self.header.is_ended), self.header.num_private_bytes_lost,
-            tuple(self.event(event) for event in events if event.kind in kinds),
-        )  # fmt: skip
+            header.process, bool(header.is_ended), header.num_private_bytes_lost, tuple(e for _, e in self.events())
+        )
+
+    def events(self) -> Iterator[tuple[int, RecordedEvent]]:
+        for offset in self.chain(self.header.first_event, CEvent):
+            event = self.structure(CEvent, offset)
+            if event.kind in _KINDS:
+                yield event.id, self.event(event)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
         try:
@@ -251,42 +230,49 @@ class _Reader:
             found += self.bytes_at(offset + len(found), 256)
         return found.partition(b"\0")[0].decode(errors="replace")
 
-    def event(self, event: CEvent) -> Event:
-        kind = Kind(event.kind)
+    def event(self, event: CEvent) -> RecordedEvent:
+        kind = _KINDS[event.kind]
         full_name = self.text(event.name)
         library, _, name = full_name.partition("::")
-        values: npt.NDArray[Any] | None = None
-        elements: tuple[Element, ...] = ()
+        values: RecordedValues | None = None
+        elements: tuple[EventElement, ...] = ()
         value: int | float | None
         unread = ""
-        if kind is Kind.RECORDER:
-            values = self.values(event)
-            value = len(values)
-        elif kind is Kind.SET:
+        of_type = _TYPES[event.type] if 0 <= event.type < len(_TYPES) else "bytes"
+        if kind is EventKind.RECORDER:
+            recorded = self.values(event)
+            value = len(recorded)
+            dtype = VALUE_DTYPES.get(of_type)
+            are_numbers = dtype is not None and event.size_bytes == dtype.itemsize
+            of_type = of_type if are_numbers else "bytes"
+            values = self.kept(recorded.view(dtype).ravel() if are_numbers else recorded)
+        elif kind is EventKind.SET:
             elements = self.elements(event)
             value = len(elements)
         else:
             value, unread = self.number(event, kind)
-        of_type = "bytes"
-        if 0 <= event.type < len(_TYPES):
-            of_type = _TYPES[event.type]
-            if values is not None and event.size_bytes == np.dtype(_DTYPES[event.type]).itemsize:
-                values = values.view(_DTYPES[event.type]).ravel()
-        return Event(
-            library, name, kind, of_type, bool(event.mode & 0x10), self.text(event.description), value, unread, values,
-            elements,
+        return RecordedEvent(
+            self.process, library, name, kind, of_type, bool(event.mode & 0x10), self.text(event.description), value,
+            unread, values, elements,
         )  # fmt: skip
 
-    def number(self, event: CEvent, kind: Kind) -> tuple[int | float | None, str]:
+    def kept(self, recorded: npt.NDArray[Any]) -> RecordedValues:
+        most = len(recorded) if self.most_values is None else min(len(recorded), self.most_values)
+        if self.bytes_left is not None and most:
+            most = min(most, self.bytes_left // recorded[:1].nbytes)
+            self.bytes_left -= most * recorded[:1].nbytes
+        return record_values(recorded, most)
+
+    def number(self, event: CEvent, kind: EventKind) -> tuple[int | float | None, str]:
         of_type = _C_TYPES[event.type & 3]
-        if kind is Kind.CREATED:
+        if kind is EventKind.CREATED:
             block, place = divmod(event.slot, _COUNTERS_A_BLOCK)
             total = event.value + sum(self.counts(lane, block, place) for lane in self.lanes)
             return ctypes.c_longlong(total).value, ""
-        if kind in (Kind.REGISTERED, Kind.CALLBACK) and self.header.is_ended:
+        if kind in (EventKind.REGISTERED, EventKind.CALLBACK) and self.header.is_ended:
             wide = ctypes.c_double if event.type >= 2 else ctypes.c_longlong
             return wide.from_buffer_copy(ctypes.c_int64(event.last)).value, ""
-        if kind is Kind.REGISTERED:
+        if kind is EventKind.REGISTERED:
             try:
                 with Path(f"/proc/{self.header.process}/mem").open("rb", buffering=0) as memory:
                     found = os.pread(memory.fileno(), ctypes.sizeof(of_type), event.value & (1 << 64) - 1)
@@ -295,9 +281,9 @@ class _Reader:
                 return None, "it was in the memory of the process, which was killed"
             except (OSError, OverflowError, ValueError):
                 return None, "the memory of the process cannot be read"
-        if kind is Kind.CALLBACK:
+        if kind is EventKind.CALLBACK:
             return None, "only the process can call its function"
-        if kind is Kind.PLACEHOLDER:
+        if kind is EventKind.PLACEHOLDER:
             return None, "no library has registered it"
         return None, "only the process can work it out"
 
@@ -307,9 +293,20 @@ class _Reader:
         return int.from_bytes(self.bytes_at(lane.counters[block] + 8 * place, 8), "little", signed=True)
 
     def values(self, event: CEvent) -> npt.NDArray[np.uint8]:
+        if event.size_bytes > _MOST_VALUE_BYTES:
+            raise EventsError(f"{self.path}: is damaged: a recorder's values have {event.size_bytes} bytes")
+        stretches = list(self.stretches(event))
+        values = np.empty(sum(size for _, size in stretches), np.uint8)
+        position = 0
+        for offset, size in stretches:
+            values[position : position + size] = np.frombuffer(self.bytes_at(offset, size), np.uint8)
+            position += size
+        return values.reshape(-1, event.size_bytes) if event.size_bytes else values.reshape(0, 1)
+
+    def stretches(self, event: CEvent) -> Iterator[tuple[int, int]]:
+        """Where a recorder's values lie one after the other: offset and bytes."""
         block, place = divmod(event.slot, _RECORDERS_A_BLOCK)
-        found: list[bytes] = []
-        total = 0
+        total = number = 0
         for lane in self.lanes:
             if block >= _MOST_BLOCKS or not lane.recordings[block] or not event.size_bytes:
                 continue
@@ -319,19 +316,17 @@ class _Reader:
             while offset:
                 chunk = self.structure(CChunk, offset)
                 used = chunk.used_bytes - chunk.used_bytes % event.size_bytes
-                total += used
-                if total > _MOST_VALUE_BYTES or len(found) == _MOST_LINKS:
+                total, number = total + used, number + 1
+                if total > min(_MOST_VALUE_BYTES, self.header.size_bytes) or number == _MOST_LINKS:
                     raise EventsError(f"{self.path}: more than {_MOST_VALUE_BYTES >> 30} GiB were recorded")
-                found.append(self.bytes_at(offset + ctypes.sizeof(CChunk), used))
+                yield offset + ctypes.sizeof(CChunk), used
                 offset = 0 if offset == recording.current else chunk.next
-        joined = np.frombuffer(b"".join(found), np.uint8)
-        return joined.reshape(-1, event.size_bytes) if event.size_bytes else joined.reshape(0, 1)
 
-    def elements(self, event: CEvent) -> tuple[Element, ...]:
+    def elements(self, event: CEvent) -> tuple[EventElement, ...]:
         found = []
         for offset in self.chain(event.value, CElement):
             element = self.structure(CElement, offset)
             if element.count:
                 content = self.bytes_at(offset + ctypes.sizeof(CElement), min(element.size_bytes, _LONGEST_TEXT_BYTES))
-                found.append(Element(content, element.type_id, element.count))
-        return tuple(found)
+                found.append(EventElement(content, element.type_id, element.count))
+        return tuple(sorted(found, key=lambda element: -element.count))

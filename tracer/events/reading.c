@@ -147,8 +147,7 @@ static void add_values(const char *values, size_t size_bytes, void *context)
     copy->used_bytes += size_bytes;
 }
 
-/* All values; NULL: no memory. */
-static char *values_of(struct board *board, const struct board_event *recorder, size_t *num_values)
+char *reading_values(struct board *board, const struct board_event *recorder, size_t *num_values)
 {
     struct copy copy = {0};
     lanes_values(board, recorder, add_size, &copy);
@@ -187,7 +186,7 @@ static int recorded_value(struct board *board, const struct local_event *entry, 
         return SDE_OK;
     }
     size_t num_values;
-    char *values = values_of(board, recorder, &num_values);
+    char *values = reading_values(board, recorder, &num_values);
     char *copy = values && num_values ? malloc(recorder->size_bytes) : NULL;
     if (copy) {
         qsort(values, num_values, recorder->size_bytes, entry->recorder->compare);
@@ -213,7 +212,7 @@ int reading_value(struct board *board, struct local_event *entry, long long at_s
     case EVENT_CREATED:
         return simple_value(board, entry, at_start, value);
     case EVENT_RECORDER:
-        *value = (long long)(intptr_t)values_of(board, entry->event, &num_values);
+        *value = (long long)(intptr_t)reading_values(board, entry->event, &num_values);
         return *value ? SDE_OK : SDE_ENOMEM;
     case EVENT_RECORDED:
         return recorded_value(board, entry, value);

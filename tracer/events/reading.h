@@ -13,6 +13,9 @@ int reading_value(struct board *board, struct local_event *entry, long long at_s
 /* The value to take off from now on. */
 int reading_start(struct board *board, struct local_event *entry, long long *at_start);
 
+/* A copy of all values of a recorder, which the caller frees. NULL: no memory. */
+char *reading_values(struct board *board, const struct board_event *recorder, size_t *num_values);
+
 /* Sets the value of a variable or a created counter. */
 int reading_write(struct board *board, struct local_event *entry, long long value);
 

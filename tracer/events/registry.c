@@ -49,17 +49,34 @@ static void keep_last(struct local_event *entry, void *context)
         atomic_store(&entry->event->last, value);
 }
 
-/* With FORETRACE_EVENTS_KEEP the file stays, with the values that only this process could read. */
 static void at_exit(void)
 {
     struct board *its = registry_lock();
     if (!its)
         return;
-    if (getenv("FORETRACE_EVENTS_KEEP"))
+    if (board_is_kept(its))
         registry_each(keep_last, NULL);
     else
         board_end(its);
     atomic_store(&its->is_ended, 1);
+    registry_unlock();
+}
+
+static void keep_callback(struct local_event *entry, void *context)
+{
+    if (atomic_load(&entry->event->kind) != EVENT_CALLBACK)
+        return;
+    keep_last(entry, context);
+    entry->callback = NULL;
+}
+
+__attribute__((visibility("default"))) void foretrace_events_end_callbacks(void)
+{
+    struct board *its = registry_board() ? registry_lock() : NULL;
+    if (!its)
+        return;
+    if (board_is_kept(its))
+        registry_each(keep_callback, NULL);
     registry_unlock();
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define EXPORTED __attribute__((visibility("default")))
+#define MOST_VALUE_BYTES ((size_t)1 << 30)
 
 /* Says why on standard error, if PAPI_VERBOSE is set as for PAPI. */
 static int refused(int code, const char *function, const char *why)
@@ -283,14 +284,16 @@ EXPORTED int papi_sde_create_recorder(
     int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle)
 {
     struct board *board;
-    if (typesize == 0)
-        return refused(SDE_EINVAL, __func__, "values of 0 bytes");
+    if (typesize == 0 || typesize > MOST_VALUE_BYTES)
+        return refused(SDE_EINVAL, __func__, typesize ? "values of more than 1 GiB" : "values of 0 bytes");
     int code = begin(handle, event_name, __func__, &board);
     if (!board)
         return code;
     bool is_new;
     struct local_event *entry = registry_add(handle, event_name, EVENT_RECORDER, PAPI_SDE_DELTA, type_compared(cmpr_func_ptr), &is_new);
     code = !entry ? SDE_ENOMEM : atomic_load(&entry->event->kind) == EVENT_RECORDER ? SDE_OK : SDE_EINVAL;
+    if (code == SDE_OK && !is_new && entry->event->size_bytes != typesize)
+        code = SDE_EINVAL;
     if (code == SDE_OK && is_new) {
         entry->event->size_bytes = typesize;
         entry->compare = cmpr_func_ptr;
@@ -300,7 +303,9 @@ EXPORTED int papi_sde_create_recorder(
     if (code == SDE_OK && record_handle)
         *record_handle = entry->event;
     registry_unlock();
-    return code == SDE_EINVAL ? refused(code, __func__, "another kind of event has that name") : code;
+    return code == SDE_EINVAL
+               ? refused(code, __func__, "another kind of event, or a recorder of values of another size, has that name")
+               : code;
 }
 
 static struct board_event *recorder_of(void *handle)
@@ -367,7 +372,8 @@ EXPORTED int papi_sde_counting_set_insert(
     struct board *board;
     if (!cset_handle)
         return SDE_OK;
-    struct local_event *set = element && hashable_size <= element_size ? locked_set(cset_handle, &board) : NULL;
+    const bool is_element = element && hashable_size <= element_size && element_size <= MOST_VALUE_BYTES;
+    struct local_event *set = is_element ? locked_set(cset_handle, &board) : NULL;
     if (!set)
         return refused(SDE_EINVAL, __func__, "the handle is of no counting set, or the element is none");
     const int code = counting_set_insert(board, set, element_size, hashable_size, element, type_id);

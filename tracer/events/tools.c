@@ -235,6 +235,54 @@ EXPORTED int foretrace_events_reset(struct foretrace_event_set *set)
     return set && set->is_started ? foretrace_events_start(set) : SDE_EINVAL;
 }
 
+/* What is read of an event that has a type. */
+static int type_of(const struct local_event *entry)
+{
+    switch (atomic_load(&entry->event->kind)) {
+    case EVENT_PLACEHOLDER:
+        return SDE_ENOEVNT;
+    case EVENT_RECORDED: {
+        const int type = entry->recorder->event->type;
+        if (entry->recorded == RECORDED_NUMBER)
+            return PAPI_SDE_long_long;
+        return FORETRACE_POINTER | (type < 0 ? FORETRACE_NO_TYPE : type);
+    }
+    case EVENT_RECORDER:
+    case EVENT_SET:
+        return FORETRACE_POINTER | FORETRACE_NO_TYPE;
+    default:
+        return entry->event->type;
+    }
+}
+
+EXPORTED int foretrace_events_type(const struct foretrace_event_set *set, size_t number)
+{
+    struct board *board;
+    if (!set || number >= set->num_events)
+        return SDE_EINVAL;
+    struct local_event *entry = locked(set->events[number].id, &board);
+    if (!entry)
+        return SDE_ENOEVNT;
+    const int type = type_of(entry);
+    registry_unlock();
+    return type;
+}
+
+EXPORTED int foretrace_events_values(const char *event_name, void **values, size_t *num_values)
+{
+    if (!event_name || !values || !num_values)
+        return SDE_EINVAL;
+    struct board *board = registry_board() ? registry_lock() : NULL;
+    if (!board)
+        return SDE_ENOEVNT;
+    struct local_event *entry = registry_find(NULL, event_name);
+    int code = !entry ? SDE_ENOEVNT : atomic_load(&entry->event->kind) == EVENT_RECORDER ? SDE_OK : SDE_EINVAL;
+    if (code == SDE_OK && !(*values = reading_values(board, entry->event, num_values)))
+        code = SDE_ENOMEM;
+    registry_unlock();
+    return code;
+}
+
 EXPORTED void foretrace_events_close(struct foretrace_event_set *set)
 {
     free(set);

@@ -88,12 +88,19 @@ def engine_blocks(
     return EngineBlocks(np.cumsum(first), whole, begin, end)
 
 
+def expanded(engine: EngineBlocks, engine_block: Ints) -> tuple[Ints, Ints]:
+    """The basic blocks that engine blocks run: positions in `engine_block`, and the basic blocks."""
+    lengths = engine.first[engine_block + 1] - engine.first[engine_block]
+    starts = np.repeat(engine.first[engine_block] - (np.cumsum(lengths) - lengths), lengths)
+    return np.repeat(np.arange(len(engine_block)), lengths), engine.whole[starts + np.arange(len(starts))]
+
+
 class CodeTree:
     """The tree of a recording whose analysis found these blocks and loops, in the making."""
 
     def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
         """Nothing of it yet."""
-        self._raw, self._engine, self.blocks, self.loops = raw, engine, blocks, loops
+        self._raw, self.engine, self.blocks, self.loops = raw, engine, blocks, loops
         self.builder = TreeBuilder()
         self._function = self._function_numbers()
         nodes = raw.nodes.astype(np.int64)
@@ -125,22 +132,19 @@ class CodeTree:
         )
 
     def _begin(self, engine_block: int) -> int:
-        return int(self._engine.begin[engine_block]) if engine_block < len(self._engine.begin) else -1
+        return int(self.engine.begin[engine_block]) if engine_block < len(self.engine.begin) else -1
 
     def _site_block(self, node: int) -> int:
         """The block that calls a node; -1 if unknown."""
         site = self._site[node]
-        return int(self._engine.end[site]) if 0 < site < len(self._engine.end) else -1
+        return int(self.engine.end[site]) if 0 < site < len(self.engine.end) else -1
 
     def _rows(self) -> list[dict[int, int]]:
         """Of each node of the recording, the executions of basic blocks."""
         node, engine_block, times = (self._raw.counts[:, i].astype(np.int64) for i in range(3))
-        first = self._engine.first
-        lengths = first[engine_block + 1] - first[engine_block]
-        starts = np.repeat(first[engine_block] - (np.cumsum(lengths) - lengths), lengths)
-        block = self._engine.whole[starts + np.arange(len(starts))]
+        source, block = expanded(self.engine, engine_block)
         rows: list[dict[int, int]] = [defaultdict(int) for _ in range(len(self._parent))]
-        pairs = zip(np.repeat(node, lengths).tolist(), block.tolist(), np.repeat(times, lengths).tolist(), strict=True)
+        pairs = zip(node[source].tolist(), block.tolist(), times[source].tolist(), strict=True)
         for of_node, of_block, executions in pairs:
             rows[of_node][of_block] += executions
         return rows
@@ -259,7 +263,7 @@ class CodeTree:
         node = self._origin(node)
         if self._parent[node] < 0:
             return self._groups[node, 0], 0
-        block = int(self._engine.end[engine_block]) if 0 < engine_block < len(self._engine.end) else -1
+        block = int(self.engine.end[engine_block]) if 0 < engine_block < len(self.engine.end) else -1
         return (self.place(node, block), self.blocks[block].line) if block >= 0 else (self._main(node), 0)
 
     def nodes_of(self, places: Iterable[tuple[int, int]]) -> Ints:

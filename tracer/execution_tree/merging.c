@@ -98,6 +98,10 @@ static bool merge(struct ft_tree *tree, uint32_t number)
             return false;
     for (uint32_t local = 0; local < f->num_locals && local < node->counts_capacity; local++)
         into->counts[local] += node->counts[local];
+    if (node->told_capacity && !ft_node_fit_told(tree, merged))
+        return false;
+    for (uint32_t local = 0; local < f->num_locals && local < node->told_capacity; local++)
+        into->told[local] += node->told[local];
     tree->contexts[node->context].into = into->context;
     into->entries += node->entries;
     into->recursive_entries += node->recursive_entries;

@@ -47,6 +47,7 @@ void ft_node_free(struct ft_node *node)
         free(node->loops[slot].distribution);
     free(node->loops);
     free(node->counts);
+    free(node->told);
     free(node);
 }
 

@@ -160,6 +160,8 @@ struct ft_node {
     uint64_t entries, recursive_entries, rank;
     uint64_t *counts; /* by local block */
     uint32_t counts_capacity;
+    uint64_t *told; /* those of them that ft_tree_work has told; NULL: none */
+    uint32_t told_capacity;
     struct ft_loop_state *loops; /* by slot */
     uint32_t loops_capacity;
     /* The child called last. */
@@ -177,6 +179,9 @@ uint32_t ft_child_of(struct ft_tree *tree, uint32_t node, uint64_t site, uint32_
 /* Makes room for all blocks of a node's function. */
 bool ft_node_fit(struct ft_tree *tree, uint32_t node);
 bool ft_node_fit_loops(struct ft_tree *tree, struct ft_node *node);
+
+/* The same of what was told of them: work.c. */
+bool ft_node_fit_told(struct ft_tree *tree, uint32_t node);
 
 /* Executions of a loop's header in a node. */
 uint64_t ft_header_count(const struct ft_function *function, const struct ft_node *node, uint32_t slot);

@@ -15,6 +15,7 @@ from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind
 
 from .code_tree import CodeTree, EngineBlocks
 from .raw_tree import RawTree
+from .sampled_work import LeafShare
 
 
 class PythonTree(CodeTree):
@@ -69,6 +70,15 @@ class PythonTree(CodeTree):
             if line >= 0:
                 self._lines[loop.loop_id] = line
             self._add_leaf(loop, own, contexts.get(line) or {0: 1})
+
+    def leaf_shares(self) -> list[LeafShare]:
+        """How the executions of leaves follow from those of their lines, once the tree is made."""
+        drafts = self.builder.drafts
+        return [
+            LeafShare(self._final(number), (self._final(parent), self._lines[loop]), sum(drafts[number].work.values()))
+            for (parent, loop), number in self._leaves.items()
+            if loop in self._lines
+        ]
 
     def _add_leaf(self, loop: Loop, members: Sequence[Block], contexts: Mapping[int, int]) -> None:
         total, before = sum(contexts.values()), 0

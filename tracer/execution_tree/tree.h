@@ -95,6 +95,28 @@ bool ft_tree_wait(struct ft_tree *tree, uint32_t kind, uint64_t event);
 /* Ends what is still open, once, before the rows are taken. `position` is the program's last. */
 bool ft_tree_finish(struct ft_tree *tree, uint64_t position);
 
+/* ---- work.c: what ran meanwhile ---- */
+
+/* Executions of a local block in a context. */
+struct ft_tree_work {
+    uint32_t context, local;
+    uint64_t executions;
+};
+
+struct ft_tree_works {
+    struct ft_tree_work *rows; /* by context and local block, rising */
+    uint64_t number;
+};
+
+/* What ran since the last call. `works->rows` is to be freed. False when memory ran out. */
+bool ft_tree_work(struct ft_tree *tree, struct ft_tree_works *works);
+
+/* Adds what ran before to what ran after it, and frees that. False when memory ran out. */
+bool ft_tree_join_works(struct ft_tree_works *before, struct ft_tree_works *after);
+
+/* The block of a row. */
+uint32_t ft_tree_work_block(const struct ft_tree *tree, const struct ft_tree_work *row);
+
 /* ---- place.c: where the program stands, for who follows the tree while it is built ---- */
 
 struct ft_tree_place {
@@ -106,6 +128,15 @@ struct ft_tree_place {
 
 /* Of the thread that ran last, once it has run. */
 void ft_tree_stands_at(const struct ft_tree *tree, struct ft_tree_place *place);
+
+/* How many frames are below the one that it stands in. */
+uint32_t ft_tree_depth(const struct ft_tree *tree);
+
+/* Where the frame with `depth` others below it stands: at a call, or it is the one at hand. False if there is none. */
+bool ft_tree_stands_in(const struct ft_tree *tree, uint32_t depth, struct ft_tree_place *place);
+
+/* How often the header of a loop has run in the context of that frame. */
+uint64_t ft_tree_iterations(const struct ft_tree *tree, uint32_t depth, uint32_t slot);
 
 /* The beginning of a block, up to where a shorter block of the engine with the same end begins. */
 struct ft_tree_part {

@@ -15,6 +15,7 @@ from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import Site, data_flow_of
 from foretrace.tracer.data_flow.raw_dependences import RawDependences
 from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
+from foretrace.tracer.execution_tree.sampled_work import SampledWork, sampled_work
 from foretrace.tracer.machine_code.debug_info.line_table import EMPTY, LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols, Variable
 from foretrace.tracer.machine_code.isa import registry as isa
@@ -23,6 +24,7 @@ from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
+from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .access_idioms import AccessIdioms
 from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
@@ -30,6 +32,7 @@ from .control_flow import find_loops
 from .dependences import Found, find_dependences
 from .idioms import IdiomFinder, Indirections, fixed_operations
 from .paths import find_paths
+from .value_graph import ValueGraph
 
 _MAX_NOTES = 20
 _STATISTICS = (
@@ -63,9 +66,12 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     sites = places.sites(blocks.operation_instruction)
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
     signature_blocks = _blocks(blocks, places, forest)
+    # Any call may change what calls may: looking into them takes longer than all the rest, in large programs.
+    functions = places.function_numbers()
+    values = ValueGraph(blocks, forest, instruction_set, functions, range(len(functions)))
     access_idioms = AccessIdioms(
-        blocks, forest, instruction_set, merged, sites, places.function_numbers(),
-        [block.function for block in signature_blocks], indirections,
+        blocks, forest, instruction_set, merged, sites, functions, [block.function for block in signature_blocks],
+        indirections, values,
     ).find()  # fmt: skip
     given_up = []
     if indirections.loops_given_up:
@@ -80,7 +86,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
         found = find_dependences(
             examined, nodes, tree, blocks, forest, instruction_set, signature_blocks,
-            places.function_numbers(), fixed_operations(merged), indirect, in_windows=examined.in_windows,
+            functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
         )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,
@@ -96,6 +102,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         data_flow=_data_flow(raw, blocks, maker, places) if maker else None,
         dependences=found.dependences,
         examined_loops=found.examined,
+        sampled_work=_sampled_work(raw, maker, tree),
         notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
     )
 
@@ -318,6 +325,12 @@ def _tree(raw: RawTrace, basic: BasicBlocks, blocks: Sequence[Block], loops: Seq
         return None
     engine = engine_blocks(basic.engine_first, basic.engine_instructions, basic.block_of, basic.first, raw.blocks)
     return CodeTree(raw.tree, engine, blocks, loops)
+
+
+def _sampled_work(raw: RawTrace, maker: CodeTree | None, tree: ExecutionTree | None) -> tuple[SampledWork, ...]:
+    if maker is None or tree is None:
+        return ()
+    return tuple(sampled_work(maker, tree, samples) for samples in raw.event_samples)
 
 
 def _data_flow(raw: RawTrace, basic: BasicBlocks, maker: CodeTree, places: _Places) -> DataFlow | None:

@@ -106,7 +106,7 @@ class CarriedValues:
         forest: LoopForest,
         isa: Isa,
         function_of: Sequence[int],
-        left_out: Collection[int],
+        values: ValueGraph,
         updates: Mapping[Pair, int],
         stores: Mapping[int, int],
         fixed: Mapping[int, int],
@@ -115,7 +115,7 @@ class CarriedValues:
     ) -> None:
         """Nothing is classified yet. `functions` names the function of each block."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
-        self._graph = ValueGraph(blocks, forest, isa, function_of, left_out)
+        self._graph = values
         self._updates, self._stores = updates, stores
         self._fixed, self._indirect = fixed, indirect
         self._names = functions
@@ -580,10 +580,19 @@ class CarriedValues:
         """A value's formula, the same for two values that are computed alike."""
         if node < 0 or depth > _MOST_DEPTH:
             return node
+        key = (node, depth, as_load)
+        if key not in graph.expressions:
+            formula = self._formula(node, graph, depth, as_load=as_load)
+            is_new = isinstance(formula, tuple)
+            graph.expressions[key] = graph.formulas.setdefault(formula, Formula()) if is_new else formula
+        return graph.expressions[key]
+
+    def _formula(self, node: int, graph: Graph, depth: int, *, as_load: bool) -> object:
+        """What a value is computed from, and how; or the expression of what it is a copy of."""
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
 
-        def inputs(names: Iterable[str]) -> tuple[object, ...]:
+        def inputs(names: Iterable[str]) -> tuple[frozenset[object], ...]:
             return tuple(
                 frozenset(self._expression(source, graph, depth + 1) for source in of_one.get(name, ()))
                 for name in names
@@ -597,7 +606,7 @@ class CarriedValues:
             total = value.flow.sum
             if len(total.registers) == 1 and total.registers[0][1] == 1 and not total.displacement:
                 (only,) = inputs([total.registers[0][0]])
-                return next(iter(only)) if len(only) == 1 else only  # type: ignore[arg-type, call-overload]
+                return next(iter(only)) if len(only) == 1 else only
             scales = tuple(scale for _, scale in total.registers)
             return "sum", total.displacement, scales, inputs(name for name, _ in total.registers)
         return self._isa.likeness(self._blocks.codes[node // STEPS]), node if value.is_call else -1, inputs(value.reads)
@@ -633,8 +642,16 @@ def _sources(node: int, graph: Graph) -> set[int]:
     return {source for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS for source in sources}
 
 
+class Formula:
+    """Stands for one formula, so that two of them are compared without what they are made of."""
+
+
 class Graph:
-    """Values and their users: `inputs` by register, `memory` by way of memory; `places` are users that store there."""
+    """Values and their users: `inputs` by register, `memory` by way of memory; `places` are users that store there.
+
+    `expressions` are those known so far, by node, depth and whether it is that of the load; `formulas` has what each of
+    them stands for.
+    """
 
     def __init__(self, values: LoopValues) -> None:
         """Those of a loop, as far as registers go."""
@@ -643,6 +660,8 @@ class Graph:
         self.memory: dict[int, set[int]] = defaultdict(set)
         self.successors: dict[int, set[int]] = defaultdict(set)
         self.places: dict[int, set[int]] = defaultdict(set)
+        self.expressions: dict[tuple[int, int, bool], object] = {}
+        self.formulas: dict[object, Formula] = {}
         self.add_inputs(values)
 
     def add_inputs(self, values: LoopValues) -> None:

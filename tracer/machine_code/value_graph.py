@@ -104,6 +104,7 @@ class ValueGraph:
         self._stack = stack_registers(blocks, isa)
         self._frames: dict[int, frozenset[str]] = {}
         self._in_block: dict[int, BlockValues] = {}
+        self._loops: dict[int, LoopValues] = {}
         self._summaries: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
         self._under_way: set[int] = set()
         self._of_operation = {
@@ -138,8 +139,10 @@ class ValueGraph:
 
     def loop(self, loop: int) -> LoopValues:
         """A loop's values in one iteration."""
-        members = self._forest.loops[loop].blocks
-        return self._solve(members, self._forest.loops[loop].header)
+        if loop not in self._loops:
+            here = self._forest.loops[loop]
+            self._loops[loop] = self._solve(here.blocks, here.header)
+        return self._loops[loop]
 
     def function(self, function: int) -> LoopValues:
         """A function's values in one call."""

@@ -20,6 +20,7 @@ from foretrace.tracer.analysis.modules import ModuleMap
 from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
 from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
 from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
+from foretrace.tracer.reader.raw_events import RawEventSamples
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.recorded import Part
 from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
@@ -59,6 +60,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         block_offset += max((block.block_id for block in part.raw.blocks), default=0)
     offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
     flows = _flows(parts, regions)
+    block_offsets = list(itertools.accumulate(map(_largest_block, parts), initial=0))
     raw = replace(
         parts[0].raw,
         blocks=tuple(block for moved in raws for block in moved.blocks),
@@ -72,6 +74,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         paths=tuple(path for moved in raws for path in moved.paths),
         tree=tree_of(parts, parents),
         flow=flow_of(flows, parts, offsets),
+        event_samples=samples_of(parts, block_offsets[:-1]),
     )
     return Part(
         raw=raw,
@@ -87,8 +90,18 @@ def tree_of(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     known = [part.raw.tree for part in parts if part.raw.tree is not None]
     if len(known) < len(parts):
         return None
-    largest = (max((block.block_id for block in part.raw.blocks), default=0) for part in parts)
-    return combined(known, list(itertools.accumulate(largest, initial=0))[:-1], parents)
+    return combined(known, list(itertools.accumulate(map(_largest_block, parts), initial=0))[:-1], parents)
+
+
+def _largest_block(part: Part) -> int:
+    return max((block.block_id for block in part.raw.blocks), default=0)
+
+
+def samples_of(parts: Sequence[Part], block_offsets: Sequence[int]) -> tuple[RawEventSamples, ...]:
+    """Samples of all processes, in the tree of all."""
+    num_nodes = [0 if part.raw.tree is None else len(part.raw.tree.nodes) for part in parts]
+    offsets = zip(parts, itertools.accumulate(num_nodes, initial=0), block_offsets, strict=False)
+    return tuple(samples.moved(node, block) for part, node, block in offsets for samples in part.raw.event_samples)
 
 
 def _flows(parts: Sequence[Part], regions: _Regions) -> list[RawFlow | None]:

@@ -20,6 +20,7 @@ from foretrace.tracer.recorded import Part, part_of
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.session import Ending, Engine, Recording, Session
 from foretrace.tracer.signature.records import ProcessRecord
+from foretrace.tracer.structure import ALL_BUT_DEPENDENCES, Structure
 
 MAX_AT_ONCE = 64
 """Processes that are read at the same time; each takes a thread and its own simulated caches. More go on untraced."""
@@ -58,11 +59,18 @@ class Member:
 class Family:
     """Reads those that ask for a stream while the first program runs."""
 
-    def __init__(self, engine: Engine, hierarchies: Sequence[Hierarchy], schedule: Schedule | None = None) -> None:
-        """`engine`, `hierarchies` and `schedule` are those of the first program."""
+    def __init__(
+        self,
+        engine: Engine,
+        hierarchies: Sequence[Hierarchy],
+        schedule: Schedule | None = None,
+        structure: Structure = ALL_BUT_DEPENDENCES,
+    ) -> None:
+        """`engine`, `hierarchies`, `schedule` and `structure` are those of the first program."""
         self._engine = engine
         self._hierarchies = hierarchies
         self._schedule = schedule
+        self._structure = structure
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._members: list[Member] = []
@@ -91,8 +99,9 @@ class Family:
         words = tuple(os.fsdecode(word) for word in command.split(b"\0")[:-1])
         try:
             session = _MemberSession(
-                self._engine, self._hierarchies, family=self, number=number, schedule=self._schedule
-            )
+                self._engine, self._hierarchies, family=self, number=number, schedule=self._schedule,
+                structure=self._structure,
+            )  # fmt: skip
         except (ForetraceError, MemoryError):
             os.close(process)
             with self._lock:
@@ -124,7 +133,7 @@ class Family:
         with self._lock:
             self._servers += is_server
         try:
-            recording = session.read(process, self._ends, stays_open=self._is_python)
+            recording = session.read(process, pid, self._ends, stays_open=self._is_python)
             if recording is not None:
                 member = _member(recording, number, parent, pid, command)
                 with self._lock:
@@ -144,11 +153,12 @@ class _MemberSession(Session):
         """Of the memory, until the process has it."""
         return self._fd
 
-    def read(self, process: int, ends: threading.Event, *, stays_open: bool) -> Recording | None:
-        """Read until the process is dead, or until `ends`. None if it never used its stream.
+    def read(self, process: int, pid: int, ends: threading.Event, *, stays_open: bool) -> Recording | None:
+        """Read until process `pid`, of that descriptor, is dead, or until `ends`. None if it never used its stream.
 
         With `stays_open` the memory can be found until then, by those that the process starts.
         """
+        self._pid = pid
         poll = select.poll()
         poll.register(process, select.POLLIN)
         while True:
@@ -164,7 +174,7 @@ class _MemberSession(Session):
         self._reader.detach()
         self._read(self._reader.salvage)
         with suppress(ForetraceError):
-            return self._recording(Ending(None, None), 0.0)
+            return self._recording(Ending(None, None), 0.0, has_ended=is_dead)
         return None
 
 
@@ -207,6 +217,7 @@ def with_members(recording: Recording, members: Sequence[Member]) -> Recording:
         threads=recording.threads + sum(member.threads for member in members),
         unseen_calls=recording.unseen_calls + sum(member.recording.unseen_calls for member in members),
         processor_s=recording.processor_s + sum(member.recording.processor_s for member in members),
+        events=(*recording.events, *(events for member in members for events in member.recording.events)),
         native_threads_s=recording.native_threads_s + sum(member.recording.native_threads_s for member in members),
     )
 

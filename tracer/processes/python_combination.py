@@ -29,7 +29,7 @@ from foretrace.tracer.reader.raw_trace import (
 )
 from foretrace.tracer.recorded import Part
 
-from .combination import bursts_of, flow_of, reuse_of, simulated_of, statistics_of, tree_of
+from .combination import bursts_of, flow_of, reuse_of, samples_of, simulated_of, statistics_of, tree_of
 
 Ints = npt.NDArray[np.int64]
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -165,6 +165,7 @@ def combine_python(parts: Sequence[Part], parents: Sequence[int], numbers: Seque
         native_threads_rounds=sum(one.native_threads_rounds for one in raws),
         tree=tree_of(with_trees, parents),
         flow=_flow(moved, offsets, mapping),
+        event_samples=samples_of(moved, [0] * len(moved)),
     )
     statistics = statistics_of([part.statistics for part in parts])
     return Part(
@@ -211,14 +212,18 @@ def _moved(raw: RawTrace, ids: dict[int, int]) -> RawTrace:
     def of_block(row: _Row) -> _Row:
         return msgspec.structs.replace(row, block_id=ids.get(row.block_id, 0))  # type: ignore[attr-defined]
 
+    def renumbered(blocks: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+        return number[blocks.astype(np.int64)]
+
     return replace(
         raw,
         edges=edges,
         unseen=tuple(map(of_block, raw.unseen)),
         linear=tuple(map(of_block, raw.linear)),
         compiled=tuple(map(of_block, raw.compiled)),
-        tree=None if raw.tree is None else _tree_moved(raw.tree, lambda blocks: number[blocks.astype(np.int64)]),
+        tree=None if raw.tree is None else _tree_moved(raw.tree, renumbered),
         flow=None if raw.flow is None else with_sites(raw.flow, lambda site: _site(site, ids)),
+        event_samples=tuple(samples.with_blocks(renumbered) for samples in raw.event_samples),
     )
 
 

@@ -11,6 +11,7 @@
 #include "tracer/python/blocks/frames.h"
 #include "tracer/python/blocks/lines.h"
 #include "tracer/python/blocks/markers.h"
+#include "tracer/python/boards.h"
 #include "tracer/python/native_threads.h"
 #include "tracer/python/processes.h"
 #include "tracer/python/arrays/numpy.h"
@@ -52,6 +53,7 @@ static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
         PyErr_Format(PyExc_OSError, "%s is no address stream of this version", stream);
         return NULL;
     }
+    boards_init();
     timing_init();
     if (atexit(agent_finish) != 0 || !native_threads_init() || !agent_blocks_init(core) || !agent_hooks_init())
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();

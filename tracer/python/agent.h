@@ -4,6 +4,7 @@
  *   native_threads.c    processor time of threads that compiled code starts (without Python.h)
  *   processes.c         child processes that the program starts, and the agent in them
  *   far.c               what processes wait for one another at
+ *   boards.c            software-defined events (without Python.h)
  *   exchange.c          memory that they tell each other in (without Python.h)
  *
  * blocks/: which block of bytecode runs, and for how long

@@ -25,6 +25,7 @@ from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.data_flow.node_flow import data_flow_of
 from foretrace.tracer.execution_tree.lock_lines import with_lines_of_release
 from foretrace.tracer.execution_tree.python_tree import PythonTree
+from foretrace.tracer.execution_tree.sampled_work import sampled_work
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run
@@ -124,6 +125,9 @@ def analyse(
         unseen_functions=by_time(calls),
         tree=tree,
         data_flow=None if maker is None else _data_flow(raw, maker, operations),
+        sampled_work=()
+        if maker is None or tree is None
+        else tuple(sampled_work(maker, tree, samples, maker.leaf_shares()) for samples in raw.event_samples),
         dependences=found.dependences,
         examined_loops=found.examined,
     )

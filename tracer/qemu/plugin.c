@@ -16,6 +16,7 @@
 #include "qemu_api.h"
 #include "store_exclusive.h"
 #include "threads.h"
+#include "tracer/transport/event_samples.h"
 #include "tracer/transport/writer.h"
 
 #include <fcntl.h>
@@ -88,6 +89,7 @@ static const char *target; /* the traced program's architecture, as QEMU names i
 static ft_accesses_of *accesses_of;
 static qemu_plugin_id_t plugin_id;
 static uint32_t n_vcpus_started;
+static _Thread_local int mapped_file = -1; /* that the thread is mapping, shared */
 static uint64_t not_recorded; /* accesses by the only thread so far; nobody reads it */
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
@@ -465,6 +467,8 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     ft_allocations_call(vcpu, number, arguments);
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
+    ft_event_samples_look();
+    mapped_file = (uint64_t)number == header->mmap_call && a4 & MAP_SHARED ? (int)a5 : -1;
     if (asks_for_time(number))
         atomic_fetch_add(&header->clock_reads, 1);
     if ((uint64_t)number == header->request.execve_call && atomic_load(&header->request.follow))
@@ -476,6 +480,8 @@ static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t 
     (void)id;
     ft_threads_returned(cursors[vcpu], number, result);
     ft_allocations_returned(vcpu, number, result);
+    if (mapped_file >= 0 && (uint64_t)number == ft_writer_header()->mmap_call && (uint64_t)result < -UINT64_C(4096))
+        ft_event_samples_mapped((uint64_t)result + ft_writer_header()->guest_base, mapped_file);
 }
 
 static void program_ends(qemu_plugin_id_t id, void *context)

@@ -277,6 +277,70 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
                          "unplaced_waits", (unsigned long long)remarks.unplaced_waits);
 }
 
+/* uint64 [rows, 4]: sample, node, block, executions. NULL on failure. */
+static PyObject *sampled_work(const struct ft_reader *reader)
+{
+    const struct ft_event_samples *samples = &reader->event_samples;
+    const struct ft_tree *tree = reader->tree;
+    uint64_t number = 0;
+    for (uint32_t i = 0; i < samples->number; i++)
+        number += samples->sample[i].work.number;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(number * 4 * sizeof(uint64_t)));
+    uint32_t *nodes = tree ? malloc((ft_tree_contexts(tree, NULL) + 1) * sizeof *nodes) : NULL;
+    if (!bytes || (tree && !nodes)) {
+        Py_XDECREF(bytes);
+        free(nodes);
+        return PyErr_NoMemory();
+    }
+    if (tree)
+        ft_tree_contexts(tree, nodes);
+    uint64_t *out = (uint64_t *)PyBytes_AS_STRING(bytes);
+    for (uint32_t i = 0; i < samples->number; i++)
+        for (uint64_t j = 0; j < samples->sample[i].work.number; j++, out += 4) {
+            const struct ft_tree_work *row = &samples->sample[i].work.rows[j];
+            const uint64_t values[] = {i, nodes[row->context], ft_tree_work_block(tree, row), row->executions};
+            memcpy(out, values, sizeof values);
+        }
+    free(nodes);
+    return bytes;
+}
+
+/* None, or a dict: of samples of software-defined events uint64 [samples] positions, uint64 [samples, events] values, by event
+ * whether they are doubles, and the work. The last sample is one of now. To be called once. */
+static PyObject *stream_reader_event_samples(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    struct ft_reader *reader = self->reader;
+    struct ft_event_samples *samples = &reader->event_samples;
+    if (!atomic_load(&reader->header->has_events) && !samples->number)
+        Py_RETURN_NONE;
+    if (samples->number == FT_MOST_EVENT_SAMPLES)
+        return PyErr_Format(PyExc_RuntimeError, "the samples were taken before");
+    if (!ft_event_samples_finish(samples, reader->executions, reader->tree))
+        return PyErr_NoMemory();
+    const Py_ssize_t n = samples->number, events = samples->num_events;
+    PyObject *positions = PyBytes_FromStringAndSize(NULL, n * 8), *values = PyBytes_FromStringAndSize(NULL, n * events * 8);
+    PyObject *are_real = PyBytes_FromStringAndSize((const char *)samples->is_real, events);
+    PyObject *are_known = PyBytes_FromStringAndSize(NULL, events);
+    PyObject *work = positions && values && are_real && are_known ? sampled_work(reader) : NULL;
+    if (!work) {
+        Py_XDECREF(positions);
+        Py_XDECREF(values);
+        Py_XDECREF(are_real);
+        Py_XDECREF(are_known);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    memset(PyBytes_AS_STRING(values), 0, (size_t)(n * events * 8));
+    for (Py_ssize_t i = 0; i < n; i++) {
+        const struct ft_event_sample *sample = &samples->sample[i];
+        memcpy(PyBytes_AS_STRING(positions) + i * 8, &sample->position, 8);
+        memcpy(PyBytes_AS_STRING(values) + i * events * 8, sample->values, sample->num_values * 8);
+    }
+    for (Py_ssize_t i = 0; i < events; i++)
+        PyBytes_AS_STRING(are_known)[i] = samples->told_by[i] != 0;
+    return Py_BuildValue("{sNsNsNsNsN}", "positions", positions, "values", values, "are_real", are_real, "are_known", are_known,
+                         "work", work);
+}
+
 /* Says that the data flow is to be followed; after make_tree. */
 static PyObject *stream_reader_follow_data(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
@@ -367,10 +431,11 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
+    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
+                         "has_events", atomic_load(&h->has_events) ? Py_True : Py_False,
                          "edges_full", self->reader->edges_full ? Py_True : Py_False,
                          "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full),
                          "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced),
@@ -522,6 +587,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"data_flow", (PyCFunction)stream_reader_data_flow, METH_NOARGS, "the data flow's rows; to be called once"},
     {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS, "find_dependences(max_bytes, has_windows=False)"},
     {"dependences", (PyCFunction)stream_reader_dependences, METH_NOARGS, "dependences between iterations"},
+    {"event_samples", (PyCFunction)stream_reader_event_samples, METH_NOARGS, "samples of software-defined events"},
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},
     {"limit", (PyCFunction)stream_reader_limit, METH_O, "limit(max_blocks)"},

@@ -32,6 +32,7 @@ class Header(TypedDict):
     native_threads_rounds: int
     children_ns: int
     clock_reads: int
+    has_events: bool
     executions: int
     accesses: int
     message: bytes
@@ -59,6 +60,13 @@ class TreeRows(TypedDict):
     overflows: int
     unplaced_waits: int
 
+class EventSampleRows(TypedDict):
+    positions: bytes
+    values: bytes
+    are_real: bytes
+    are_known: bytes
+    work: bytes
+
 class FlowRows(TypedDict):
     places: bytes
     sets: bytes
@@ -83,6 +91,7 @@ class StreamReader:
     def arrays(self) -> bytes: ...
     def last_blocks(self) -> tuple[int, ...]: ...
     def edges(self) -> bytes: ...
+    def event_samples(self) -> EventSampleRows | None: ...
     def samples(self) -> list[tuple[int, int, bytes]]: ...
     def make_tree(self, guest: str, max_nodes: int, /) -> None: ...
     def tree(self) -> TreeRows | None: ...

@@ -16,7 +16,7 @@ from .side_table import BlockEntry, PythonBlockEntry
 _ID_SHIFT, _TAG_SHIFT = np.uint64(48), np.uint64(51)
 _SHORT_ID, _LONG_ID = np.uint64(0x7FFF), np.uint64(0xFFFFFFFF)
 _ADDRESS = np.uint64((1 << 48) - 1)
-_TAG_MAX, _TAG_MEMORY, _TAG_SYNCHRONISATION = 0xFFB, 0xFFC, 0xFFD
+_TAG_MAX, _TAG_EVENTS, _TAG_MEMORY, _TAG_SYNCHRONISATION = 0xFFA, 0xFFB, 0xFFC, 0xFFD
 
 
 def read_paths(
@@ -36,10 +36,16 @@ def read_paths(
     for number, cursor, words in samples:
         if (number - 1, cursor) != last:
             bursts.append([])
-        bursts[-1].append(words)
+        bursts[-1].append(_without_events(words))
         last = (number, cursor)
     paths = (_path(np.frombuffer(b"".join(burst), np.uint64), first_tag) for burst in bursts)
     return tuple(path for path in paths if len(path.blocks))
+
+
+def _without_events(words: bytes) -> bytes:
+    """A chunk without the record of software-defined events that it may begin with."""
+    first = int.from_bytes(words[:8], "little")
+    return words[8 * (first >> 32 & 0x7FFFF) :] if first >> 51 == _TAG_EVENTS else words
 
 
 def _path(words: npt.NDArray[np.uint64], first_tag: npt.NDArray[np.int64]) -> RawPath:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from foretrace.tracer.data_flow.raw_dependences import RawDependences
     from foretrace.tracer.data_flow.raw_flow import RawFlow
     from foretrace.tracer.execution_tree.raw_tree import RawTree
+    from foretrace.tracer.reader.raw_events import RawEventSamples
 
 
 class RawBlock(msgspec.Struct, frozen=True):
@@ -189,6 +190,7 @@ class RawTrace:
     tree: RawTree | None = None
     flow: RawFlow | None = None
     dependences: RawDependences | None = None
+    event_samples: tuple[RawEventSamples, ...] = ()
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

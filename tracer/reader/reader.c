@@ -68,6 +68,7 @@ void ft_reader_free(struct ft_reader *reader)
     ft_flow_pairs_free(&reader->places.numbers);
     free(reader->places.places);
     ft_samples_free(&reader->samples);
+    ft_event_samples_free(&reader->event_samples);
     free(reader);
 }
 
@@ -421,12 +422,24 @@ static enum ft_read_status read_synchronisation(struct ft_reader *reader, uint64
     return !reader->tree || ft_tree_wait(reader->tree, (uint32_t)kind, event) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
+/* A sample of software-defined events. */
+static enum ft_read_status read_events(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
+{
+    *length = *words >> 32 & ((1u << (FT_TAG_SHIFT - 32)) - 1);
+    if (*length < 2 || *length % 2 || *length > left)
+        return ft_reader_corrupt(reader, "a sample of events has an impossible length");
+    return ft_event_samples_read(&reader->event_samples, words, *length, reader->executions, reader->tree) ? FT_READ_IDLE
+                                                                                                           : FT_READ_MEMORY;
+}
+
 /* A record, of which `*length` says how many words it has. */
 static enum ft_read_status read_record(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
 {
     const uint32_t tag = (uint32_t)(*words >> FT_TAG_SHIFT);
     if (tag == FT_TAG_SYNCHRONISATION)
         return read_synchronisation(reader, *words);
+    if (tag == FT_TAG_EVENTS)
+        return read_events(reader, words, left, length);
     *length = 2;
     if (tag == FT_TAG_MEMORY)
         return ft_reader_read_memory(reader, words, left);
@@ -456,7 +469,8 @@ static enum ft_read_status read_words(struct ft_reader *reader)
         }
         if (UNLIKELY(word >> FT_TAG_SHIFT > FT_TAG_MAX)) {
             status = read_record(reader, words + reader->position, chunk.words - reader->position, &length);
-            cursor->last_tag = 0;
+            if (word >> FT_TAG_SHIFT != FT_TAG_EVENTS) /* which may come between the parts of an access */
+                cursor->last_tag = 0;
         } else {
             status = read_tagged(reader, cursor, word);
         }
@@ -479,6 +493,9 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
         !ft_samples_offer(&reader->samples, chunk_words(reader, chunk.chunk), chunk.words, chunk.cursor))
         return FT_READ_MEMORY;
     if (ft_reader_follows(reader) && ft_flow_has_many_sets(reader->flow) && !ft_reader_tidy_flow(reader))
+        return FT_READ_MEMORY;
+    if (ft_reader_follows(reader) &&
+        !ft_flow_mark(reader->flow, &reader->marks, chunk_words(reader, chunk.chunk), chunk.words, FT_ADDRESS_MASK))
         return FT_READ_MEMORY;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
     if (reader->cursors[chunk.cursor].thread != chunk.thread) { /* the cursor's thread ended, and another one has it */

@@ -8,6 +8,7 @@
 
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
+#include "event_samples.h"
 #include "kept_chunks.h"
 #include "tracer/data_flow/flow.h"
 #include "tracer/data_flow/places.h"
@@ -119,13 +120,16 @@ struct ft_reader {
     uint32_t thread; /* the cursor whose accesses the sink expects */
     uint64_t executions, accesses; /* of blocks; of all operations */
     struct ft_samples samples;
+    struct ft_event_samples event_samples;
     struct ft_tree *tree; /* NULL: none is made */
     struct ft_flow *flow; /* NULL: it is not followed */
+    struct ft_flow_marks marks; /* of the chunk's words */
     struct ft_flow_places places;
     bool flow_ended, flow_overflowed; /* at the first gap between bursts; or as there were too many places */
     struct ft_dependences *dependences; /* NULL: none are looked for now */
     struct ft_dependences *all_dependences; /* what was found; NULL: none are looked for at all */
-    uint64_t chunks_seen;
+    uint64_t chunks_seen, chunks_examined; /* the latter in windows */
+    uint32_t chunks_wanted; /* from the window at hand */
     bool has_windows; /* dependences are looked for in windows only */
     const char *corrupt;
 

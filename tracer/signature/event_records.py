@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -16,6 +17,13 @@ MOST_KEPT_VALUES = 10_000
 """Of a recorder, in the order in which they were recorded, where not all are asked for."""
 MOST_SAMPLES = 256
 """At which the values of events are known, while the program ran."""
+MOST_KEPT_BYTES = 1 << 30
+"""Of all recorders of a signature."""
+VALUE_DTYPES: dict[str, np.dtype[Any]] = {
+    "long long": np.dtype(np.int64), "int": np.dtype(np.int32), "double": np.dtype(np.float64),
+    "float": np.dtype(np.float32),
+}  # fmt: skip
+"""By `RecordedEvent.type`; values of a recorder of any other type are bytes."""
 _UNIT = re.compile(r"\[([^\[\]]{1,24})\]\s*$")
 
 
@@ -36,8 +44,8 @@ class RecordedValues:
     """What a recorder recorded.
 
     Attributes:
-        quantiles: float64 [NUM_QUANTILES] of all values, by linear interpolation: exact but for rounding. Empty if the
-            values are no numbers.
+        quantiles: float64 [NUM_QUANTILES] of all values but NaN, by linear interpolation: exact but for rounding. Empty
+            if there is no number.
         kept_index: int64 [kept], rising: which values were kept, of 0 to count - 1, evenly spread.
         kept: those values: [kept] of the recorder's type, or uint8 [kept, bytes of a value] if they are no numbers. In
             the order in which each thread recorded them, one thread after the other.
@@ -46,6 +54,38 @@ class RecordedValues:
     quantiles: npt.NDArray[np.float64]
     kept_index: npt.NDArray[np.int64]
     kept: npt.NDArray[Any]
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether the values are numbers, not bytes of something else."""
+        return self.kept.ndim == 1
+
+
+def record_values(values: npt.NDArray[Any], most: int | None = MOST_KEPT_VALUES) -> RecordedValues:
+    """Quantiles of all values, and `most` of them (None: all).
+
+    Args:
+        values: [values] of one of `VALUE_DTYPES`, or uint8 [values, bytes of a value].
+        most: of them, evenly spread, the first and the last among them.
+    """
+    count = len(values)
+    index = np.arange(count) if most is None or count <= most else np.linspace(0, count - 1, most).astype(np.int64)
+    return RecordedValues(_quantiles(values), index, values if len(index) == count else values[index])
+
+
+def _quantiles(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Those of a recorder. Infinite values are as good as any."""
+    ordered = np.sort(values) if values.ndim == 1 else np.zeros(0)  # NaN are the last
+    if ordered.dtype.kind == "f":
+        ordered = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
+    if not len(ordered):
+        return np.zeros(0)
+    place = np.arange(NUM_QUANTILES) * (len(ordered) - 1) / (NUM_QUANTILES - 1)
+    below = place.astype(np.int64)
+    low, high = (ordered[at].astype(np.float64) for at in (below, np.minimum(below + 1, len(ordered) - 1)))
+    share = place - below
+    with np.errstate(invalid="ignore"):
+        return np.where((share == 0) | (low == high), low, low * (1 - share) + high * share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +176,78 @@ class Events:
 
 
 NO_EVENTS = Events()
+
+
+def check_events(events: Events, processes: Collection[int], num_nodes: int) -> None:
+    """Refuse events whose parts do not fit together, or the rest of the signature.
+
+    Args:
+        events: of a signature.
+        processes: their numbers.
+        num_nodes: of the execution tree.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    for event in events.events:
+        _check_event(event, processes)
+    sampled = [samples.process for samples in events.samples]
+    if len(set(sampled)) != len(sampled):
+        raise ValueError("a process has samples of its events twice")
+    for samples in events.samples:
+        _check_samples(samples, events.events, num_nodes)
+    if events.lost_bytes < 0:
+        raise ValueError("memory for events was lost, but less than none")
+
+
+def _check_event(event: RecordedEvent, processes: Collection[int]) -> None:
+    if event.process not in processes:
+        raise ValueError("an event is of a process that does not exist")
+    if event.type != "bytes" and event.type not in VALUE_DTYPES:
+        raise ValueError("an event is of an impossible type")
+    if (event.value is None) != bool(event.unread):
+        raise ValueError("an event has a value and a reason why it has none, or neither")
+    is_recorder, is_set = event.kind is EventKind.RECORDER, event.kind is EventKind.SET
+    if (event.values is not None) != (is_recorder and event.value is not None) or (event.elements and not is_set):
+        raise ValueError("an event has values or elements of another kind of event, or lacks them")
+    if (is_recorder or is_set) and (
+        type(event.value) not in (int, type(None)) or (event.value or 0) < len(event.elements)
+    ):
+        raise ValueError("a recorder or a counting set has an impossible number of values")
+    counts = [element.count for element in event.elements]
+    if any(count < 1 for count in counts) or sorted(counts, reverse=True) != counts:
+        raise ValueError("elements of a counting set were in it less than once, or are not sorted by how often")
+    if event.values is not None and type(event.value) is int:
+        _check_values(event.values, event.type, event.value)
+
+
+def _check_values(values: RecordedValues, of_type: str, count: int) -> None:
+    quantiles, index = values.quantiles, values.kept_index
+    if len(quantiles) not in (0, NUM_QUANTILES) or (len(quantiles) and not (values.are_numbers and count)):
+        raise ValueError("a recorder has an impossible number of quantiles")
+    rounding = 1e-12 * np.max(np.abs(quantiles), initial=0, where=np.isfinite(quantiles))
+    if np.any(quantiles[1:] + rounding < quantiles[:-1]):
+        raise ValueError("the quantiles of a recorder do not rise")
+    expected = VALUE_DTYPES.get(of_type) if values.are_numbers else np.dtype(np.uint8)
+    if values.kept.dtype != expected or values.kept.ndim > 2 or (values.kept.ndim == 2 and not values.kept.shape[1]):
+        raise ValueError("the values of a recorder are not of its type")
+    if len(index) != len(values.kept) or np.any(np.diff(index) < 1):
+        raise ValueError("the values of a recorder are not in order")
+    if len(index) and not 0 <= index[0] <= index[-1] < count:
+        raise ValueError("a recorder has more values than it recorded")
+
+
+def _check_samples(samples: EventSamples, events: tuple[RecordedEvent, ...], num_nodes: int) -> None:
+    numbers, nodes, num_samples = samples.events, samples.nodes, len(samples.position)
+    if num_samples > MOST_SAMPLES or np.any(np.diff(samples.position, prepend=0) < 0):
+        raise ValueError("samples of events are too many, or not in order")
+    if samples.values.shape != (num_samples, len(numbers)) or samples.executions.shape != (num_samples, len(nodes)):
+        raise ValueError("samples of events are of another number of events or nodes than they say")
+    if len(set(numbers.tolist())) != len(numbers) or np.any(numbers < 0) or np.any(numbers >= len(events)):
+        raise ValueError("samples are of an event that does not exist, or of the same event twice")
+    if any(events[number].process != samples.process for number in numbers.tolist()):
+        raise ValueError("samples are of an event of another process")
+    if np.any(np.diff(nodes, prepend=-1) < 1) or np.any(nodes >= num_nodes):
+        raise ValueError("samples of events name a node that does not exist, or the same one twice")
+    if np.any(np.diff(samples.executions, axis=0, prepend=0) < 0):
+        raise ValueError("a node's executions fall from one sample of events to the next")

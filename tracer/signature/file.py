@@ -1,8 +1,9 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 14, with synchronisation, phases and rounds of the execution tree
-(`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`), is the only
-one that is read. 13 had no rounds of loops. 12 had no allocations, and no overwritten bytes of loops.
+Version history (PRAGMA user_version): 15, with synchronisation, phases and rounds of the execution tree
+(`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`) and
+software-defined events (`event_tables.py`), is the only one that is read. 14 had no events. 13 had no rounds of loops.
+12 had no allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -40,6 +41,7 @@ from foretrace.files import write_atomically
 from . import checksum as signature_checksum
 from . import data_flow_tables as signature_flow
 from . import dependence_tables as signature_dependences
+from . import event_tables as signature_events
 from . import path_tables as signature_paths
 from . import reuse_tables as signature_reuse
 from . import tree_tables as signature_tree
@@ -58,7 +60,7 @@ from .records import (
     merge_ranges,
 )
 
-VERSION = 14
+VERSION = 15
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
@@ -154,6 +156,7 @@ _SCHEMA = {
     **signature_tree.SCHEMA,
     **signature_flow.SCHEMA,
     **signature_dependences.SCHEMA,
+    **signature_events.SCHEMA,
 }
 
 Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
@@ -206,6 +209,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     signature_tree.insert_tree(signature.tree, insert)
     signature_flow.insert_data_flow(signature.data_flow, insert)
     signature_dependences.insert_dependences(signature.dependences, signature.examined_loops, insert)
+    signature_events.insert_events(signature.events, insert)
     instructions = InstructionTable.of(signature.paths.instructions)
     insert("instruction_forms", signature_paths.form_rows(instructions))
     insert("instructions", signature_paths.instruction_rows(instructions))
@@ -398,9 +402,17 @@ def _read(database: sqlite3.Connection) -> Signature:
         data_flow=signature_flow.read_data_flow(database, 0 if tree is None else len(tree.kind), _as_text),
         dependences=dependences,
         examined_loops=examined,
+        events=signature_events.read_events(
+            database, _process_numbers(provenance), 0 if tree is None else len(tree), _as_text
+        ),
     )
     _check_references(signature)
     return signature
+
+
+def _process_numbers(provenance: Provenance) -> set[int]:
+    """Of a single process, which has no record, it is 0."""
+    return {0, *(process.number for process in provenance.processes)}
 
 
 def _records(

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 6u
+#define FT_STREAM_VERSION 7u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -50,7 +50,8 @@ struct ft_cursor {
     uint32_t block_id; /* the writer's own: the block the thread is in */
     uint32_t thread;   /* number of the thread that has it, from 1; another one may get it when it ends */
     uint32_t num_events; /* the writer's own: its thread's so far (see enum ft_synchronisation) */
-    uint32_t padding[3]; /* one cache line each */
+    uint32_t left_words; /* the writer's own: at the end of the chunk before */
+    uint32_t padding[2]; /* one cache line each */
 };
 
 /* A process that wants a stream of its own: see children.h. One at a time asks; `pid` says who, 0 for nobody. */
@@ -130,6 +131,7 @@ struct ft_header {
     uint64_t native_threads_rounds; /* and that in millionths of a round (lines.c); 0: not timed */
     char exception[120]; /* the type of the exception that ended it (UTF-8, cut to fit), empty where none did */
     _Atomic uint64_t clock_reads; /* system calls that ask for the time */
+    _Atomic uint32_t has_events;  /* the program has software-defined events (tracer/events) */
     struct ft_request request;
     struct ft_schedule schedule;
 
@@ -165,6 +167,10 @@ struct ft_header {
  *   tag FT_TAG_MEMORY     what becomes of memory, or what the system does with it: bits 50..48 enum ft_memory, bits 47..0 an
  *                         address; the next word has an object (FT_SIDE_OBJECT) in bits 62..48, and a length in bytes below. It
  *                         never crosses a chunk's end.
+ *   tag FT_TAG_EVENTS     values of software-defined events that have changed: bits 50..32 the record's length in words; the
+ *                         next word counts these records of the process, from 1; then two words an event: bits 31..0 its
+ *                         number, bit 32 (FT_EVENT_REAL) set if the second, its value, is a double and no int64. Only at a
+ *                         chunk's beginning
  *   tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for it: bits 50..48 enum ft_synchronisation, bits
  *                         47..0 an event
  */
@@ -175,7 +181,8 @@ struct ft_header {
 #define FT_TAG_ELEMENT 0xffeu
 #define FT_TAG_SYNCHRONISATION 0xffdu
 #define FT_TAG_MEMORY 0xffcu
-#define FT_TAG_MAX 0xffbu
+#define FT_TAG_EVENTS 0xffbu
+#define FT_TAG_MAX 0xffau
 #define FT_INSTRUCTIONS_PER_BLOCK 2u
 #define FT_MAX_BULK_WORDS 4096u
 
@@ -212,6 +219,9 @@ enum ft_memory {
 };
 #define FT_MAX_OBJECTS 4096u
 #define FT_MAX_SYSTEM_BYTES UINT64_C(0x7ffff000) /* that one system call reads or writes (Linux: MAX_RW_COUNT) */
+
+#define FT_EVENT_REAL (UINT64_C(1) << 32)
+#define FT_MAX_SAMPLED_EVENTS 4096u /* of a process: the first */
 
 /* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand
  * is accessed once, in order. The words after the first:

@@ -11,6 +11,7 @@
 #include "writer.h"
 
 #include "tracer/processes/children.h"
+#include "event_samples.h"
 #include "futex.h"
 #include "waiting.h"
 #include "waits.h"
@@ -182,6 +183,7 @@ static void fork_child(void)
     int fd = atomic_load(&alone) || forks_alone ? -1 : ft_children_ask(header);
     if (fd < 0 || !go_on_followed(fd))
         go_on_alone();
+    ft_event_samples_forked(!atomic_load(&alone));
     if (fd >= 0)
         close(fd);
     pthread_mutex_unlock(&lock);
@@ -237,6 +239,7 @@ static void enqueue(struct ft_ready entry)
 static void publish(struct ft_cursor *cursor)
 {
     uint32_t words = (uint32_t)(cursor->next - cursor->begin);
+    cursor->left_words = (uint32_t)(cursor->end - cursor->next);
     enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence, cursor->thread});
 }
 
@@ -351,6 +354,10 @@ void ft_writer_flush(struct ft_cursor *cursor)
     pthread_mutex_lock(&lock);
     replace_chunk(cursor);
     pthread_mutex_unlock(&lock);
+    if (atomic_load(&alone))
+        ft_event_samples_end();
+    else
+        ft_event_samples_write(cursor);
     if (chunk_written)
         chunk_written();
 }

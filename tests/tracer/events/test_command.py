@@ -64,7 +64,8 @@ def test_a_run_shows_events_and_ends_as_the_program(program: Path, foretrace: Ru
     done = foretrace("events", "--json", "--", program)
     assert (done.returncode, done.stderr) == (3, "")
     found = json.loads(done.stdout)
-    assert (found["schema"], found["ended"]) == ("foretrace.events/1", True)
+    assert found["schema"] == "foretrace.events/1"
+    assert [source["ended"] for source in found["sources"]] == [True]
     events = {event["name"]: event for event in found["events"]}
     assert {name: event["value"] for name, event in events.items()} == {
         "iterations": 4, "residual": 0.0625, "products": 8, "residuals": 4, "raw": 4, "sizes": 1
@@ -94,11 +95,11 @@ def test_a_process_is_shown_while_it_runs_and_after_it_was_killed(
     with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        running = json.loads(foretrace("events", "--json", str(process.pid)).stdout)
-        assert running["ended"] is False
-        assert {event["name"]: event["value"] for event in running["events"]}["products"] == 8
-        assert f"{process.pid}  running" in foretrace("events").stdout
+        running, every = foretrace("events", "--json", str(process.pid)), foretrace("events")
         process.kill()
+    assert json.loads(running.stdout)["sources"][0]["ended"] is False
+    assert {event["name"]: event["value"] for event in json.loads(running.stdout)["events"]}["products"] == 8
+    assert f"{process.pid}  running" in every.stdout
     assert f"{process.pid}  killed" in foretrace("events").stdout
     assert "which was killed" in foretrace("events", "--json", str(process.pid)).stdout
     assert foretrace("events", "--clean").stdout == "1 removed.\n"

@@ -15,7 +15,8 @@ import pytest
 from event_programs import PRINT, build, run
 
 from foretrace.tracer.events import board_file, linking
-from foretrace.tracer.events.board_file import Board, Kind, read_board
+from foretrace.tracer.events.board_file import Board, read_board
+from foretrace.tracer.signature.event_records import EventKind
 
 Compile = Callable[..., Path]
 
@@ -83,7 +84,7 @@ def test_every_thread_counts_and_none_is_lost(compile_c: Compile, tmp_path: Path
     counts, values = only_board(tmp_path).events
     assert counts.value == 20_000_000
     assert values.values is not None
-    assert np.array_equal(np.sort(values.values), np.arange(1e7))
+    assert np.array_equal(np.sort(values.values.kept), np.arange(1e7))
 
 
 def test_what_was_counted_survives_the_process(compile_c: Compile, tmp_path: Path) -> None:
@@ -112,7 +113,91 @@ def test_what_was_counted_survives_the_process(compile_c: Compile, tmp_path: Pat
     assert (variable.value, variable.unread) == (None, "it was in the memory of the process, which was killed")
     assert counter.value == 100_000
     assert recorder.values is not None
-    assert np.array_equal(recorder.values, np.arange(100_000))
+    assert np.array_equal(recorder.values.kept, np.arange(100_000))
+
+
+def test_a_process_killed_while_threads_record_leaves_all_up_to_then(compile_c: Compile, tmp_path: Path) -> None:
+    source = (
+        PRINT
+        + """
+    #include <pthread.h>
+    static void *counter, *recorder;
+    static void *work(void *thread)
+    {
+        for (long i = 0;; i++) {
+            const long value = i * 4 + (long)thread;
+            papi_sde_record(recorder, sizeof value, &value);
+            papi_sde_inc_counter(counter, 1);
+            if (i == 20000 && thread == 0) {
+                puts("counting");
+                fflush(stdout);
+            }
+        }
+    }
+    int main(void)
+    {
+        papi_handle_t library = papi_sde_init("killed");
+        papi_sde_create_counter(library, "counter", PAPI_SDE_RO, &counter);
+        papi_sde_create_recorder(library, "recorder", sizeof(long), papi_sde_compare_long_long, &recorder);
+        pthread_t threads[4];
+        for (long i = 1; i < 4; i++)
+            pthread_create(&threads[i], NULL, work, (void *)i);
+        work(0);
+    }
+    """
+    )
+    environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(tmp_path)}
+    program = build(compile_c, source, "-O2")
+    with subprocess.Popen([program], env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "counting\n"
+        process.kill()
+    counter, recorder = only_board(tmp_path).events
+    assert recorder.values is not None
+    kept = recorder.values.kept
+    of_threads = [kept[kept % 4 == thread] // 4 for thread in range(4)]
+    assert len(of_threads[0]) > 20_000
+    for values in of_threads:
+        assert np.array_equal(values, np.arange(len(values)))
+    assert isinstance(counter.value, int)
+    assert 0 <= len(kept) - counter.value <= 4, "each thread was between its two calls at most"
+
+
+COMPARISONS = {
+    "crashes": "return *(volatile int *)0;",
+    "is inconsistent": "static unsigned state; state = state * 1664525 + 1; return (state >> 30) ? 1 : -1;",
+    "never ends equal": "return 1;",
+}
+
+
+@pytest.mark.parametrize("body", COMPARISONS.values(), ids=list(COMPARISONS))
+def test_a_bad_comparison_harms_nobody_who_does_not_ask(body: str, compile_c: Compile, tmp_path: Path) -> None:
+    """Only the quartiles that a tool asks for in the process call it. All values are still there."""
+    source = (
+        PRINT
+        + "static int compare(const void *left, const void *right) { (void)left; (void)right; "
+        + body
+        + """ }
+    int main(int argc, char **argv)
+    {
+        void *recorder;
+        (void)argv;
+        papi_sde_create_recorder(papi_sde_init("l"), "recorder", sizeof(int), compare, &recorder);
+        for (int i = 0; i < 5000; i++)
+            papi_sde_record(recorder, sizeof i, &i);
+        print("l::recorder:CNT");
+        if (argc > 1)
+            print("l::recorder:MED");
+        puts("ended");
+    }
+    """
+    )
+    program = build(compile_c, source)
+    assert run(program, tmp_path, FORETRACE_EVENTS_KEEP="1").stdout == "l::recorder:CNT 5000\nended\n"
+    (recorder,) = only_board(tmp_path).events
+    assert recorder.value == 5000
+    if "volatile" not in body:
+        assert run(program, tmp_path, "ask").stdout.endswith("\nended\n")
 
 
 def test_a_running_process_is_read_from_outside(compile_c: Compile, tmp_path: Path) -> None:
@@ -260,6 +345,8 @@ REFUSED = {
     "a group of other flags": ('papi_sde_add_counter_to_group(library, "variable", "sum", PAPI_SDE_MAX)', -1),
     "a group in itself": ('papi_sde_add_counter_to_group(library, "sum", "sum", PAPI_SDE_SUM)', -1),
     "a group in its member": ('papi_sde_add_counter_to_group(library, "outer", "sum", PAPI_SDE_SUM)', -1),
+    "a recorder of 2^62 bytes": ('papi_sde_create_recorder(library, "new", (size_t)1 << 62, NULL, &out)', -1),
+    "a recorder of values of another size": ('papi_sde_create_recorder(library, "recorder", 4, NULL, &out)', -1),
     "a recorder of 0 bytes": ('papi_sde_create_recorder(library, "new", 0, NULL, &out)', -1),
     "a value of another size": ("papi_sde_record(recorder, 4, &value)", -1),
     "a value that is NULL": ("papi_sde_record(recorder, 8, NULL)", -1),
@@ -268,6 +355,7 @@ REFUSED = {
     "any address as a counter": ("papi_sde_inc_counter(&value, 1)", -1),
     "a counter that has ended": ("papi_sde_inc_counter(ended, 1)", -1),
     "an element longer than it is": ("papi_sde_counting_set_insert(set, 2, 8, &value, 0)", -1),
+    "an element of any size": ("papi_sde_counting_set_insert(set, (size_t)-1, 8, &value, 0)", -1),
     "a counter as a counting set": ("papi_sde_counting_set_insert(counter, 8, 8, &value, 0)", -1),
     "a library that has ended": ('(papi_sde_shutdown(library), papi_sde_create_counter(library, "new", 0, &out))', -1),
 }
@@ -383,9 +471,9 @@ def test_resets_and_writes(compile_c: Compile, tmp_path: Path) -> None:
     done = run(build(compile_c, source), tmp_path, FORETRACE_EVENTS_KEEP="1")
     assert [int(line.split()[1]) for line in done.stdout.splitlines()] == [2, 42, 0, 50_000, 0]
     recorder = only_board(tmp_path).events[-1]
-    assert recorder.kind is Kind.RECORDER
+    assert recorder.kind is EventKind.RECORDER
     assert recorder.values is not None
-    assert recorder.values.tobytes() == b"abc"
+    assert recorder.values.kept.tobytes() == b"abc"
 
 
 def test_the_older_spellings(compile_c: Compile, tmp_path: Path) -> None:

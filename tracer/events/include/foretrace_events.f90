@@ -1,5 +1,7 @@
-! Software-defined events from Fortran 2008: compile this file with your program, and link with `foretrace events --libs`.
+! Software-defined events from Fortran 2008. Compile with `foretrace events --cflags`, link with `foretrace events --libs`.
 !
+!     include 'foretrace_events.f90'  ! once, before the program; or compile this file with it
+!     ...
 !     use foretrace_events
 !     type(c_ptr) :: solver, products
 !     integer(c_long_long), target, save :: iterations
@@ -9,8 +11,7 @@
 !     error = sde_inc_counter(products, 1_c_long_long)
 !
 ! Functions return sde_ok or one of the error codes of foretrace_events.h. Trailing blanks of names do not count. What is
-! registered must outlive the procedure: give it the SAVE attribute. With c_funloc of a comparison function, compile with
-! -fPIC.
+! registered must outlive the procedure: give it the SAVE attribute.
 module foretrace_events
   use, intrinsic :: iso_c_binding
   implicit none
@@ -203,7 +204,7 @@ contains
     type(c_ptr), intent(in) :: handle, parameter
     character(*), intent(in) :: name
     integer(c_int), intent(in) :: mode, type
-    type(c_funptr), intent(in) :: callback
+    type(c_funptr), value :: callback
     integer(c_int) :: error
     error = papi_sde_register_counter_cb(handle, c_text(name), mode, type, callback, parameter)
   end function
@@ -243,7 +244,7 @@ contains
     type(c_ptr), intent(in) :: handle
     character(*), intent(in) :: name
     integer(c_size_t), intent(in) :: size_bytes
-    type(c_funptr), intent(in) :: compare
+    type(c_funptr), value :: compare
     type(c_ptr), intent(out) :: recorder
     integer(c_int) :: error
     error = papi_sde_create_recorder(handle, c_text(name), size_bytes, compare, recorder)

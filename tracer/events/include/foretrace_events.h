@@ -51,6 +51,16 @@ extern "C" {
 #define SDE_ECMP (-4)    /* the event does not support that */
 #define SDE_ENOEVNT (-7) /* there is no such event */
 
+/* Calls that are made often are bound when the program starts: the first one takes no longer than others. */
+#ifdef __has_attribute
+#if __has_attribute(noplt)
+#define FORETRACE_BOUND_EARLY __attribute__((noplt))
+#endif
+#endif
+#ifndef FORETRACE_BOUND_EARLY
+#define FORETRACE_BOUND_EARLY
+#endif
+
 typedef void *papi_handle_t;
 typedef long long int (*papi_sde_fptr_t)(void *);
 typedef int (*papi_sde_cmpr_fptr_t)(void *);
@@ -71,7 +81,8 @@ papi_handle_t papi_sde_init(const char *name_of_library);
 /* Ends all events of a library, and the handle. */
 int papi_sde_shutdown(papi_handle_t handle);
 
-/* An event whose value is the variable `counter`, of a PAPI_SDE_* type. A second event of the same name is ignored. */
+/* An event whose value is the variable `counter`, of a PAPI_SDE_* type. The variable must live until the event is
+ * unregistered: tools read it at the end of the process, too. A second event of the same name is ignored. */
 int papi_sde_register_counter(papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type, void *counter);
 
 /* An event whose value is what `callback(param)` returns when it is read. */
@@ -87,7 +98,7 @@ int papi_sde_add_counter_to_group(
 
 /* A counter in the library's memory: each thread adds to a place of its own. */
 int papi_sde_create_counter(papi_handle_t handle, const char *event_name, int cntr_mode, void **cntr_handle);
-int papi_sde_inc_counter(void *cntr_handle, long long int increment);
+FORETRACE_BOUND_EARLY int papi_sde_inc_counter(void *cntr_handle, long long int increment);
 int papi_sde_reset_counter(void *cntr_handle);
 
 /* A recorder of values of `typesize` bytes. `event_name:CNT` is their number; with a comparison function as of qsort,
@@ -96,7 +107,7 @@ int papi_sde_reset_counter(void *cntr_handle);
 int papi_sde_create_recorder(
     papi_handle_t handle, const char *event_name, size_t typesize,
     int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle);
-int papi_sde_record(void *record_handle, size_t typesize, const void *value);
+FORETRACE_BOUND_EARLY int papi_sde_record(void *record_handle, size_t typesize, const void *value);
 int papi_sde_reset_recorder(void *record_handle);
 
 /* A set that counts how often each element is in it. Elements are the same if `type_id` and their first `hashable_size`
@@ -206,8 +217,23 @@ int foretrace_events_stop(struct foretrace_event_set *set, long long *values);
 /* Starts counting anew: events in delta mode are 0 again. */
 int foretrace_events_reset(struct foretrace_event_set *set);
 
+/* The type of what is read of event `number` of a set: PAPI_SDE_long_long, ... Added to it are FORETRACE_POINTER, where a
+ * pointer to such a value is read, and FORETRACE_NO_TYPE, where it points to anything else. SDE_ENOEVNT: there is no such
+ * event, or not yet. */
+#define FORETRACE_POINTER 0x100
+#define FORETRACE_NO_TYPE 0xff
+int foretrace_events_type(const struct foretrace_event_set *set, size_t number);
+
+/* A copy of all values of the recorder `library::event`, which the caller frees, and their number. SDE_EINVAL: it is no
+ * recorder. */
+int foretrace_events_values(const char *event_name, void **values, size_t *num_values);
+
 /* Frees a set. */
 void foretrace_events_close(struct foretrace_event_set *set);
+
+/* If the values of events are kept when the process ends, calls each callback for the last time. For interpreters, whose
+ * functions cannot be called any more when the process exits. */
+void foretrace_events_end_callbacks(void);
 
 #ifdef __cplusplus
 }

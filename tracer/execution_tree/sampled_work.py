@@ -1,0 +1,109 @@
+"""How much of each node's work was done by the samples of software-defined events."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from foretrace.tracer.reader.raw_events import RawEventSamples
+from foretrace.tracer.signature.tree_records import ExecutionTree
+
+from .code_tree import CodeTree, expanded
+
+Ints = npt.NDArray[np.int64]
+LEAST_SHARE = 1e-4
+"""Of a process's executions, that a node must have of its own to be told apart."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SampledWork:
+    """What was done by each sample of a process.
+
+    Attributes:
+        position: int64 [samples], rising: executions of basic blocks.
+        nodes: int64 [nodes], rising: nodes with at least `LEAST_SHARE` of all executions, and all above them.
+        executions: int64 [samples, nodes], rising: the node's own.
+    """
+
+    position: Ints
+    nodes: Ints
+    executions: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class LeafShare:
+    """An array operation, whose executions are shared out by those of its line.
+
+    Attributes:
+        node: of the leaf in the tree.
+        line: the node that the line runs in, and its basic block.
+        executions: of the leaf's own blocks.
+    """
+
+    node: int
+    line: tuple[int, int]
+    executions: int
+
+
+def sampled_work(
+    maker: CodeTree, tree: ExecutionTree, samples: RawEventSamples, leaves: Sequence[LeafShare] = ()
+) -> SampledWork:
+    """The work by each sample, in the tree that `maker` has made."""
+    num_samples = len(samples.position)
+    pairs, pair_of_row = np.unique(samples.node << 32 | samples.block, return_inverse=True)
+    source, block = expanded(maker.engine, pairs & 0xFFFFFFFF)
+    node = maker.nodes_of(zip((pairs >> 32)[source].tolist(), block.tolist(), strict=True))
+    begins = np.searchsorted(samples.sample, np.arange(num_samples + 1))
+
+    def counts(rows: slice) -> npt.NDArray[np.float64]:
+        """Executions of each basic block in each node, of `source`, in these rows."""
+        weights = samples.executions[rows].astype(np.float64)
+        of_pairs: npt.NDArray[np.float64] = np.bincount(pair_of_row[rows], weights=weights, minlength=len(pairs))
+        return of_pairs[source]
+
+    own = np.bincount(node, weights=counts(slice(None)), minlength=len(tree))
+    its_leaves = _of_process(leaves, node, block)
+    for leaf, _ in its_leaves:
+        own[leaf.node] += leaf.executions
+    nodes = np.flatnonzero(_with_those_above(own >= max(LEAST_SHARE * own.sum(), 1), tree.parent))
+    column = np.full(len(tree), -1, np.int64)
+    column[nodes] = np.arange(len(nodes))
+    is_kept = column[node] >= 0
+    executions = np.zeros((num_samples, len(nodes)), np.int64)
+    position = np.zeros(num_samples, np.int64)
+    of_lines = np.zeros((num_samples, len(its_leaves)))
+    for number in range(num_samples):
+        done = counts(slice(begins[number], begins[number + 1]))
+        position[number] = done.sum()
+        executions[number] = np.bincount(column[node[is_kept]], weights=done[is_kept], minlength=len(nodes))
+        of_lines[number] = [done[at].sum() for _, at in its_leaves]
+    executions, position = executions.cumsum(axis=0), position.cumsum()
+    for (leaf, _), line in zip(its_leaves, of_lines.cumsum(axis=0).T, strict=True):
+        share = (leaf.executions * (line / line[-1])).astype(np.int64)
+        position += share
+        if column[leaf.node] >= 0:
+            executions[:, column[leaf.node]] += share
+    return SampledWork(position, nodes, executions)
+
+
+def _of_process(leaves: Sequence[LeafShare], node: Ints, block: Ints) -> list[tuple[LeafShare, list[int]]]:
+    """The leaves whose lines have run, and where these are."""
+    places: dict[tuple[int, int], list[int]] = defaultdict(list)
+    wanted = {leaf.line for leaf in leaves}
+    for at, place in enumerate(zip(node.tolist(), block.tolist(), strict=True)):
+        if place in wanted:
+            places[place].append(at)
+    return [(leaf, places[leaf.line]) for leaf in leaves if leaf.line in places]
+
+
+def _with_those_above(chosen: npt.NDArray[np.bool_], parent: Ints) -> npt.NDArray[np.bool_]:
+    """A parent's number is below its children's."""
+    found = chosen.copy()
+    for node in range(len(found) - 1, -1, -1):
+        if found[node] and parent[node] >= 0:
+            found[parent[node]] = True
+    return found
