@@ -41,17 +41,21 @@ _MAX_ARRAYS = 8
     "--source", "source", type=click.Path(path_type=Path), metavar="DIR",
     help="The program's source: name idioms as it has them, and say where it and the run disagree.",
 )  # fmt: skip
-@click.option("--explain", default="", metavar="LOOP", help="Print the arithmetic of one loop: file:line or function.")
+@click.option("--explain", metavar="LOOP", help="Print the arithmetic of one loop: file:line or function.")
 @click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
 @click.option("--all-loops", is_flag=True, help="Show all of them, those below 0.1 % of the time, too.")
 @click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
-    signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, source: Path | None, explain: str,
-    top: int, all_loops: bool, assumptions: bool, as_json: bool,
+    signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, source: Path | None,
+    explain: str | None, top: int, all_loops: bool, assumptions: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Tell which loops of SIGNATURE's program to port to an accelerator, or to thread, largest gain first."""
-    report = triage(signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain, source=source)
+    if explain is not None and not explain.strip():
+        raise click.UsageError("--explain names no loop; give it one as the table does, file:line or a function")
+    report = triage(
+        signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain or "", source=source
+    )
     if as_json:
         print_json(comparison_document(report) if isinstance(report, Comparison) else document(report))
         return

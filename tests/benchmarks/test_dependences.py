@@ -196,6 +196,40 @@ def test_collisions_are_those_of_the_indices(seed: int, places: int, tmp_path: P
     assert found == {"add": expected, "put": expected}
 
 
+def test_updates_are_judged_by_the_memory_that_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a share of the pages is followed, the updates of the others count neither as such nor as other stores."""
+    source, executable = tmp_path / "scattered.c", tmp_path / "scattered"
+    source.write_text(SCATTERED)
+    subprocess.run(["gcc", "-O2", "-g", "-o", str(executable), str(source)], check=True)
+    monkeypatch.setattr("foretrace.tracer.session.MAX_SHADOW_BYTES", 1 << 20)
+    signature = trace_binary([str(executable)], (), structure=Structure(has_dependences=True)).signature
+    tree = signature.tree
+    assert tree is not None
+    assert any("of the memory pages were followed" in note for note in signature.provenance.notes)
+    found = {tree.keys[one.node].function: one.verdict for one in verdicts(signature)}
+    assert found["count"] is Verdict.COLLISION
+
+
+SCATTERED = """
+static int bins[1 << 18], at[1 << 18];
+static __attribute__((noinline)) void count(void)
+{
+    for (int i = 0; i < 1 << 18; i++)
+        bins[at[i]]++;
+}
+int main(void)
+{
+    unsigned seed = 1;
+    for (int i = 0; i < 1 << 18; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        at[i] = seed >> 14;
+    }
+    count();
+    return bins[3] == 77;
+}
+"""
+
+
 @pytest.mark.parametrize(("colours", "expected"), [("1", Verdict.RECURRENCE), ("8", Verdict.NONE)])
 def test_gauss_seidel_by_order_of_its_rows(colours: str, expected: Verdict, tmp_path: Path) -> None:
     """In natural order each row of a sweep uses rows before it; within one colour, no row uses another."""

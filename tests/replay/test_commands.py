@@ -87,6 +87,7 @@ def test_people_see_the_plan_and_the_arithmetic_of_a_loop(gather_sig):
     output = run("triage", gather_sig, *GPU, "--host-cores", "all").output
     assert "times as fast" in output
     assert "96 cores" in output
+    assert "names no loop" in run("triage", gather_sig, *GPU, "--explain", " ").output
     explained = run("triage", gather_sig, *GPU, "--explain", "program.c:1").output
     assert "launches: 1 x" in explained
     assert "<- the kernel's time" in explained

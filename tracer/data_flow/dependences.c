@@ -883,16 +883,16 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
         return true;
     if (!run_parts(d, instruction) || !note_operation(d, address, op, size_bytes))
         return false;
-    d->operations[op].stores += is_store;
     const uint64_t unit = address | size_bytes;
     const uint32_t granule_bits = unit & 3 ? 0 : unit & 7 ? 2 : GRANULE_BITS;
     struct piece piece = {.bytes = 0};
-    bool done = true;
+    bool done = true, is_followed = false;
     while (address < end && done) {
         struct page *page;
         const uint64_t page_end = ((address >> PAGE_BITS) + 1) << PAGE_BITS, until = end < page_end ? end : page_end;
         done = find_page(d, address >> PAGE_BITS, granule_bits, &page);
         const uint64_t step = UINT64_C(1) << (page ? page->granule_bits : 0);
+        is_followed |= page != NULL;
         for (; address < until && page && done; address += step) {
             struct cell *cell = &page->cells[(address & ((1u << PAGE_BITS) - 1)) >> page->granule_bits];
             if (piece.bytes && !is_like(&piece.cell, cell, is_store)) {
@@ -909,6 +909,7 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
         }
         address = until;
     }
+    d->operations[op].stores += is_store && is_followed; /* as the updates among them */
     return done && (!piece.bytes || end_piece(d, &piece, op, is_store));
 }
 

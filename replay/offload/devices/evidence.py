@@ -99,16 +99,19 @@ class Evidence:
 
 
 def _outside_main(work: Work) -> np.typing.NDArray[np.bool_]:
+    """What runs before and after `main`, in the thread that runs it. All that other threads run is the program's."""
     is_main = [
         kind is NodeKind.CALL and place.function == "main" for kind, place in zip(work.kinds, work.places, strict=True)
     ]
-    if not any(is_main):
-        return np.zeros(len(work), np.bool_)
-    inside = np.zeros(len(work), np.bool_)
+    root = np.arange(len(work))
+    inside = np.array(is_main, np.bool_)
     for node in range(len(work)):
         parent = int(work.parent[node])
-        inside[node] = is_main[node] or (parent >= 0 and inside[parent])
-    return ~inside
+        if parent >= 0:
+            root[node] = root[parent]
+            inside[node] |= inside[parent]
+    runs_main = np.isin(root, root[inside])
+    return runs_main & ~inside
 
 
 def _refusal(work: Work, demand: Demand, node: int) -> str:

@@ -149,6 +149,19 @@ def test_start_up_code_is_no_candidate():
     assert len(report.instances) == 1
 
 
+def test_what_other_threads_run_is_a_candidate_and_start_up_code_of_theirs_is_none():
+    """A thread is the program's from its beginning; of the one that runs `main`, what is inside."""
+    tree = Tree()
+    root = tree.thread()
+    tree.does(tree.loop(tree.call(root, "before"), 1 << 20), 1 << 20)
+    main = tree.call(root, "main")
+    tree.does(tree.loop(main, 1 << 20), 1 << 20)
+    other = tree.call(tree.thread(1), "clone")
+    tree.does(tree.loop(tree.call(other, "work"), 1 << 20), 1 << 20)
+    report = triage(with_flow(tree, []), measured_host(), gpu())
+    assert sorted(one.caller.split(" > ")[0] for one in report.instances) == ["clone", "main"]
+
+
 def test_pages_are_touched_first_wherever_the_loop_runs():
     """They once vanished when the loop was ported."""
     tree, _, loop = nest(inner=1 << 22)
