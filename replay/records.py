@@ -270,7 +270,7 @@ class EventTimes:
     @property
     def what(self) -> str:
         """One of what it counts."""
-        return self.unit or self.event.rpartition("::")[2]
+        return self.unit or "unit"
 
     @property
     def proportional_per_unit_s(self) -> float | None:

@@ -44,9 +44,7 @@ def steps(console: str) -> list[tuple[str, list[str]]]:
 
 def matches(said: list[str], printed: list[str]) -> bool:
     """`[...]` stands for any lines; the widths of columns do not count."""
-    pattern = "".join(
-        "(?s:.*)" if line == "[...]" else re.escape(" ".join(line.split())) + "\n" for line in said
-    )
+    pattern = "".join("(?s:.*)" if line == "[...]" else re.escape(" ".join(line.split())) + "\n" for line in said)
     return re.fullmatch(pattern, "".join(" ".join(line.split()) + "\n" for line in printed)) is not None
 
 
