@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.names import demangle, short_name
-from foretrace.replay.records import EventTimes, NodePace, Place, Prediction
+from foretrace.replay.events.predictions import EventTimes, NodePace
+from foretrace.replay.records import Place, Prediction
 from foretrace.terminal import console, plain, table
 from foretrace.units import format_seconds
 
