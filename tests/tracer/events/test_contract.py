@@ -54,7 +54,7 @@ def events_of(program: Path, folder: Path, *arguments: int) -> tuple[float, dict
     (path,) = folder.iterdir()
     found: dict[str, dict[str, Any]] = {}
     for event in read_board(path).events:
-        recorded = getattr(event.values, "kept", event.values)
+        recorded = event.values.kept if event.values is not None else None
         found.setdefault(event.library, {})[event.name] = event.value if recorded is None else recorded
     path.unlink()
     return float(done.stdout.rpartition(":")[2]), found
