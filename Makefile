@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay bench-events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -74,6 +74,9 @@ copies: $(INSTALLED) | $(HERE) ## slowdown of two copies at once, predicted and 
 
 speedup: $(INSTALLED) | $(HERE) ## speed-up of two threads, predicted and measured, for threaded programs (ARGS="--realtime triangle")
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.speedup --machine $(HERE) $(ARGS)
+
+events: $(INSTALLED) | $(HERE) ## time for other counts of an event from one trace, predicted and measured (ARGS="--realtime CG GMRES")
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.events --machine $(HERE) $(ARGS)
 
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)

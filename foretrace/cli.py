@@ -61,6 +61,25 @@ class ThreadCounts(click.ParamType):  # type: ignore[type-arg] # generic only in
         return tuple(sorted({int(part) for part in parts}))
 
 
+class EventCount(click.ParamType):  # type: ignore[type-arg] # generic only in click's newest versions
+    """An event and a value for it, "solver::iterations=900"."""
+
+    name = "event"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
+        """The two, or an error that says what they must be."""
+        if isinstance(value, tuple):
+            return value
+        name, _, count = value.rpartition("=")
+        try:
+            number = float(count)
+        except ValueError:
+            number = math.nan
+        if not name or not math.isfinite(number):
+            self.fail(f"{value!r} is no event with a number, such as solver::iterations=900", param, ctx)
+        return name, number
+
+
 class _Verbs(click.Group):
     """Imports a verb's module only when that verb runs: `foretrace --help` needs none of them."""
 

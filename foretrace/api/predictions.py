@@ -12,6 +12,7 @@ from foretrace.profiles.checks import suggestion
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
 from foretrace.replay import records
+from foretrace.replay.events.predictions import EventQuestion
 from foretrace.replay.node.predictions import predict_each
 from foretrace.replay.ranking import ranks
 from foretrace.replay.totals import By, totals
@@ -173,6 +174,8 @@ def predict(  # type: ignore[overload-overlap] # text is iterable, too
     model: str = "core",
     threads: int | None = None,
     cores: int | None = None,
+    events: Mapping[str, float] | None = None,
+    per: str | None = None,
 ) -> Prediction: ...
 @overload
 def predict(
@@ -183,10 +186,13 @@ def predict(
     model: str = "core",
     threads: int | Sequence[int] | None = None,
     cores: int | None = None,
+    events: Mapping[str, float] | None = None,
+    per: str | None = None,
 ) -> Predictions: ...
 def predict(
     signature: SignatureLike, /, *machines: MachineLike | Iterable[MachineLike], clock_ghz: float | None = None,
     model: str = "core", threads: int | Sequence[int] | None = None, cores: int | None = None,
+    events: Mapping[str, float] | None = None, per: str | None = None,
 ) -> Prediction | Predictions:  # fmt: skip
     """Predict how long a traced program takes on a machine, or on several.
 
@@ -200,6 +206,9 @@ def predict(
         model: "core" for the detailed core model, "convolution" for the published one (docs/model.md).
         threads: predict with this number of threads, or with each of several; None: as many as were traced.
         cores: for the threads to run on; None: all of the machine. 1 without `threads`: one core does all work.
+        events: a software-defined event and the value to predict the time for, {"solver::iterations": 900}
+            (docs/events.md).
+        per: the event that `.events` of a prediction gives the time per unit of.
 
     Returns:
         For one machine its prediction, for several their predictions, fastest first; with several numbers of threads,
@@ -212,7 +221,7 @@ def predict(
     """
     found, is_one = wanted_machines(machines)
     counts = None if threads is None else (threads,) if isinstance(threads, int) else tuple(sorted(set(threads)))
-    predictions = predict_on(signature, found, clock_ghz, model, counts, cores)
+    predictions = predict_on(signature, found, clock_ghz, model, counts, cores, question_of(events or {}, per))
     if predictions.refused and (machines or not predictions):
         raise next(iter(predictions.refused.values()))
     return predictions[0] if is_one and (threads is None or isinstance(threads, int)) else predictions
@@ -241,6 +250,7 @@ def predict_on(
     model: str = "core",
     counts: Sequence[int] | None = None,
     cores: int | None = None,
+    question: EventQuestion | None = None,
 ) -> Predictions:
     """Predictions on all machines that one can be made for; for the others `refused` says why not.
 
@@ -257,8 +267,27 @@ def predict_on(
             clocked.append(profile if clock_ghz is None else at_clock(profile, clock_ghz * 1e9))
         except ProfileError as error:
             refused[profile.name] = error
-    made, unpredicted = predict_each(signature_of(signature), clocked, counts, cores, model_of(model))
+    made, unpredicted = predict_each(signature_of(signature), clocked, counts, cores, model_of(model), question)
     return Predictions((shown_as(Prediction, one) for one in made), {**refused, **unpredicted})
+
+
+def question_of(events: Mapping[str, float], per: str | None) -> EventQuestion | None:
+    """The event to predict by; None where there is none.
+
+    Raises:
+        PredictionError: there are several.
+    """
+    names = list(dict.fromkeys([*events, *([] if per is None else [per])]))
+    counts = dict(events)
+    if len(events) == 1 and per is not None:
+        whole, part = sorted(names, key=len)[-1], min(names, key=len)
+        if whole == part or whole.endswith(f"::{part}"):  # the library may be left out of one
+            names, counts = [whole], {whole: next(iter(events.values()))}
+    if len(names) > 1:
+        raise PredictionError(
+            f"predictions are made by one event, not by {' and '.join(quoted(name) for name in names[:3])}"
+        )
+    return EventQuestion(names[0], counts.get(names[0])) if names else None
 
 
 def model_of(name: str) -> records.Model:

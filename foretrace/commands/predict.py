@@ -10,14 +10,15 @@ import click
 
 from foretrace.api.machines import find_machine
 from foretrace.api.machines import machines as known_machines
-from foretrace.api.predictions import predict_on, warnings_once
+from foretrace.api.predictions import predict_on, question_of, warnings_once
 from foretrace.api.signatures import read_signature
-from foretrace.cli import NumberRange, ThreadCounts
+from foretrace.cli import EventCount, NumberRange, ThreadCounts
 from foretrace.errors import ForetraceError
 from foretrace.names import short_name
 from foretrace.replay.ranking import ranks
 from foretrace.replay.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, Model, Place, Prediction
 from foretrace.replay.totals import By, totals
+from foretrace.reports.event_time_reports import show_event
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.reports.speedup_reports import check_curve, show_threads, write_curve
 from foretrace.terminal import console, plain, print_json, table
@@ -30,7 +31,11 @@ from .time import said_of_neighbours, said_of_segments
 _LEAST_WAITING_S = 1e-3
 
 
-@click.command(cls=Verb, epilog="Example: foretrace predict app.sig --machine jaguar-xt4 --machine here.toml")
+@click.command(
+    cls=Verb,
+    epilog="\b\nExamples:\n  foretrace predict app.sig --machine jaguar-xt4 --machine here.toml\n"
+    "  foretrace predict app.sig --all --set solver::iterations=900 --per solver::iterations",
+)
 @click.argument("signature", type=click.Path(path_type=Path))
 @click.option("--machine", "machines", multiple=True, metavar="M", help="A host's name or TOML file (repeatable).")
 @click.option("--all", "every", is_flag=True, help="All hosts that come with foretrace.")
@@ -69,6 +74,11 @@ _LEAST_WAITING_S = 1e-3
     "--cores", type=int, metavar="N",
     help="Of the machine, for the threads to run on; all if not given. 1 without --threads: one core does all work.",
 )  # fmt: skip
+@click.option("--per", metavar="EVENT", help="Also the time per unit of a software-defined event.")
+@click.option(
+    "--set", "wanted", metavar="EVENT=N", type=EventCount(),
+    help="Predict the run in which that event counts up to N, by the work that keeps pace with it.",
+)  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Picture of the speed-up: .svg, .png or .pdf.")
 @click.option("--force", is_flag=True, help="Overwrite pictures that foretrace drew.")
 @click.option("--top", default=5, show_default=True, type=click.IntRange(min=0), help="Rows shown per machine.")
@@ -92,6 +102,8 @@ def command(
     model: str,
     counts: tuple[int, ...] | None,
     cores: int | None,
+    per: str | None,
+    wanted: tuple[str, float] | None,
     output: Path | None,
     force: bool,
     top: int,
@@ -115,13 +127,16 @@ def command(
         raise click.UsageError(
             "--timing is about the processor time of all threads: it goes with neither --threads nor --cores but 1"
         )
+    if timing_file is not None and (per is not None or wanted is not None):
+        raise click.UsageError("--timing is about the traced run: it goes with neither --per nor --set")
+    question = question_of(dict([wanted] if wanted is not None else []), per)
     if output is not None:
         check_curve(output, force=force)
     profiles = [*(known_machines().hosts if every else ()), *map(find_machine, machines)]
     read = read_signature(signature)
     found = predict_on(
         read, {profile.name: profile for profile in profiles}.values(), clock_ghz, model, counts,
-        1 if timing_file is not None else cores,
+        1 if timing_file is not None else cores, question,
     )  # fmt: skip
     predictions, refused = tuple(found), found.refused
     for name, error in refused.items():
@@ -136,6 +151,8 @@ def command(
         show_threads(predictions, refused)
     else:
         _show(predictions, refused, measured)
+        if question is not None and predictions:
+            show_event(predictions, per=per is not None, top=None if all_loops else top)
         for prediction in predictions:
             _show_loops(prediction, By(by), None if all_loops else top, measured)
         if assumptions or len(predictions) == 1:

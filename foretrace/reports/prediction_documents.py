@@ -20,6 +20,8 @@ from foretrace.terminal import plain
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature.records import Signature
 
+from .event_time_reports import event_document
+
 
 @dataclass(frozen=True, slots=True)
 class Measured:
@@ -104,6 +106,7 @@ def document(
                 "loops": [_loop_document(loop, measured) for loop in prediction.loops],
             }
             | _scaling_document(prediction.scaling)
+            | event_document(prediction)
             | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
             for prediction, rank in zip(predictions, ranks(predictions), strict=True)
         ],

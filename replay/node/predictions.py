@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
+from foretrace.replay.events.predictions import AskedEvent, EventQuestion, with_event
 from foretrace.replay.predict import TURNS, predict
 from foretrace.replay.records import Model, Prediction
 from foretrace.replay.workload import Workload
@@ -34,6 +35,7 @@ def predict_on(
     counts: Sequence[int] | None = None,
     cores: int | None = None,
     model: Model = Model.CORE,
+    asked: AskedEvent | None = None,
 ) -> tuple[Prediction, ...]:
     """Predict a program on a machine.
 
@@ -44,6 +46,7 @@ def predict_on(
         cores: for the threads to run on; None: all of the machine. Without `counts`, on one core one thread does all
             work.
         model: what gives a region its time.
+        asked: an event to predict by, on one core that does all work.
 
     Raises:
         PredictionError: a number is out of range, or signature and profile do not tell enough.
@@ -58,11 +61,28 @@ def predict_on(
             return predict_threads(workload, profile, None, cores, model)
         except PredictionError as error:
             reason = f"its {threads} threads cannot be replayed ({error})"
-    alone = predict(workload, profile, model)
+    alone = predict(workload, profile, model) if asked is None else with_event(workload, profile, asked, model)
     if cores == 1 or not reason:
         return (alone,)
     warnings = [f"{text}: {reason}" if text.endswith(TURNS) else text for text in alone.warnings]
     return (replace(alone, warnings=tuple(warnings)),)
+
+
+def _asked(workload: Workload, question: EventQuestion, counts: Sequence[int] | None, cores: int | None) -> AskedEvent:
+    """What a program's work has to do with an event.
+
+    Raises:
+        PredictionError: several threads would have to be replayed, or the event does not tell what is asked.
+    """
+    threads, _ = replayed_threads(workload.signature)
+    if counts is not None:
+        raise PredictionError("predict: --set and --per predict one core that does all work: leave --threads out")
+    if cores != 1 and threads > 1:
+        raise PredictionError(
+            f"predict: --set and --per predict one core that does all work, and the run had {threads} threads: add "
+            "--cores 1"
+        )
+    return AskedEvent.of(workload, question)
 
 
 def predict_each(
@@ -71,20 +91,24 @@ def predict_each(
     counts: Sequence[int] | None = None,
     cores: int | None = None,
     model: Model = Model.CORE,
+    question: EventQuestion | None = None,
 ) -> tuple[tuple[Prediction, ...], dict[str, PredictionError]]:
     """Predictions on all machines that one can be made for, and for the others, why not.
+
+    With a `question` on one core, and with what an event has to do with the time.
 
     Returns:
         Without `counts` the fastest machine first, else in the order of `profiles` and `counts`.
 
     Raises:
-        PredictionError: the signature holds nothing to predict.
+        PredictionError: the signature holds nothing to predict, or the event does not tell what is asked.
     """
     workload = Workload.of(signature)
+    asked = None if question is None else _asked(workload, question, counts, cores)
     made: list[Prediction] = []
     refused: dict[str, PredictionError] = {}
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:  # the core model runs without Python's lock
-        futures = [workers.submit(predict_on, workload, profile, counts, cores, model) for profile in profiles]
+        futures = [workers.submit(predict_on, workload, profile, counts, cores, model, asked) for profile in profiles]
         for profile, future in zip(profiles, futures, strict=True):
             try:
                 made += future.result()

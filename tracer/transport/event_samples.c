@@ -14,6 +14,7 @@
 #define MOST_CHANGES 1900u              /* in a record; others come in the next one */
 #define FIRST_NS UINT64_C(1000000)      /* that samples may take from the beginning, */
 #define SHARE UINT64_C(100)             /* and of the time after: one part in so many */
+#define DUE_NS UINT64_C(2000000)        /* after the sample before */
 
 _Atomic uint64_t ft_expected_board;
 
@@ -21,6 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows 
 static struct ft_board_values *board;
 static _Atomic uint64_t board_address; /* 0: there is none */
 static atomic_bool is_over;
+static _Atomic uint64_t last_ns; /* when a sample was written, or was to be */
 static uint64_t begun_ns, spent_ns, num_samples;
 static uint32_t next_event;
 static struct { uint64_t bits; bool is_known; } last[FT_MAX_SAMPLED_EVENTS]; /* in the stream, by event */
@@ -96,12 +98,19 @@ static uint32_t write_changes(uint64_t *to)
     return num_changes;
 }
 
+bool ft_event_samples_are_due(void)
+{
+    return atomic_load_explicit(&board_address, memory_order_relaxed) &&
+           now_ns() - atomic_load_explicit(&last_ns, memory_order_relaxed) >= DUE_NS;
+}
+
 void ft_event_samples_write(struct ft_cursor *cursor)
 {
     ft_event_samples_look();
     if (!atomic_load_explicit(&board_address, memory_order_relaxed) || pthread_mutex_trylock(&lock) != 0)
         return;
     const uint64_t now = now_ns();
+    atomic_store_explicit(&last_ns, now, memory_order_relaxed);
     if (board && spent_ns <= FIRST_NS + (now - begun_ns) / SHARE) {
         const uint64_t length = 2 + 2 * (uint64_t)write_changes(cursor->next + 2);
         cursor->next[0] = (uint64_t)FT_TAG_EVENTS << FT_TAG_SHIFT | length << 32;

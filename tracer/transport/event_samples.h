@@ -33,6 +33,9 @@ static inline void ft_event_samples_look(void)
  * FT_CHUNK_WORDS - FT_MAX_BULK_WORDS words. */
 void ft_event_samples_write(struct ft_cursor *cursor);
 
+/* Whether there are events, and the last sample is a while ago: what writes few and long records may end its chunk then. */
+bool ft_event_samples_are_due(void);
+
 /* Nobody reads the stream any more. */
 void ft_event_samples_end(void);
 

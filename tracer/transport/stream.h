@@ -50,7 +50,8 @@ struct ft_cursor {
     uint32_t block_id; /* the writer's own: the block the thread is in */
     uint32_t thread;   /* number of the thread that has it, from 1; another one may get it when it ends */
     uint32_t num_events; /* the writer's own: its thread's so far (see enum ft_synchronisation) */
-    uint32_t padding[3]; /* one cache line each */
+    uint32_t left_words; /* the writer's own: at the end of the chunk before */
+    uint32_t padding[2]; /* one cache line each */
 };
 
 /* A process that wants a stream of its own: see children.h. One at a time asks; `pid` says who, 0 for nobody. */
@@ -347,7 +348,9 @@ struct ft_side_object {
     struct ft_side_entry entry;
     uint32_t object_id; /* ids count from 1 */
     uint32_t kind;      /* ObjectKind of tracer/signature/data_flow_records.py */
-    uint64_t site;      /* address behind the call that allocates it; of Python's arrays the id of a block; 0: not known */
+    uint64_t site;      /* address behind the call that allocates it; 0: not known. Of Python's arrays bits 63..32 the id of
+                         * the block, 31..24 how many lines behind the block's the expression ends that allocates it, 23..12
+                         * the column where it begins and 11..0 where it ends, as Python counts; 0: not known */
     uint32_t name_bytes;
     uint32_t padding;
 };

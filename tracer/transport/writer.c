@@ -239,6 +239,7 @@ static void enqueue(struct ft_ready entry)
 static void publish(struct ft_cursor *cursor)
 {
     uint32_t words = (uint32_t)(cursor->next - cursor->begin);
+    cursor->left_words = (uint32_t)(cursor->end - cursor->next);
     enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence, cursor->thread});
 }
 

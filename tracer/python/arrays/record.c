@@ -4,6 +4,7 @@
  * table. An entry with id 0 is free; entries are never removed; at most half are in use. The GIL guards it.
  */
 #include "tracer/python/agent.h"
+#include "tracer/transport/event_samples.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -331,6 +332,8 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
     struct ft_cursor *cursor = agent_cursor();
     if (!cursor)
         return;
+    if (ft_event_samples_are_due())
+        ft_writer_flush(cursor);
     ft_write_begin(cursor, words);
     uint64_t *p = cursor->next;
     *p++ = (uint64_t)FT_TAG_BULK << FT_TAG_SHIFT | (uint64_t)words << 32 | id;

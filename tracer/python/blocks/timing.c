@@ -267,7 +267,8 @@ static uint64_t words_since(const struct ft_cursor *cursor)
 {
     if (cursor->end == own->last_chunk_end)
         return (uint64_t)(cursor->next - own->last_words);
-    return (uint64_t)(own->last_chunk_end - own->last_words) + FT_CHUNK_WORDS - (uint64_t)(cursor->end - cursor->next);
+    return (uint64_t)(own->last_chunk_end - own->last_words) - cursor->left_words + FT_CHUNK_WORDS -
+           (uint64_t)(cursor->end - cursor->next);
 }
 
 /* What took very long since the last timing, if hardly anything came into the stream meanwhile: that which the frame's
