@@ -218,7 +218,7 @@ class Session:
                 self._reader.follow_data()
             if structure.has_dependences:
                 self._reader.find_dependences(MAX_SHADOW_BYTES)
-            elif structure.has_data_flow and family is None and engine.guest != "python":
+            elif structure.has_windows and structure.has_data_flow and family is None and engine.guest != "python":
                 self._reader.find_dependences(MAX_SHADOW_BYTES_OF_WINDOWS, True)
         self._hierarchies, self._schedule = hierarchies, schedule
         if schedule is not None:

@@ -86,7 +86,10 @@ class Bench:
         self._out.print(tree_cost.cost_table(found), "")
         return {
             "programs": [asdict(one) for one in found],
-            "adds": {clock: tree_cost.summary(found, clock) for clock in ("wall_s", "cpu_s")},
+            "adds": {
+                part: {clock: tree_cost.summary(found, part, clock) for clock in ("wall_s", "cpu_s")}
+                for part in tree_cost.PARTS
+            },
         }
 
     def exactness(self) -> Any:

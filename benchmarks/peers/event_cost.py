@@ -2,9 +2,8 @@
 
 Run by `make bench-events` (`ARGS=--quick`: few runs; `--realtime`: before all else on this machine; `-o FILE.svg` draws
 the distributions). One program, linked once, runs with each library in turn, and a third time without any call: the
-timer alone, which has outliers, too, where the system interrupts. Each call is timed alone. The table has the median
-over all runs of each run's median and 99.9 % quantile, and the least over all runs of each run's longest call, with and
-without the first call of each thread: what the system took from one run says nothing of a library.
+timer alone, which has outliers, too, where the system interrupts. Each call is timed alone. The table has the medians
+over all runs of each run's median, 99.9 % quantile and longest call, with and without the first call of each thread.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from foretrace.terminal import console
 THREADS = (1, 2, 8)
 CALLS = 16_384
 OPERATIONS = {"inc": "inc_counter", "record": "record"}
+FORMATS = (".svg", ".png", ".pdf")
 SOURCES = ("foretrace", "PAPI", "timer alone")
 _PRIORITY = 1
 Floats = npt.NDArray[np.float64]
@@ -46,8 +46,8 @@ class Cost:
         return float(np.median(np.quantile(self.ns, share, axis=(1, 2))))
 
     def worst_ns(self, after: int = 0) -> float:
-        """The least over runs of each run's longest call, `after` so many calls of each thread."""
-        return float(self.ns[:, :, after:].max(axis=(1, 2)).min())
+        """The median over runs of each run's longest call, `after` so many calls of each thread."""
+        return float(np.median(self.ns[:, :, after:].max(axis=(1, 2))))
 
 
 def asked(option: str) -> str:
@@ -78,7 +78,7 @@ def build(folder: Path, libraries: Path) -> Path:
 def measured(program: Path, folder: Path, operation: str, threads: int, source: str, realtime: bool) -> Floats:
     """Nanoseconds of each call in one run, [threads, CALLS]."""
     environment = os.environ | {"LD_LIBRARY_PATH": str(folder if source == "foretrace" else "")}
-    command = [program, "none" if source == "timer alone" else operation, str(threads)]
+    command = [str(program), "none" if source == "timer alone" else operation, str(threads)]
     done = subprocess.run(
         command, env=environment, capture_output=True, check=True, preexec_fn=_before_all_else if realtime else None
     )
@@ -112,11 +112,11 @@ def draw(costs: dict[tuple[str, int, str], Cost], output: Path) -> None:
     matplotlib.rcParams |= {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
     figure = Figure(figsize=(11, 6), layout="constrained")
     axes = figure.subplots(len(OPERATIONS), len(THREADS), sharex=True, sharey=True, squeeze=False)
-    edges = np.geomspace(1, 1e7, 120)
+    edges = np.geomspace(5, 1e6, 70)
     for row, (operation, name) in enumerate(OPERATIONS.items()):
         for column, threads in enumerate(THREADS):
             for source in SOURCES:
-                ns = np.maximum(costs[operation, threads, source].ns.ravel(), 1)
+                ns = np.maximum(costs[operation, threads, source].ns.ravel(), edges[0])
                 axes[row, column].hist(ns, edges, histtype="step", label=source)
             axes[row, column].set(xscale="log", yscale="log", title=f"{name}, {threads} thread{'s' * (threads > 1)}")
     for axis in axes[-1]:
@@ -130,10 +130,12 @@ def draw(costs: dict[tuple[str, int, str], Cost], output: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
     parser = argparse.ArgumentParser(prog="foretrace.benchmarks.peers.event_cost", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="3 runs of each, not 20")
+    parser.add_argument("--quick", action="store_true", help="5 runs of each, not 50")
     parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
     parser.add_argument("-o", "--output", type=Path, help="draw the distributions into this file (svg, png, pdf)")
     options = parser.parse_args(arguments)
+    if options.output and (options.output.suffix not in FORMATS or not options.output.parent.is_dir()):
+        parser.error(f"{options.output}: a picture's name ends in {', '.join(FORMATS)}, and its folder exists")
     if not ctypes.util.find_library("sde"):
         print("error: needs PAPI's libsde.so (Debian packages papi-tools and libpapi-dev)", file=sys.stderr)
         return 1
@@ -141,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         libraries = Path(asked("--drop-in"))
         program = build(Path(folder), libraries)
         try:
-            costs = compared(program, libraries, 3 if options.quick else 20, options.realtime)
+            costs = compared(program, libraries, 5 if options.quick else 50, options.realtime)
         except subprocess.SubprocessError as error:
             rights = " (--realtime needs the right to real-time scheduling)" if options.realtime else ""
             print(f"error: the program cannot be run{rights}: {error}", file=sys.stderr)

@@ -1,5 +1,5 @@
-"""What the execution tree and its data flow add to tracing: the same programs traced with both, with the tree alone and
-without, alternating."""
+"""What the execution tree, its data flow and the windows in which dependences are looked for add to tracing: the same
+programs traced with all of them, without windows, with the tree alone and without, alternating."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from foretrace.benchmarks.harness.tables import table
 
 from .tracing_cost import median
 
-WAYS = ("flow", "with", "without")
+WAYS = {"all": (), "flow": ("--no-windows",), "tree": ("--no-data-flow",), "neither": ("--no-tree",)}
+"""Each with the options for it; each records less than the one before."""
 PROGRAMS = (
     ("queens", ("10",)),
     ("quicksort", ("300000",)),
@@ -27,7 +28,7 @@ QUICK_PROGRAMS = (("queens", ("7",)),)
 GOAL = 0.10
 """Of the tracing time that the tree may take."""
 FLOW_GOAL = 0.15
-"""The same for the data flow."""
+"""The same for the data flow, windows included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,22 @@ class TreeCost:
 
     def share(self, clock: str) -> float:
         """What the tree adds, as a share of tracing without it."""
-        return float(getattr(self.costs["with"], clock) / getattr(self.costs["without"], clock) - 1)
+        return self._added("tree", "neither", clock)
 
     def flow_share(self, clock: str) -> float:
-        """What the data flow adds, as a share of tracing with the tree."""
-        return float(getattr(self.costs["flow"], clock) / getattr(self.costs["with"], clock) - 1)
+        """What the data flow adds, windows included, as a share of tracing with the tree."""
+        return self._added("all", "tree", clock)
+
+    def windows_share(self, clock: str) -> float:
+        """The windows' part of that, as a share of the same."""
+        return self.flow_share(clock) - self._added("flow", "tree", clock)
+
+    def _added(self, way: str, reference: str, clock: str) -> float:
+        return float(getattr(self.costs[way], clock) / getattr(self.costs[reference], clock) - 1)
+
+
+PARTS = {"tree": TreeCost.share, "data flow": TreeCost.flow_share, "windows": TreeCost.windows_share}
+"""What is added: the data flow with its windows, and these alone."""
 
 
 def workloads(directory: Path, *, quick: bool) -> list[programs.Workload]:
@@ -59,35 +71,35 @@ def compare(workload: programs.Workload, directory: Path, repetitions: int) -> T
     runs: dict[str, list[tools.Cost]] = {way: [] for way in WAYS}
     command = tools.trace_command(workload.command, directory / "output", tools.THREE_LEVELS)
     split = command.index("--")
-    options = {"flow": (), "with": ("--no-data-flow",), "without": ("--no-tree",)}
-    commands = {way: [*command[:split], *option, *command[split:]] for way, option in options.items()}
+    commands = {way: [*command[:split], *options, *command[split:]] for way, options in WAYS.items()}
     for _ in range(repetitions):
         for way, taken in runs.items():
             taken.append(tools.measure(commands[way]))
     return TreeCost(workload.name, {way: median(taken) for way, taken in runs.items()})
 
 
-def summary(found: Sequence[TreeCost], clock: str) -> dict[str, float]:
-    """Mean and worst share."""
-    shares = [one.share(clock) for one in found]
+def summary(found: Sequence[TreeCost], part: str, clock: str) -> dict[str, float]:
+    """Mean and worst share of one of the `PARTS`."""
+    shares = [PARTS[part](one, clock) for one in found]
     return {"mean": statistics.fmean(shares), "worst": max(shares)}
 
 
 def _shares(one: TreeCost) -> tuple[float, ...]:
-    return one.share("wall_s"), one.share("cpu_s"), one.flow_share("wall_s"), one.flow_share("cpu_s")
+    return tuple(share(one, clock) for share in PARTS.values() for clock in ("wall_s", "cpu_s"))
 
 
 def cost_table(found: Sequence[TreeCost]) -> Table:
-    """Seconds of all ways, and what the tree and the data flow add."""
+    """Seconds of all ways, and what the tree, the data flow and the windows add."""
     made = table(
         f"Execution tree and data flow: seconds of a whole trace (median); they may add {GOAL:.0%} and {FLOW_GOAL:.0%}",
-        "program", "both", "tree", "neither", "tree adds, wall", "CPU", "flow adds, wall", "CPU",
+        "program", *WAYS, "tree adds, wall", "CPU", "flow adds, wall", "CPU", "of it windows, wall", "CPU",
     )  # fmt: skip
     for one in found:
         seconds = [f"{one.costs[way].wall_s:.2f}" for way in WAYS]
         shares = _shares(one)
         made.add_row(one.program, *seconds, *(f"{share:+.1%}" for share in shares))
     columns = list(zip(*map(_shares, found), strict=True))
-    made.add_row("mean", "", "", "", *(f"{statistics.fmean(column):+.1%}" for column in columns))
-    made.add_row("worst", "", "", "", *(f"{max(column):+.1%}" for column in columns))
+    blank = [""] * len(WAYS)
+    made.add_row("mean", *blank, *(f"{statistics.fmean(column):+.1%}" for column in columns))
+    made.add_row("worst", *blank, *(f"{max(column):+.1%}" for column in columns))
     return made

@@ -222,6 +222,8 @@ def _show(signature: Signature, path: Path, top: int) -> None:
         out.print(f"processes     {followed} followed and summed up, each with simulated caches of its own{others}")
     if p.sampling is not None:
         _show_sampling(p.sampling)
+        if signature.data_flow is None:
+            out.print("data flow     none, as accesses were recorded in bursts; trace --accuracy high has it")
     kind = "" if p.guest == "python" else f" ({plain(p.guest)})"
     out.print(f"instructions  {format_count(totals.instructions)}{kind} in {len(signature.blocks)} basic blocks")
     out.print(f"loads         {format_count(totals.loads)}, {format_bytes(totals.load_bytes)}")

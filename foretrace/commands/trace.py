@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Decides where bursts lie.  [default: chance]")
 @click.option("--no-tree", is_flag=True, help="Leave out the execution tree, and the data flow.")
 @click.option("--no-data-flow", is_flag=True, help="Leave out which node of the execution tree uses whose data.")
+@click.option("--no-windows", is_flag=True, help="Do not look for dependences in windows of a binary's run.")
 @click.option(
     "--dependences",
     is_flag=True,
@@ -91,6 +92,7 @@ def command(
     seed: int | None,
     no_tree: bool,
     no_data_flow: bool,
+    no_windows: bool,
     dependences: bool,
     record_values: bool,
     python_core: str,
@@ -164,7 +166,7 @@ def command(
             accuracy=wanted,
             seed=seed,
             python_core=python_core,
-            structure=Structure(not no_tree, not no_data_flow, dependences, record_values),
+            structure=Structure(not no_tree, not no_data_flow, dependences, not no_windows, record_values),
         )
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 

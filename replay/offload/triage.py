@@ -153,6 +153,7 @@ class _Report:
             hit_rates=self.run.misses.hit_rates,
             assumptions=(*self.run.assumptions, *self.device.assumptions, *self.times.assumptions),
             warnings=(
+                *self.device.warnings,
                 *warnings_of(signature),
                 *unseen_code_of(self.run),
                 *work.notes,

@@ -8,10 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from command_line import run
 from flow_samples import flow_of
 
+from foretrace.errors import SignatureError
 from foretrace.reports.data_flow_reports import objects_of
+from foretrace.tracer import tracing
+from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, MemoryObject, ObjectKind
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.tracing import trace_binary
@@ -74,3 +78,34 @@ def test_info_lists_allocations(compile_c: Callable[..., Path], tmp_path: Path) 
     (heap,) = (number for number, one in enumerate(document["allocations"]) if one["line"] == 6)
     (flow,) = (one for one in document["flows"] if one["allocation"] == heap)
     assert (flow["bytes"], flow["read_by_system"], flow["readers"]) == (8000, True, [])
+
+
+ROUNDS = """
+double x[1000], y[1000];
+int main(void) {
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < 1000; i++) y[i] += 2 * x[i];
+        for (int i = 0; i < 1000; i++) x[i] = y[i] + round;
+    }
+    return y[7] < 0;
+}
+"""
+
+
+def test_bursts_have_no_data_flow_and_say_so(
+    compile_c: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracing, "schedule_of", lambda *_: Schedule(4, 8, 4, 4, 1))
+    signature = trace_binary([str(compile_c(ROUNDS, "-O1", "-static"))], accuracy=Accuracy.LOW).signature
+    assert signature.provenance.sampling is not None
+    path = tmp_path / "bursts.sig"
+    write_signature(signature, path)
+    shown = run("info", path).output
+    assert "data flow     none, as accesses were recorded in bursts; trace --accuracy high has it" in shown
+    with pytest.raises(SignatureError, match=r"has no data flow: accesses were recorded in bursts.* --accuracy high"):
+        run("info", path, "--data-flow")
+    machines = ("--host", "epyc-9654", "--accelerator", "h200-sxm-141gb")
+    document = json.loads(run("triage", path, *machines, "--json").stdout)
+    (warning,) = (line for line in document["warnings"] if "data flow" in line)
+    assert "recorded in bursts" in warning
+    assert warning.endswith("trace the program again with --accuracy high")

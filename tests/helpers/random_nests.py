@@ -220,6 +220,8 @@ class Conflicts(Interpreter):
 
     `shared[k]` are the arrays of loop k (in the order of `walk.loops`) of which two iterations of one run touch an
     element, one of them writing. `flows[k]` are scalars that an iteration reads as an earlier one left them.
+    `needed[k]` are those arrays with a shared element that is no iteration's own temporary: an iteration reads it
+    before it writes it, or the last one does not write it.
     """
 
     def __init__(self, function: form.Function) -> None:
@@ -228,13 +230,17 @@ class Conflicts(Interpreter):
         self.active: list[list[Any]] = []
         self.shared: dict[int, set[str]] = defaultdict(set)
         self.flows: dict[int, set[str]] = defaultdict(set)
+        self.needed: dict[int, set[str]] = defaultdict(set)
 
     def _loop(self, loop: form.Loop, frame: Any) -> None:
         self.active.append([self.numbers[id(loop)], -1, {}, {}, loop.variable])
         try:
             super()._loop(loop, frame)
         finally:
-            self.active.pop()
+            number, last, elements, _, _ = self.active.pop()
+            for (array, _), (readers, writers, exposed) in elements.items():
+                if writers and len(writers.keys() | readers.keys()) > 1 and (exposed or last not in writers):
+                    self.needed[number].add(array)
 
     def _iteration(self, loop: form.Loop, frame: Any) -> bool:
         self.active[-1][1] += 1
@@ -243,12 +249,14 @@ class Conflicts(Interpreter):
     def _touch(self, array: str, place: tuple[int, ...], *, write: bool) -> None:
         for loop, iteration, elements, _, _ in self.active:
             key = (array, place)
-            known = elements.setdefault(key, ({}, {}))
-            readers, writers = known
+            known = elements.setdefault(key, ({}, {}, {}))
+            readers, writers, exposed = known
             others = set(writers) | (set(readers) if write else set())
             if others - {iteration}:
                 self.shared[loop].add(array)
             (writers if write else readers)[iteration] = None
+            if iteration not in writers:
+                exposed[iteration] = None
 
     def _scalar(self, name: str, *, write: bool) -> None:
         for loop, iteration, _, written, variable in self.active:

@@ -27,6 +27,13 @@
 #define RECENT 1024u /* iterations whose beginnings a level remembers; of those before, every 1024th */
 #define ARRAY_DEPTH UINT32_MAX
 #define THREAD_BITS 16
+#define ENOUGH_ITERATIONS 16384u /* examined behind another one: the loop is known */
+#define MOST_CHUNKS 64u     /* examined while a loop ran, */
+#define MOST_ITERATIONS 6u  /* or the chunks of so many iterations more */
+#define LONGEST_CHUNKS 128u /* of an iteration: longer ones are not examined */
+#define CHUNKS_RUN 8u       /* that begin in a loop, for each one that is examined */
+#define FRAMES_ASKED 32u /* the innermost, of those that the program stands in, */
+#define MOST_ASKED 64u   /* and loops in them */
 
 struct cell {
     uint64_t written, first_read; /* time << THREAD_BITS | thread */
@@ -73,6 +80,8 @@ struct thread {
 struct loop {
     uint64_t node, iterations, entries;
     uint32_t function, slot, array_id;
+    uint32_t chunks_run, chunks_examined; /* that began in it; that were examined while it ran */
+    uint64_t asked_at; /* see times_asked */
 };
 
 struct operation {
@@ -112,6 +121,7 @@ struct ft_dependences {
     uint32_t operations_capacity;
     struct times *functions;
     uint32_t functions_capacity;
+    uint64_t times_asked; /* which loops want to be examined */
 };
 
 static uint64_t mix(uint64_t value)
@@ -616,6 +626,64 @@ bool ft_dependences_enter(struct ft_dependences *d)
         return false;
     d->block_instructions = ft_tree_part(d->tree, d->place.function, d->place.local).instructions;
     return run_part(d);
+}
+
+/* ---- windows ------------------------------------------------------------------------------------------------------ */
+
+/* How many chunks more a loop wants, whose header has run so often: as many as hold two whole iterations, wherever they begin. 0 for
+ * none. */
+static uint32_t wanted_by(const struct loop *loop, uint64_t iterations)
+{
+    if (iterations < 2 || CHUNKS_RUN * (uint64_t)loop->chunks_examined >= loop->chunks_run)
+        return 0;
+    const uint64_t of_iteration = 1 + loop->chunks_run / iterations;
+    const bool is_known = loop->iterations >= loop->entries + ENOUGH_ITERATIONS ||
+                          loop->chunks_examined >= MOST_CHUNKS + MOST_ITERATIONS * of_iteration;
+    return is_known || of_iteration > LONGEST_CHUNKS ? 0 : of_iteration == 1 ? 1 : (uint32_t)(3 * of_iteration);
+}
+
+/* A loop that the tree stands in, and how many chunks it wants. */
+struct asked {
+    uint32_t loop, wanted;
+};
+
+/* Those, each once, from the innermost outwards: up to MOST_ASKED. Returns how many. */
+static uint32_t ask_loops(struct ft_dependences *d, struct asked *asked)
+{
+    uint32_t number = 0;
+    const uint32_t depth = ft_tree_depth(d->tree);
+    for (uint32_t below = 0; below <= depth && below < FRAMES_ASKED; below++) {
+        struct ft_tree_place place;
+        if (!ft_tree_stands_in(d->tree, depth - below, &place))
+            continue;
+        for (uint32_t slot = ft_tree_part(d->tree, place.function, place.local).slot; slot != NONE && number < MOST_ASKED;
+             slot = parent_of(d, &place, slot)) {
+            const uint32_t name =
+                number_of(d, (struct loop){.node = place.node, .function = place.function, .slot = slot});
+            if (name == NONE)
+                return number;
+            struct loop *loop = &d->loops[name];
+            if (loop->asked_at == d->times_asked)
+                continue; /* its function is on the stack several times */
+            loop->asked_at = d->times_asked;
+            loop->chunks_run++;
+            asked[number++] = (struct asked){name, wanted_by(loop, ft_tree_iterations(d->tree, depth - below, slot))};
+        }
+    }
+    return number;
+}
+
+uint32_t ft_dependences_wanted(struct ft_dependences *d, uint32_t may_be_examined)
+{
+    struct asked asked[MOST_ASKED];
+    uint32_t most = 0;
+    d->times_asked++;
+    const uint32_t number = ask_loops(d, asked);
+    for (uint32_t i = 0; i < number; i++)
+        most = asked[i].wanted <= may_be_examined && asked[i].wanted > most ? asked[i].wanted : most;
+    for (uint32_t i = 0; i < number; i++)
+        d->loops[asked[i].loop].chunks_examined += most;
+    return most;
 }
 
 /* ---- array operations: loops without blocks ----------------------------------------------------------------------- */

@@ -41,6 +41,10 @@ bool ft_dependences_switch(struct ft_dependences *d, uint32_t thread);
  * was before. ft_dependences_switch is to come next. */
 void ft_dependences_resume(struct ft_dependences *d);
 
+/* How many chunks of the stream, of those that may be examined, are to be from here on so that more is known of the loops that the
+ * tree stands in; 0 for none. To be asked where a chunk begins. They count as examined for these loops. */
+uint32_t ft_dependences_wanted(struct ft_dependences *d, uint32_t may_be_examined);
+
 /* A block has begun, which the tree knows of. False when memory ran out. */
 bool ft_dependences_enter(struct ft_dependences *d);
 

@@ -374,6 +374,11 @@ static inline bool store(struct ft_flow_states *s, struct entry *entry, uint32_t
     return LIKELY(s->states[before].writer == place) || touch(s, entry, place);
 }
 
+static inline bool is_like(const struct entry *one, const struct entry *other)
+{
+    return one->state == other->state && one->touched == other->touched;
+}
+
 /* Accesses bytes of one block. */
 static inline bool apply(struct ft_flow *flow, struct ft_flow_block *block, uint32_t offset, uint32_t size_bytes,
                          uint32_t place, bool is_store)
@@ -381,20 +386,24 @@ static inline bool apply(struct ft_flow *flow, struct ft_flow_block *block, uint
     const uint32_t odd = (offset | size_bytes) & ((1u << block->shift) - 1);
     if (UNLIKELY(odd) && !refine(block, (uint8_t)__builtin_ctz(odd)))
         return false;
-    struct entry *entry = block->entries + (offset >> block->shift);
-    const struct entry *const end = entry + (size_bytes >> block->shift);
-    bool done = true;
+    struct entry *entry = block->entries + (offset >> block->shift), *next;
+    struct entry *const end = entry + (size_bytes >> block->shift);
     block->accesses++;
     flow->followed += !block->is_hot;
-    if (is_store) {
-        const uint64_t bytes = (uint64_t)1 << (block->shift + block->log_weight);
-        for (; entry < end && done; entry++)
-            done = store(&flow->states, entry, place, block->part, bytes);
-    } else {
-        for (; entry < end && done; entry++)
-            done = load(&flow->states, entry, place);
+    for (; entry < end; entry = next) { /* those that are alike become alike */
+        const struct entry before = *entry;
+        struct entry after = before;
+        for (next = entry + 1; next < end && is_like(next, &before); next++)
+            ;
+        const uint64_t bytes = (uint64_t)(next - entry) << (block->shift + block->log_weight);
+        if (!(is_store ? store(&flow->states, &after, place, block->part, bytes) : load(&flow->states, &after, place)))
+            return false;
+        if (is_like(&after, &before))
+            continue;
+        for (struct entry *each = entry; each < next; each++)
+            *each = after;
     }
-    return done;
+    return true;
 }
 
 /* The same of bytes that may be in several blocks. */
@@ -522,34 +531,6 @@ FT_FOR_WIDE_PROCESSORS static bool may_matter(const struct ft_flow *flow, const 
     return any;
 }
 
-/* The same of so few words that more at once do not pay. */
-static inline bool may_matter_few(const struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask,
-                                  uint32_t most_bytes)
-{
-    const uint32_t last_hash = flow->last_hash, last_offset = FT_FLOW_BLOCK_BYTES - most_bytes;
-    const uint64_t hot_from = flow->hot_from & ~(uint64_t)OFFSET_MASK, hot_bytes = flow->hot_bytes;
-    for (uint64_t i = 0; i < num_words; i++) {
-        const uint64_t address = words[i] & address_mask;
-        const uint32_t hash = hash_of(address >> FT_FLOW_BLOCK_SHIFT), offset = (uint32_t)address & OFFSET_MASK;
-        if (UNLIKELY((hash <= last_hash) | (offset > last_offset) | (address - hot_from < hot_bytes)))
-            return true;
-    }
-    return false;
-}
-
-bool ft_flow_skips(struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask, uint32_t most_bytes,
-                   uint64_t accesses)
-{
-    if (!flow->log_weight || num_words > PIECE_WORDS || most_bytes > FT_FLOW_BLOCK_BYTES ||
-        flow->accesses + accesses >= WINDOW_ACCESSES)
-        return false;
-    if (num_words >= FEW_WORDS ? may_matter(flow, words, num_words, address_mask, most_bytes)
-                               : may_matter_few(flow, words, num_words, address_mask, most_bytes))
-        return false;
-    flow->accesses += accesses;
-    return true;
-}
-
 /* The accesses of some iterations, as far as they matter. */
 static bool run_some(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words,
                      uint32_t num_words, uint64_t address_mask, uint64_t iterations)
@@ -587,6 +568,83 @@ bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_
             !run_some(flow, slots, num_slots, words, num_words, address_mask, now))
             return false;
     }
+    return true;
+}
+
+/* ---- marks --------------------------------------------------------------------------------------------------------- */
+
+FT_FOR_WIDE_PROCESSORS static void mark_all(const struct ft_flow *flow, const uint64_t *words, uint32_t num_words,
+                                            uint64_t address_mask, uint8_t *marks)
+{
+    const uint32_t last_hash = flow->last_hash, last_offset = FT_FLOW_BLOCK_BYTES - FT_FLOW_MARKED_BYTES;
+    const uint64_t hot_from = flow->hot_from & ~(uint64_t)OFFSET_MASK, hot_bytes = flow->hot_bytes;
+    for (uint32_t i = 0; i < num_words; i++) {
+        const uint64_t address = words[i] & address_mask;
+        const uint32_t hash = hash_of(address >> FT_FLOW_BLOCK_SHIFT), offset = (uint32_t)address & OFFSET_MASK;
+        marks[i] = (uint8_t)((hash <= last_hash) | (offset > last_offset) | (address - hot_from < hot_bytes));
+    }
+}
+
+/* Counts what was passed over. */
+static bool pass_marked(struct ft_flow *flow, struct ft_flow_marks *marks, uint64_t accesses)
+{
+    accesses += marks->passed;
+    marks->passed = 0;
+    return pass(flow, accesses);
+}
+
+bool ft_flow_mark(struct ft_flow *flow, struct ft_flow_marks *marks, const uint64_t *words, uint32_t num_words,
+                  uint64_t address_mask)
+{
+    if (!pass_marked(flow, marks, 0))
+        return false;
+    marks->are_known = flow->log_weight && num_words <= FT_FLOW_MARKED_WORDS;
+    marks->words = words;
+    if (marks->are_known)
+        mark_all(flow, words, num_words, address_mask, marks->bytes);
+    return true;
+}
+
+/* The marks of the next eight words, one a byte, of which `number` are of interest. */
+static inline uint64_t marks_at(const uint8_t *marks, uint64_t number)
+{
+    uint64_t found = 0;
+    memcpy(&found, marks, sizeof found);
+    return number < 8 ? found & ((UINT64_C(1) << 8 * number) - 1) : found;
+}
+
+bool ft_flow_run_marked(struct ft_flow *flow, struct ft_flow_marks *marks, struct ft_flow_slot *slots, uint32_t num_slots,
+                        const uint16_t *slot_of_word, const uint64_t *words, uint32_t num_words, uint64_t address_mask,
+                        uint64_t iterations)
+{
+    const uint32_t before = flow->epoch;
+    const uint8_t *const marked = marks->bytes + (words - marks->words);
+    const uint64_t number = iterations * num_words;
+    const struct ft_flow_slot *last = NULL; /* done in the iteration at hand: an access has a mark for each of its parts */
+    uint64_t begin = 0;
+    if (!pass_marked(flow, marks, iterations * num_slots))
+        return false;
+    for (uint32_t j = 0; j < num_slots && UNLIKELY(before != flow->epoch); j++)
+        slots[j].hint = (struct ft_flow_hint){0};
+    for (uint64_t first = 0; first < number; first += 8)
+        for (uint64_t left = marks_at(marked + first, number - first); left; left &= left - 1) {
+            const uint64_t i = first + (uint64_t)__builtin_ctzll(left) / 8;
+            if (UNLIKELY(i - begin >= num_words)) {
+                begin = i - i % num_words;
+                last = NULL;
+            }
+            const uint32_t name = slot_of_word[i - begin];
+            if (name == FT_FLOW_NO_SLOT || &slots[name] == last)
+                continue;
+            struct ft_flow_slot *const slot = &slots[name];
+            last = slot;
+            const uint64_t address = words[begin + slot->word] & address_mask;
+            const bool fits = (address & OFFSET_MASK) + slot->size_bytes <= FT_FLOW_BLOCK_BYTES;
+            if (fits && !is_followed(flow, address >> FT_FLOW_BLOCK_SHIFT))
+                continue;
+            if (UNLIKELY(!run_access(flow, slots, num_slots, slot, address)))
+                return false;
+        }
     return true;
 }
 

@@ -22,6 +22,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define FT_FLOW_OUTSIDE UINT32_MAX
 #define FT_FLOW_MERGED 1u
@@ -61,10 +62,45 @@ struct ft_flow_slot {
 bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words, uint32_t num_words,
                  uint64_t address_mask, uint64_t iterations);
 
-/* Whether all addresses in a few words are of blocks that are not followed; then it has counted the `accesses`, none of more than
- * `most_bytes`, and they need not be run. */
-bool ft_flow_skips(struct ft_flow *flow, const uint64_t *words, uint64_t num_words, uint64_t address_mask, uint32_t most_bytes,
-                   uint64_t accesses);
+#define FT_FLOW_MARKED_WORDS 8192u
+#define FT_FLOW_MARKED_BYTES 8u /* accesses of more may reach into a followed block without a mark */
+
+/* Which words of a stream may have the address of an access that matters, found out for many at once. Those of most do not, and need
+ * no more than a look here. */
+struct ft_flow_marks {
+    const uint64_t *words; /* the first marked one */
+    bool are_known;
+    uint64_t passed; /* accesses that did not matter, and were not counted yet */
+    uint8_t bytes[FT_FLOW_MARKED_WORDS + 8];
+};
+
+/* Marks up to FT_FLOW_MARKED_WORDS words, once blocks are sampled; until then no marks are known. False when memory ran out. */
+bool ft_flow_mark(struct ft_flow *flow, struct ft_flow_marks *marks, const uint64_t *words, uint32_t num_words,
+                  uint64_t address_mask);
+
+/* Whether any of a few words that follow on one another is marked. */
+static inline bool ft_flow_is_marked(const struct ft_flow_marks *marks, const uint64_t *words, uint64_t num_words)
+{
+    const uint8_t *at = marks->bytes + (words - marks->words);
+    uint64_t eight;
+    for (; num_words > 8; num_words -= 8, at += 8) {
+        memcpy(&eight, at, sizeof eight);
+        if (eight)
+            return true;
+    }
+    uint8_t any = 0;
+    for (uint64_t i = 0; i < num_words; i++)
+        any |= at[i];
+    return any;
+}
+
+#define FT_FLOW_NO_SLOT UINT16_MAX
+
+/* The same as ft_flow_run, by marks: of accesses of up to FT_FLOW_MARKED_BYTES, or whose parts are, each in a word of its own.
+ * `slot_of_word` has the slot of each word of an iteration, FT_FLOW_NO_SLOT of those without an access. */
+bool ft_flow_run_marked(struct ft_flow *flow, struct ft_flow_marks *marks, struct ft_flow_slot *slots, uint32_t num_slots,
+                        const uint16_t *slot_of_word, const uint64_t *words, uint32_t num_words, uint64_t address_mask,
+                        uint64_t iterations);
 
 /* The accesses of an array operation. It reads all its operands before it writes, each byte once. */
 bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_run *run);

@@ -49,11 +49,12 @@ class Objects:
 
 
 class Site(NamedTuple):
-    """Where memory is allocated; empty and 0 where unknown."""
+    """Where memory is allocated, and the variable that holds it; empty and 0 where unknown."""
 
     function: str
     file: str
     line: int
+    name: str = ""
 
 
 def no_sites(sites: Sequence[int]) -> list[Site]:
@@ -73,17 +74,18 @@ def data_flow_of(
     if flow is None or flow.is_partial or flow.overflowed:
         return None
     variables = _apart(variables)
-    flow = _cut(flow, variables)
+    sites = sites_of([one.site for one in flow.allocations])
+    named = [replace(one, name=one.name or at.name) for one, at in zip(flow.allocations, sites, strict=True)]
+    flow = _cut(replace(flow, allocations=tuple(named)), variables)
     objects = _objects(raw, flow, variables)
     node_of_place = np.full(len(flow.node), -1, np.int64)
     node_of_place[flow.used] = nodes
-    sites = sites_of([one.site for one in flow.allocations])
     allocations = tuple(_allocation(one, site) for one, site in zip(flow.allocations, sites, strict=True))
     return replace(node_flow(flow, node_of_place, objects), allocations=allocations)
 
 
 def _allocation(raw: RawAllocation, site: Site) -> Allocation:
-    return Allocation(_kind(raw), raw.name, *site, raw.count, raw.num_bytes)
+    return Allocation(_kind(raw), raw.name, site.function, site.file, site.line, raw.count, raw.num_bytes)
 
 
 def _kind(raw: RawAllocation) -> ObjectKind:

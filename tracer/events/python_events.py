@@ -358,6 +358,8 @@ def _value_bytes(dtype: np.dtype[Any], value: Any) -> bytes:
 
 
 def _element_bytes(name: str, element: Bytes) -> bytes:
+    if isinstance(element, np.ndarray):
+        return element.tobytes()
     try:
         return bytes(memoryview(element))
     except TypeError:

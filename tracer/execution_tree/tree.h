@@ -129,6 +129,15 @@ struct ft_tree_place {
 /* Of the thread that ran last, once it has run. */
 void ft_tree_stands_at(const struct ft_tree *tree, struct ft_tree_place *place);
 
+/* How many frames are below the one that it stands in. */
+uint32_t ft_tree_depth(const struct ft_tree *tree);
+
+/* Where the frame with `depth` others below it stands: at a call, or it is the one at hand. False if there is none. */
+bool ft_tree_stands_in(const struct ft_tree *tree, uint32_t depth, struct ft_tree_place *place);
+
+/* How often the header of a loop has run in the context of that frame. */
+uint64_t ft_tree_iterations(const struct ft_tree *tree, uint32_t depth, uint32_t slot);
+
 /* The beginning of a block, up to where a shorter block of the engine with the same end begins. */
 struct ft_tree_part {
     uint32_t slot;         /* the innermost loop around it; UINT32_MAX for none */

@@ -27,6 +27,7 @@ from foretrace.tracer.signature.records import Idiom, IdiomKind
 from .basic_blocks import BasicBlocks
 from .carried import CarriedValues, Finding, Graph, Pair
 from .idioms import Indirections, fixed_operations
+from .value_graph import ValueGraph
 
 _MOST_BLOCKS = 400
 _MOST_OPERATIONS = 2000
@@ -52,6 +53,7 @@ class AccessIdioms:
         function_of: Sequence[int],
         functions: Sequence[str],
         indirections: Indirections,
+        values: ValueGraph,
     ) -> None:
         """Nothing is searched yet. `functions` names the function of each block."""
         self._blocks, self._forest, self._sites = blocks, forest, sites
@@ -64,14 +66,12 @@ class AccessIdioms:
         self._is_store: list[bool] = blocks.operation_is_store.tolist()
         self._updates: dict[Pair, int] = {}
         self._stores: dict[int, int] = {}
-        # Any call may change what calls may: looking into them takes longer than all the rest, in large programs.
-        left_out = range(len(function_of))
         self._carried = CarriedValues(
             blocks,
             forest,
             isa,
             function_of,
-            left_out,
+            values,
             self._updates,
             self._stores,
             self._fixed,

@@ -32,6 +32,7 @@ from .control_flow import find_loops
 from .dependences import Found, find_dependences
 from .idioms import IdiomFinder, Indirections, fixed_operations
 from .paths import find_paths
+from .value_graph import ValueGraph
 
 _MAX_NOTES = 20
 _STATISTICS = (
@@ -65,9 +66,12 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     sites = places.sites(blocks.operation_instruction)
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
     signature_blocks = _blocks(blocks, places, forest)
+    # Any call may change what calls may: looking into them takes longer than all the rest, in large programs.
+    functions = places.function_numbers()
+    values = ValueGraph(blocks, forest, instruction_set, functions, range(len(functions)))
     access_idioms = AccessIdioms(
-        blocks, forest, instruction_set, merged, sites, places.function_numbers(),
-        [block.function for block in signature_blocks], indirections,
+        blocks, forest, instruction_set, merged, sites, functions, [block.function for block in signature_blocks],
+        indirections, values,
     ).find()  # fmt: skip
     given_up = []
     if indirections.loops_given_up:
@@ -82,7 +86,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
         found = find_dependences(
             examined, nodes, tree, blocks, forest, instruction_set, signature_blocks,
-            places.function_numbers(), fixed_operations(merged), indirect, in_windows=examined.in_windows,
+            functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
         )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,

@@ -106,7 +106,7 @@ class CarriedValues:
         forest: LoopForest,
         isa: Isa,
         function_of: Sequence[int],
-        left_out: Collection[int],
+        values: ValueGraph,
         updates: Mapping[Pair, int],
         stores: Mapping[int, int],
         fixed: Mapping[int, int],
@@ -115,7 +115,7 @@ class CarriedValues:
     ) -> None:
         """Nothing is classified yet. `functions` names the function of each block."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
-        self._graph = ValueGraph(blocks, forest, isa, function_of, left_out)
+        self._graph = values
         self._updates, self._stores = updates, stores
         self._fixed, self._indirect = fixed, indirect
         self._names = functions
@@ -253,10 +253,11 @@ class CarriedValues:
         addresses = value.flow.stores if self._is_store[operation] else value.flow.loads
         names = {name for address in addresses for name, _ in address.registers}
         block = self._block_of_operation[operation]
-        if value.is_call or not names & self._graph.frame_registers(self._function_of[block]):
-            return value.is_call
-        if not self._is_own(operation, loop):
-            return True
+        frame = self._graph.frame_registers(self._function_of[block])
+        if value.is_call or not self._is_own(operation, loop):
+            return value.is_call or self._graph.is_sum_of(self._graph.node_of(operation), names, frame)
+        if not names & frame:
+            return False
         if loop not in self._moving:
             members = self._forest.loops[loop].blocks
             self._moving[loop] = frozenset(name for one in members for name in self._graph.block(one).left)
@@ -362,7 +363,8 @@ class CarriedValues:
     ) -> tuple[DependenceKind | None, str]:
         """The kind of a cycle, and its operation."""
         nodes = [node for node in cycle if node >= 0]
-        operations = {self._combines(node) for node in nodes} - {"move"}
+        operations = {self._combines(node) for node in nodes if not self._narrows(node, cycle, graph)} - {"move"}
+        operations = operations or {self._combines(node) for node in nodes} - {"move"}
         if any(self._chooses_address(node, cycle, graph) or self._multiplies(node, cycle, graph) for node in nodes):
             return DependenceKind.RECURRENCE, ""
         if any(self._is_compare(node) for node in nodes):
@@ -407,6 +409,19 @@ class CarriedValues:
     def _is_select(self, node: int) -> bool:
         return self._kind(node) is OperationKind.INT_SELECT or self._kind(node) is OperationKind.FP_OTHER
 
+    def _narrows(self, node: int, cycle: set[int], graph: Graph) -> bool:
+        """Whether a value of a cycle is another one's lower bits, extended or not: sums are then modulo a power of
+        two. A pair of shifts, to the left and back, does the same."""
+        shift = self._isa.shifts(self._blocks.codes[node // STEPS]) if node % STEPS == 0 else None
+        if not shift:
+            return shift == 0
+        others = graph.successors.get(node, set()) if shift > 0 else _sources(node, graph)
+        others = {one for one in others if one in cycle}
+        return bool(others) and all(
+            one >= 0 and one % STEPS == 0 and self._isa.shifts(self._blocks.codes[one // STEPS]) == -shift
+            for one in others
+        )
+
     def _chooses_address(self, node: int, cycle: set[int], graph: Graph) -> bool:
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
@@ -432,6 +447,8 @@ class CarriedValues:
     def _escapes(self, cycle: Collection[int], graph: Graph) -> bool:
         """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none."""
         for node in cycle:
+            if graph.places.get(node):
+                return True
             for user in graph.successors.get(node, ()):
                 if user in cycle or user < 0:
                     continue
@@ -444,7 +461,7 @@ class CarriedValues:
         value = self._graph.value_of[node]
         if value.flow.stores:
             return self._is_one_place(node, graph) and not graph.successors.get(node) and self._combines(node) == "move"
-        if self._combines(node) != "move" or depth > _MOST_DEPTH:
+        if self._combines(node) != "move" or depth > _MOST_DEPTH or graph.places.get(node):
             return False
         return all(
             user in cycle or (user >= 0 and self._only_keeps(user, cycle, graph, depth + 1))
@@ -563,10 +580,19 @@ class CarriedValues:
         """A value's formula, the same for two values that are computed alike."""
         if node < 0 or depth > _MOST_DEPTH:
             return node
+        key = (node, depth, as_load)
+        if key not in graph.expressions:
+            formula = self._formula(node, graph, depth, as_load=as_load)
+            is_new = isinstance(formula, tuple)
+            graph.expressions[key] = graph.formulas.setdefault(formula, Formula()) if is_new else formula
+        return graph.expressions[key]
+
+    def _formula(self, node: int, graph: Graph, depth: int, *, as_load: bool) -> object:
+        """What a value is computed from, and how; or the expression of what it is a copy of."""
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
 
-        def inputs(names: Iterable[str]) -> tuple[object, ...]:
+        def inputs(names: Iterable[str]) -> tuple[frozenset[object], ...]:
             return tuple(
                 frozenset(self._expression(source, graph, depth + 1) for source in of_one.get(name, ()))
                 for name in names
@@ -580,7 +606,7 @@ class CarriedValues:
             total = value.flow.sum
             if len(total.registers) == 1 and total.registers[0][1] == 1 and not total.displacement:
                 (only,) = inputs([total.registers[0][0]])
-                return next(iter(only)) if len(only) == 1 else only  # type: ignore[arg-type, call-overload]
+                return next(iter(only)) if len(only) == 1 else only
             scales = tuple(scale for _, scale in total.registers)
             return "sum", total.displacement, scales, inputs(name for name, _ in total.registers)
         return self._isa.likeness(self._blocks.codes[node // STEPS]), node if value.is_call else -1, inputs(value.reads)
@@ -611,8 +637,21 @@ class CarriedValues:
         return False
 
 
+def _sources(node: int, graph: Graph) -> set[int]:
+    """What goes into a value by way of registers, flags apart."""
+    return {source for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS for source in sources}
+
+
+class Formula:
+    """Stands for one formula, so that two of them are compared without what they are made of."""
+
+
 class Graph:
-    """Values and their users: `inputs` by register, `memory` by way of memory."""
+    """Values and their users: `inputs` by register, `memory` by way of memory; `places` are users that store there.
+
+    `expressions` are those known so far, by node, depth and whether it is that of the load; `formulas` has what each of
+    them stands for.
+    """
 
     def __init__(self, values: LoopValues) -> None:
         """Those of a loop, as far as registers go."""
@@ -620,6 +659,9 @@ class Graph:
         self.carried = values.carried
         self.memory: dict[int, set[int]] = defaultdict(set)
         self.successors: dict[int, set[int]] = defaultdict(set)
+        self.places: dict[int, set[int]] = defaultdict(set)
+        self.expressions: dict[tuple[int, int, bool], object] = {}
+        self.formulas: dict[object, Formula] = {}
         self.add_inputs(values)
 
     def add_inputs(self, values: LoopValues) -> None:
@@ -628,8 +670,7 @@ class Graph:
             self.inputs[node] = of_one
             for label, sources in of_one.items():
                 for source in sources:
-                    if not label.startswith(PLACE):
-                        self.successors[source].add(node)
+                    (self.places if label.startswith(PLACE) else self.successors)[source].add(node)
 
     def add_edge(self, source: int, sink: int) -> None:
         """Add a value that goes into another through memory."""

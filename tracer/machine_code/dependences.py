@@ -19,6 +19,7 @@ from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .basic_blocks import BasicBlocks
 from .carried import CarriedValues, Occurrence, Pair, Seen
+from .value_graph import ValueGraph
 
 _ALLOCATOR = re.compile(
     r"(__libc_|__GI_)*(malloc|free|cfree|calloc|realloc|reallocarray|memalign|aligned_alloc|posix_memalign|valloc|pvalloc)"
@@ -55,6 +56,7 @@ def find_dependences(
     function_of: Sequence[int],
     fixed: Mapping[int, int],
     indirect: Iterable[int],
+    values: ValueGraph,
     *,
     in_windows: bool = False,
 ) -> Found:
@@ -62,15 +64,15 @@ def find_dependences(
 
     `fixed` are memory operations that touched one place only, and its address; `indirect` those of gathers and
     scatters. With `in_windows` only parts of the run were examined: hot loops are judged, of which iterations were seen
-    that follow on one another.
+    that follow on one another. Then `values` do, which are without a look into calls.
     """
     if in_windows:
         loop_nodes = _hot(loop_nodes, tree, blocks)
     loader = frozenset(
         number for number, block in enumerate(blocks) if PurePosixPath(block.module).name.startswith(("ld-", "ld."))
     )
-    # Every trace has windows: there, any call may change what calls may. Looking into them takes minutes in large ones.
-    left_out = range(len(blocks)) if in_windows else loader
+    if not in_windows:
+        values = ValueGraph(basic, forest, isa, function_of, loader)
     own = _OwnState(blocks, basic, loader)
     seen = _seen(raw, loop_nodes, tree)
     if in_windows:
@@ -113,7 +115,7 @@ def find_dependences(
                     seen[above].within.add(pair)
                 above = parents[above]
     carried = CarriedValues(
-        basic, forest, isa, function_of, left_out, updates, stores, fixed, frozenset(indirect),
+        basic, forest, isa, function_of, values, updates, stores, fixed, frozenset(indirect),
         [block.function for block in blocks],
     )  # fmt: skip
     by_loop: dict[int, list[Seen]] = defaultdict(list)

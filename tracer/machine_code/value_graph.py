@@ -104,6 +104,7 @@ class ValueGraph:
         self._stack = stack_registers(blocks, isa)
         self._frames: dict[int, frozenset[str]] = {}
         self._in_block: dict[int, BlockValues] = {}
+        self._loops: dict[int, LoopValues] = {}
         self._summaries: dict[int, tuple[frozenset[str], frozenset[str]]] = {}
         self._under_way: set[int] = set()
         self._of_operation = {
@@ -138,8 +139,10 @@ class ValueGraph:
 
     def loop(self, loop: int) -> LoopValues:
         """A loop's values in one iteration."""
-        members = self._forest.loops[loop].blocks
-        return self._solve(members, self._forest.loops[loop].header)
+        if loop not in self._loops:
+            here = self._forest.loops[loop]
+            self._loops[loop] = self._solve(here.blocks, here.header)
+        return self._loops[loop]
 
     def function(self, function: int) -> LoopValues:
         """A function's values in one call."""
@@ -158,6 +161,20 @@ class ValueGraph:
                         found.update(flow.writes)
             self._frames[function] = frozenset(found)
         return self._frames[function]
+
+    def is_sum_of(self, node: int, names: Collection[str], wanted: Collection[str]) -> bool:
+        """Whether registers that a value takes are wanted ones, or sums in its block that such a one goes into."""
+        inside = self.block(int(self._blocks.block_of[node // STEPS])).inside
+        pending = [(node, name) for name in names]
+        while pending:
+            user, name = pending.pop()
+            if name in wanted:
+                return True
+            for source, sink, label in inside:
+                total = self.value_of[source].flow.sum
+                if sink == user and label.removeprefix(PLACE) == name and total is not None:
+                    pending += [(source, one) for one, _ in total.registers]
+        return False
 
     # ---- one block ----
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.tracer.data_flow.raw_flow import RawFlow
+from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
 from foretrace.tracer.execution_tree.raw_tree import FAR, RawTree
 from foretrace.tracer.reader.raw_trace import (
     RawArrayOperation,
@@ -222,8 +222,14 @@ def _moved(raw: RawTrace, ids: dict[int, int]) -> RawTrace:
         linear=tuple(map(of_block, raw.linear)),
         compiled=tuple(map(of_block, raw.compiled)),
         tree=None if raw.tree is None else _tree_moved(raw.tree, renumbered),
+        flow=None if raw.flow is None else with_sites(raw.flow, lambda site: _site(site, ids)),
         event_samples=tuple(samples.with_blocks(renumbered) for samples in raw.event_samples),
     )
+
+
+def _site(site: int, ids: dict[int, int]) -> int:
+    """Where arrays are allocated: a block, and the rest (struct ft_side_object of tracer/transport/stream.h)."""
+    return ids.get(site >> 32, 0) << 32 | site & 0xFFFFFFFF
 
 
 def _tree_moved(tree: RawTree, number: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]) -> RawTree:

@@ -19,6 +19,7 @@
  * arrays/: what array operations touch
  *
  *   hooks.c             replaces entries of method tables; sees extension modules being loaded
+ *   allocations.c       which memory NumPy's arrays have, and where it was allocated
  *   numpy.c             NumPy's type slots, ufuncs and method tables
  *   buffers.c, list.c   elements of buffers and lists
  *   flat.c              array.flat, and arrays of one element taken as numbers

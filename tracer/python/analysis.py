@@ -44,6 +44,7 @@ from foretrace.tracer.signature.records import (
 )
 
 from .array_idioms import idioms_of
+from .array_names import sites_of_arrays
 from .compiled import CompiledCalls, CompiledLoops, by_time, compiled_calls
 from .dependences import Found, find_dependences
 from .linear_algebra import linear_algebra
@@ -135,7 +136,8 @@ def analyse(
 def _data_flow(raw: RawTrace, maker: PythonTree, operations: Sequence[MemoryOperation]) -> DataFlow | None:
     if raw.flow is None:
         return None
-    return data_flow_of(raw, maker.nodes_of(raw.flow.places([operation.block_id for operation in operations])))
+    nodes = maker.nodes_of(raw.flow.places([operation.block_id for operation in operations]))
+    return data_flow_of(raw, nodes, sites_of=sites_of_arrays(raw.python_blocks))
 
 
 def _unseen_share(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -20,6 +19,7 @@ from foretrace.tracer.signature.data_flow_records import Dependence, DependenceK
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
 from .carried_names import SourceLoops
+from .source_text import source_text
 
 _PRODUCTS = re.compile(r"(dot|vdot|inner|matmul|matvec|vecmat|vecdot|cs[rc]_matvecs?)$")
 _NAMED = {
@@ -28,7 +28,6 @@ _NAMED = {
     "logical_or": "or", "logical_xor": "xor",
 }  # fmt: skip
 """Associative ufuncs; differences are sums of what is subtracted."""
-_MOST_SOURCE_BYTES = 4 << 20
 _STORES = ("__setitem__", ".at")
 
 
@@ -269,10 +268,8 @@ class _Finder:
 
 def _source_of(file: str) -> SourceLoops | None:
     """A source file's loops; None where it cannot be read."""
+    text = source_text(file)
     try:
-        path = Path(file)
-        if not path.is_file() or path.stat().st_size > _MOST_SOURCE_BYTES:
-            return None
-        return SourceLoops(path.read_text("utf-8"))
-    except (OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+        return None if text is None else SourceLoops(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError):
         return None

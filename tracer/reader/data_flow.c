@@ -6,6 +6,7 @@
  */
 #include "parts.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define MAX_BLOCKS 32768u
@@ -18,11 +19,13 @@
 struct ft_path_flow {
     uint64_t loops_known;
     uint32_t epoch, num_steps;
-    uint32_t most_bytes; /* of one access */
-    bool is_early;       /* some operation is a place of its own */
+    bool is_early; /* some operation is a place of its own */
     struct ft_flow_slot *slots;
+    uint16_t *slot_of_word; /* NULL: marks of words do not do */
     uint32_t contexts[]; /* of the steps, that the slots' places are in; FT_TREE_MIXED: none yet */
 };
+
+static_assert(FT_FLOW_MARKED_WORDS >= FT_CHUNK_WORDS, "a chunk's words have marks");
 
 bool ft_reader_follow_data(struct ft_reader *reader)
 {
@@ -185,11 +188,43 @@ enum ft_read_status ft_reader_read_memory(struct ft_reader *reader, const uint64
 
 /* ---- paths -------------------------------------------------------------------------------------------------------- */
 
+/* Whether all words of accesses have marks where it matters. */
+static bool do_marks_do(const struct ft_path *path)
+{
+    uint32_t joined = 0;
+    for (uint32_t i = 0; i < path->num_joins; i++) {
+        const uint32_t last_bytes = 1u << (path->words[path->joins[i].word] >> FT_SIZE_SHIFT & 7);
+        if (path->joins[i].before_bytes > FT_FLOW_MARKED_BYTES || last_bytes > FT_FLOW_MARKED_BYTES)
+            return false;
+    }
+    for (uint32_t i = 0; i < path->num_accesses; i++) {
+        const struct ft_run_access *access = &path->accesses[i];
+        while (joined < path->num_joins && path->joins[joined].word <= access->word)
+            joined++;
+        const bool is_joined = joined < path->num_joins && path->joins[joined].word == access->word + 1;
+        if (access->size_bytes > FT_FLOW_MARKED_BYTES && !is_joined)
+            return false;
+    }
+    return path->num_accesses < FT_FLOW_NO_SLOT;
+}
+
+/* Which access is in a word, or was begun in one before. */
+static void find_slots_of_words(const struct ft_path *path, uint16_t *slot_of_word)
+{
+    for (uint32_t i = 0; i < path->num_words; i++)
+        slot_of_word[i] = FT_FLOW_NO_SLOT;
+    for (uint32_t i = 0; i < path->num_accesses; i++)
+        slot_of_word[path->accesses[i].word] = (uint16_t)i;
+    for (uint32_t i = 0; i < path->num_joins; i++)
+        slot_of_word[path->joins[i].word] = slot_of_word[path->joins[i].word - 1];
+}
+
 static struct ft_path_flow *path_flow_new(const struct ft_path *path)
 {
     struct ft_path_flow *flow;
     const size_t heads = (sizeof *flow + path->num_steps * sizeof *flow->contexts + 63) & ~(size_t)63;
-    flow = calloc(1, heads + path->num_accesses * sizeof *flow->slots);
+    const size_t slots = path->num_accesses * sizeof *flow->slots;
+    flow = calloc(1, heads + slots + path->num_words * sizeof *flow->slot_of_word);
     if (!flow)
         return NULL;
     flow->num_steps = path->num_steps;
@@ -197,8 +232,10 @@ static struct ft_path_flow *path_flow_new(const struct ft_path *path)
     for (uint32_t i = 0; i < path->num_accesses; i++)
         flow->slots[i] = (struct ft_flow_slot){.size_bytes = path->accesses[i].size_bytes, .word = path->accesses[i].word,
                                                .is_store = path->accesses[i].flags & FT_ACCESS_STORE};
-    for (uint32_t i = 0; i < path->num_accesses; i++)
-        flow->most_bytes = flow->most_bytes > path->accesses[i].size_bytes ? flow->most_bytes : path->accesses[i].size_bytes;
+    if (do_marks_do(path)) {
+        flow->slot_of_word = (uint16_t *)((unsigned char *)flow->slots + slots);
+        find_slots_of_words(path, flow->slot_of_word);
+    }
     return flow;
 }
 
@@ -247,27 +284,38 @@ static bool are_places_known(const struct ft_reader *reader, const struct ft_pat
     return true;
 }
 
+/* The data flow of executions on a path that the tree has just followed in the same contexts. */
+static bool run_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step, const uint64_t *words,
+                     uint64_t times)
+{
+    const struct ft_iteration *iteration = &step->iteration;
+    struct ft_path_flow *flow = path->flow;
+    const bool has_marks = reader->marks.are_known && flow->slot_of_word;
+    if (has_marks && !ft_flow_is_marked(&reader->marks, words, times * iteration->num_words)) {
+        reader->marks.passed += times * iteration->num_accesses;
+        return true;
+    }
+    if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, times))
+        return false;
+    if (has_marks)
+        return ft_flow_run_marked(reader->flow, &reader->marks, flow->slots, iteration->num_accesses, flow->slot_of_word, words,
+                                  iteration->num_words, iteration->address_mask, times);
+    return ft_flow_run(reader->flow, flow->slots, iteration->num_accesses, words, iteration->num_words, iteration->address_mask,
+                       times);
+}
+
 bool ft_reader_follow_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step,
                            const uint64_t *words, uint64_t times)
 {
-    const struct ft_iteration *iteration = &step->iteration;
     if (!ft_reader_follows(reader))
         return !reader->tree || ft_tree_steps(reader->tree, &path->tree, step->number, times);
     if (!path->flow && !(path->flow = path_flow_new(path)))
         return false;
     while (times > 0) {
         const uint64_t done = ft_tree_follow(reader->tree, &path->tree, step->number, times);
-        if (!done)
+        if (!done || !run_path(reader, path, step, words, done))
             return false;
-        if (!ft_flow_skips(reader->flow, words, done * iteration->num_words, iteration->address_mask, path->flow->most_bytes,
-                           done * iteration->num_accesses)) {
-            if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, done))
-                return false;
-            if (!ft_flow_run(reader->flow, path->flow->slots, iteration->num_accesses, words, iteration->num_words,
-                             iteration->address_mask, done))
-                return false;
-        }
-        words += done * iteration->num_words;
+        words += done * step->iteration.num_words;
         times -= done;
     }
     return true;

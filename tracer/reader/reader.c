@@ -494,6 +494,9 @@ static enum ft_read_status take_chunk(struct ft_reader *reader, struct ft_ready 
         return FT_READ_MEMORY;
     if (ft_reader_follows(reader) && ft_flow_has_many_sets(reader->flow) && !ft_reader_tidy_flow(reader))
         return FT_READ_MEMORY;
+    if (ft_reader_follows(reader) &&
+        !ft_flow_mark(reader->flow, &reader->marks, chunk_words(reader, chunk.chunk), chunk.words, FT_ADDRESS_MASK))
+        return FT_READ_MEMORY;
     reader->cursors[chunk.cursor].sequence = chunk.sequence;
     if (reader->cursors[chunk.cursor].thread != chunk.thread) { /* the cursor's thread ended, and another one has it */
         reader->cursors[chunk.cursor].thread = chunk.thread;

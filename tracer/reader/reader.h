@@ -123,11 +123,13 @@ struct ft_reader {
     struct ft_event_samples event_samples;
     struct ft_tree *tree; /* NULL: none is made */
     struct ft_flow *flow; /* NULL: it is not followed */
+    struct ft_flow_marks marks; /* of the chunk's words */
     struct ft_flow_places places;
     bool flow_ended, flow_overflowed; /* at the first gap between bursts; or as there were too many places */
     struct ft_dependences *dependences; /* NULL: none are looked for now */
     struct ft_dependences *all_dependences; /* what was found; NULL: none are looked for at all */
-    uint64_t chunks_seen;
+    uint64_t chunks_seen, chunks_examined; /* the latter in windows */
+    uint32_t chunks_wanted; /* from the window at hand */
     bool has_windows; /* dependences are looked for in windows only */
     const char *corrupt;
 

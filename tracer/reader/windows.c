@@ -1,38 +1,24 @@
-/* When dependences are looked for if not all the time: in windows of successive chunks.
+/* When dependences are looked for if not all the time: in windows of successive chunks, in which every access is read on its own.
  *
- * The beginning of a run is read so: short programs, and the beginning of long ones, are complete. Then a window lies somewhere
- * in each period: short ones for inner loops, longer ones now and then for those around them. In all, 2.3 % of the chunks are in
- * one. In a window every access is read on its own.
+ * A window begins where a chunk does, if the program stands in a loop of which too little is known (dependences.c says so). How many
+ * chunks may be in windows grows with the stream: the same run has the same windows, whatever the machine does meanwhile.
  */
 #include "parts.h"
 
-#define FIRST_CHUNKS 256u /* 2^21 words */
-#define PERIOD_CHUNKS 256u
-#define SHORT_CHUNKS 2u
-#define LONG_CHUNKS 32u
-#define LONGEST_CHUNKS 128u
-#define LONG_PERIODS 16u /* one in so many has a long window, */
-#define LONGEST_PERIODS 64u /* and one in so many the longest */
-
-/* Whether a chunk, by its number, is in a window. */
-static bool is_in_window(uint64_t chunk)
-{
-    if (chunk < FIRST_CHUNKS)
-        return true;
-    const uint64_t period = (chunk - FIRST_CHUNKS) / PERIOD_CHUNKS, within = (chunk - FIRST_CHUNKS) % PERIOD_CHUNKS;
-    const uint64_t length = period % LONGEST_PERIODS == LONGEST_PERIODS - 1 ? LONGEST_CHUNKS
-                            : period % LONG_PERIODS == LONG_PERIODS - 1     ? LONG_CHUNKS
-                                                                            : SHORT_CHUNKS;
-    const uint64_t hash = (period + 1) * UINT64_C(0x9e3779b97f4a7c15) >> 32; /* Knuth, TAOCP 3, section 6.4 */
-    const uint64_t begin = hash % (PERIOD_CHUNKS - length + 1);
-    return within >= begin && within < begin + length;
-}
+#define FREE_CHUNKS 64u /* may be in windows at first; */
+#define CHUNKS_PER_EXAMINED 64u /* then one more for each so many */
 
 void ft_reader_begin_chunk_of_windows(struct ft_reader *reader)
 {
     if (!reader->has_windows)
         return;
-    const bool looks = is_in_window(reader->chunks_seen++) && !reader->flow_ended;
+    const uint64_t may_be = FREE_CHUNKS + reader->chunks_seen++ / CHUNKS_PER_EXAMINED;
+    const uint64_t left = may_be > reader->chunks_examined ? may_be - reader->chunks_examined : 0;
+    const uint32_t wanted = ft_dependences_wanted(reader->all_dependences, left < UINT32_MAX ? (uint32_t)left : UINT32_MAX);
+    reader->chunks_wanted = wanted > reader->chunks_wanted ? wanted : reader->chunks_wanted;
+    const bool looks = reader->chunks_wanted && left && !reader->flow_ended;
+    reader->chunks_wanted -= looks;
+    reader->chunks_examined += looks;
     if (looks && !reader->dependences)
         ft_dependences_resume(reader->all_dependences);
     reader->dependences = looks ? reader->all_dependences : NULL;

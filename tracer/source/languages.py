@@ -18,9 +18,10 @@ SUFFIXES = {
 }  # fmt: skip
 """By suffix, in lower case: `.F90` is `.f90`. `.C` is C++; headers `.h` are read where they are included."""
 
+_C_FRONT_END = "foretrace.tracer.source.c_code.lowering"
 _FRONT_ENDS = {
-    Language.C: "foretrace.tracer.source.c_code.lowering",
-    Language.CXX: "foretrace.tracer.source.c_code.lowering",
+    Language.C: _C_FRONT_END,
+    Language.CXX: _C_FRONT_END,
     Language.FORTRAN: "foretrace.tracer.source.fortran_code.lowering",
     Language.PYTHON: "foretrace.tracer.source.python_code.files",
 }
@@ -37,8 +38,8 @@ def language_of(path: Path) -> Language | None:
     return SUFFIXES.get(path.suffix.lower())
 
 
-def lower(path: Path) -> Unit:
-    """A file's form.
+def lower(path: Path, roots: tuple[Path, ...] = ()) -> Unit:
+    """A file's form. `roots`: folders below which headers of C and C++ are searched, besides the file's project.
 
     Raises:
         SourceError: the file cannot be read, or the package that reads its language is not installed.
@@ -47,11 +48,15 @@ def lower(path: Path) -> Unit:
     if language is None:
         raise SourceError(f"{path}: no source of C, C++, Fortran or Python, by its name")
     try:
-        front_end: Callable[[Path], Unit] = importlib.import_module(_FRONT_ENDS[language]).lower_file
+        module = importlib.import_module(_FRONT_ENDS[language])
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("foretrace"):
             raise
         raise MissingPackageError(
             f"{path}: reading {language} needs {error.name}; install it with: pip install 'foretrace[source]'"
         ) from None
+    if _FRONT_ENDS[language] == _C_FRONT_END:
+        unit: Unit = module.lower_file(path, module.Options(roots=roots))
+        return unit
+    front_end: Callable[[Path], Unit] = module.lower_file
     return front_end(path)

@@ -12,12 +12,15 @@ import stat
 import tempfile
 from contextlib import suppress
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
 
 from .idioms.records import Finding, LoopReport, SkippedPart
 
+_CODE = frozenset({".py", ".so", ".toml", ".h"})
+_PARSERS = ("islpy", "libclang", "tree-sitter", "tree-sitter-fortran")
 MOST_BYTES = 256 << 20
 """Kept on disk; the oldest entries go first."""
 
@@ -51,10 +54,13 @@ def _digest_now(path: Path) -> str:
 
 @cache
 def _own_digest() -> str:
-    """Of the code that makes results: its files in this room and below."""
+    """Of what makes results: the code in this room and below, its C core as it is built, and the parsers' versions."""
     total = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    for path in sorted(path for path in Path(__file__).parent.rglob("*") if path.suffix in _CODE):
         total.update(path.read_bytes())
+    for package in _PARSERS:
+        with suppress(PackageNotFoundError):
+            total.update(f"{package} {version(package)}\0".encode())
     return total.hexdigest()
 
 

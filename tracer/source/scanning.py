@@ -108,8 +108,10 @@ def scanned(
     Raises:
         SourceError: a path does not exist or is no source file, or a package is missing.
     """
+    paths = list(paths)
     files, skipped = source_files(paths)
-    cache = ResultCache(cache_folder, "\n".join(map(as_text, definitions)))
+    roots = [path for path in paths if path.is_dir()]
+    cache = ResultCache(cache_folder, "\n".join([*map(as_text, definitions), *(str(root.resolve()) for root in roots)]))
     results: dict[Path, FileResult] = {}
     for path in files:
         obstacle = _obstacle(path)
@@ -118,7 +120,7 @@ def scanned(
             results[path] = known
     missing = [path for path in files if path not in results]
     progress(len(results), len(files))
-    for path, result in _read(missing, definitions, processes or os.cpu_count() or 1):
+    for path, result in _read(missing, definitions, roots, processes or os.cpu_count() or 1):
         results[path] = result
         cache.keep(path, result)
         progress(len(results), len(files))
@@ -135,8 +137,12 @@ def _ended() -> str:
     return f"reading it ended the process: nested too deeply, or more than {FILE_MEMORY_BYTES >> 30} GiB"
 
 
+def _fault(error: Exception) -> str:
+    return f"foretrace failed on it, please report this: {shortened(f'{type(error).__name__}: {error}')}"
+
+
 def _read(
-    files: Sequence[Path], definitions: Sequence[IdiomDefinition], processes: int
+    files: Sequence[Path], definitions: Sequence[IdiomDefinition], roots: Sequence[Path], processes: int
 ) -> Iterator[tuple[Path, FileResult]]:
     """Results of files as they come."""
     if not files:
@@ -148,7 +154,7 @@ def _read(
     largest_first = sorted(files, key=_bytes_of, reverse=True)
     with ProcessPool(max_workers=min(processes, len(files)), initializer=_bounded) as pool:
         started: dict[Future[FileResult], Path] = {
-            pool.schedule(file_result, args=(path, tuple(definitions)), timeout=FILE_SECONDS): path
+            pool.schedule(file_result, args=(path, tuple(definitions), tuple(roots)), timeout=FILE_SECONDS): path
             for path in largest_first
         }
         try:
@@ -163,8 +169,7 @@ def _read(
                 except SourceError:
                     raise
                 except Exception as error:  # a fault of ours in one file must not cost the others
-                    words = shortened(f"{type(error).__name__}: {error}")
-                    yield path, _skipped(path, f"foretrace failed on it, please report this: {words}")
+                    yield path, _skipped(path, _fault(error))
         except BaseException:
             pool.stop()  # type: ignore[no-untyped-call]
             raise
@@ -193,8 +198,13 @@ def _bounded() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def file_result(path: Path, definitions: Sequence[IdiomDefinition]) -> FileResult:
+def file_result(path: Path, definitions: Sequence[IdiomDefinition], roots: tuple[Path, ...] = ()) -> FileResult:
     """What one file holds. Whatever goes wrong with it is the reason why it was skipped.
+
+    Args:
+        path: the file.
+        definitions: the idioms to look for.
+        roots: folders below which headers are searched, besides those of the file's project.
 
     Raises:
         SourceError: the package that reads its language is not installed.
@@ -204,18 +214,16 @@ def file_result(path: Path, definitions: Sequence[IdiomDefinition]) -> FileResul
         return _skipped(path, obstacle)
     try:
         source = path.read_bytes().decode("utf-8", "replace").splitlines()
-        unit = lower(path)
+        unit = lower(path, roots)
         findings, loops = recognised(unit, definitions, source)
     except MissingPackageError:
         raise
     except (OSError, RecursionError, MemoryError) as error:
         return _skipped(path, _reason(error))
-    except UnicodeEncodeError:
-        return _skipped(path, "its name, or that of a file it includes, is not UTF-8")
     except SourceError as error:
         return _skipped(path, shortened(str(error).removeprefix(f"{path}: ")))
     except Exception as error:  # a fault of ours costs this file, not the others
-        return _skipped(path, f"foretrace failed, please report it: {shortened(repr(error))}")
+        return _skipped(path, _fault(error))
     skipped = [
         SkippedPart(unit.files[part.place.file], part.place.line, part.what, part.reason) for part in unit.skipped
     ]

@@ -348,7 +348,9 @@ struct ft_side_object {
     struct ft_side_entry entry;
     uint32_t object_id; /* ids count from 1 */
     uint32_t kind;      /* ObjectKind of tracer/signature/data_flow_records.py */
-    uint64_t site;      /* address behind the call that allocates it; of Python's arrays the id of a block; 0: not known */
+    uint64_t site;      /* address behind the call that allocates it; 0: not known. Of Python's arrays bits 63..32 the id of
+                         * the block, 31..24 how many lines behind the block's the expression ends that allocates it, 23..12
+                         * the column where it begins and 11..0 where it ends, as Python counts; 0: not known */
     uint32_t name_bytes;
     uint32_t padding;
 };

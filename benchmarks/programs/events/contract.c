@@ -380,7 +380,7 @@ int main(int argc, char **argv)
         space_make(&occupied, num_occupied, tile_size) && space_make(&virtuals, num_virtual, tile_size) &&
         make_tensors(tensors, &occupied, &virtuals) && solve(tensors, num_threads);
     if (is_solved)
-        printf("norm of the result: %.12e\n", norm(&tensors[RESULT_ABIJ]));
+        printf("norm of the result: %.9e\n", norm(&tensors[RESULT_ABIJ]));
     else
         fprintf(stderr, "contract: there is no memory\n");
     for (int i = 0; i < NUM_TENSORS; i++)

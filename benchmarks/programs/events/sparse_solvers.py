@@ -51,7 +51,7 @@ class Run:
         if factors is not None:
             apply = self.precondition
             settings["M"] = linalg.LinearOperator(self.matrix.shape, lambda r: apply(factors, r), dtype=float)
-        if method is linalg.gmres:  # tells the residual's norm relative to that of the right side
+        if method is linalg.gmres:  # tells the norm of the preconditioned residual, relative to that of the right side
             scale = float(np.linalg.norm(self.right_side))
             settings |= {"callback_type": "pr_norm", "callback": lambda norm: self.note(norm * scale)}
         else:  # tells the solution

@@ -285,3 +285,40 @@ contains
    end subroutine sum_and_sum
 
 end module dense
+
+! Neighbours along the outer loop: the innermost loop streams, the nest is a stencil.
+subroutine across(n, m, a, b, c)
+  integer, intent(in) :: n, m
+  real, intent(inout) :: a(n, m), b(n, m), c(n, m)
+  integer :: i, j
+  do j = 2, m - 1                                           ! loop: parallel
+    do i = 1, n                                             ! loop: parallel
+      a(i, j) = 0.5 * (b(i, j - 1) + b(i, j + 1))           ! idiom: stencil
+    end do
+  end do
+  do j = 2, m                                               ! loop: parallel
+    do i = 1, n                                             ! loop: parallel
+      c(i, j) = c(i, j) + b(i, j - 1)                       ! idiom: stream
+    end do
+  end do
+  do j = 2, m                                               ! loop: recurrence
+    do i = 1, n                                             ! loop: parallel
+      c(i, j) = 0.5 * c(i, j - 1) + a(i, j)                 ! idiom: recurrence
+    end do
+  end do
+end subroutine
+
+! Arrays with other dimensions than the one that is written.
+subroutine components(n, m, flux, u, row)
+  integer, intent(in) :: n, m
+  real, intent(inout) :: flux(5, n, m)
+  real, intent(in) :: u(n, m), row(5, n)
+  integer :: i, j
+  do j = 2, m - 1                                           ! loop: parallel
+    do i = 2, n - 1                                         ! loop: parallel
+      flux(1, i, j) = row(2, i + 1) - row(2, i - 1)         ! idiom: stencil
+      flux(2, i, j) = u(i, j + 1) - u(i - 1, j)             ! idiom: stencil
+      flux(3, i, j) = row(2, i + 1) - row(3, i + 1)         ! idiom: stream
+    end do
+  end do
+end subroutine

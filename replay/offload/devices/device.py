@@ -75,13 +75,14 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Device:
-    """An accelerator. `rates` None: a gather/scatter unit."""
+    """An accelerator. `rates` None: a gather/scatter unit. `warnings`: what its profile lacks."""
 
     profile: Profile
     way: Way
     rates: Rates | None
     launch_known: bool
     assumptions: tuple[Assumption, ...]
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, profile: Profile) -> Device:
@@ -99,7 +100,17 @@ class Device:
         is_general = _is_general(profile)
         way, launch_known = _way(profile, is_general, notes)
         rates = _rates(profile, notes) if is_general else None
-        return cls(profile, way, rates, launch_known, tuple(notes))
+        if is_general or profile.accelerator is not None:
+            return cls(profile, way, rates, launch_known, tuple(notes))
+        notes.append(Assumption("device_kind", _CURVES_ALONE))
+        return cls(profile, way, rates, launch_known, tuple(notes), (f"profile {profile.name}: {_CURVES_ALONE}",))
+
+
+_CURVES_ALONE = (
+    "gives gather/scatter curves and neither [core] nor [accelerator]: taken for a gather/scatter unit, so loops "
+    "without gathers or scatters are not considered; add core.cores, core.clock_hz and core.peak_flops_per_cycle for a "
+    'device that runs whole loops, or accelerator.device_kind = "gather_scatter_unit"'
+)
 
 
 def _is_general(profile: Profile) -> bool:

@@ -130,6 +130,15 @@ def test_no_bandwidth_at_a_range_or_for_an_operation_is_a_reason():
     assert "no bandwidth published for gather" in instance.reason
 
 
+def test_curves_alone_make_a_gather_scatter_unit_and_say_so():
+    (warning,) = (
+        text for text in triage(gather_program(MIB), measured_host(), accelerator()).warnings if "[core]" in text
+    )
+    assert "profile device: gives gather/scatter curves and neither [core] nor [accelerator]" in warning
+    assert "core.peak_flops_per_cycle" in warning
+    assert not any("[core]" in text for text in triage(gather_program(MIB), measured_host(), CONVEY).warnings)
+
+
 def test_without_data_flow_spans_move_as_often_as_the_host_writes():
     """A and the indices once, what the update writes of A at each of its entries, results to nobody."""
     program = Program()

@@ -323,7 +323,7 @@ int main(void) {
 
 
 def test_dependences_are_looked_for_in_windows_of_every_run(compile_c: Callable[..., Path]) -> None:
-    """The first two million words, and some of those after them: fewer iterations, but the same is found in them."""
+    """Some chunks of the stream, where each loop runs: fewer iterations, but the same is found in them."""
     program = compile_c(WINDOWS, "-O2", "-g", "-fno-tree-vectorize")
     found: list[dict[int, tuple[Verdict, int]]] = []
     for structure in (Structure(), Structure(has_dependences=True)):
@@ -344,5 +344,5 @@ def test_dependences_are_looked_for_in_windows_of_every_run(compile_c: Callable[
     }
     for line, (_, iterations) in complete.items():
         assert iterations == 40 * 60000
-        assert 2**17 < sampled[line][1] < iterations / 2
+        assert 2**13 < sampled[line][1] < iterations / 4
     assert not trace_binary([str(program)], (), structure=Structure(has_data_flow=False)).signature.examined_loops

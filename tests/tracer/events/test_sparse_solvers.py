@@ -41,8 +41,10 @@ def test_the_events_tell_what_each_method_did(foretrace: Run) -> None:
         assert steps == its["precondition.seconds"]["value"]
         assert (steps >= its["iterations"]["value"]) if name.endswith("ILU") else (steps == 0)
         if not name.startswith("CG"):  # which is for symmetric matrices
-            assert its["iterations"]["value"] < 100
-            assert its["residual"]["value"] <= 1e-8 * 20  # the norm of the right side is 20
+            assert its["iterations"]["value"] < 300
+            # The norm of the right side is 20. SciPy does not tell the last half step of BiCGSTAB.
+            assert its["residual"]["value"] <= 1e-6
+        if name.startswith("GMRES"):  # whose residuals fall
             assert its["residual"]["value"] == pytest.approx(its["residuals"]["quantiles"]["min"])
     for name in ("BiCGSTAB", "GMRES"):
         assert events[f"{name}+ILU"]["iterations"]["value"] < events[name]["iterations"]["value"]

@@ -519,3 +519,41 @@ def test_what_is_multiplied_and_what_is_atomic() -> None:
     assert x86.multiplied(bytes.fromhex("f20f58c1")) == frozenset()  # addsd xmm0, xmm1
     assert x86.is_atomic(bytes.fromhex("f0830001"))  # lock add dword ptr [rax], 1
     assert not x86.is_atomic(bytes.fromhex("830001"))
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "expected"),
+    [
+        ("aarch64", "12001c41", 0),  # and w1, w2, #0xff
+        ("aarch64", "121c0c41", None),  # and w1, w2, #0xf0
+        ("aarch64", "53001c41", 0),  # uxtb w1, w2
+        ("aarch64", "93407c41", 0),  # sxtw x1, w2
+        ("aarch64", "d3402c41", 0),  # ubfx x1, x2, #0, #12
+        ("aarch64", "d3433841", None),  # ubfx x1, x2, #3, #12
+        ("aarch64", "d37be841", 5),  # lsl x1, x2, #5
+        ("aarch64", "13107c41", -16),  # asr w1, w2, #16
+        ("aarch64", "9ac32041", None),  # lsl x1, x2, x3
+        ("riscv64", "0005851b", 0),  # sext.w a0, a1
+        ("riscv64", "0ff5f513", 0),  # andi a0, a1, 255
+        ("riscv64", "0fe5f513", None),  # andi a0, a1, 254
+        ("riscv64", "03059513", 48),  # slli a0, a1, 48
+        ("riscv64", "0305d513", -48),  # srli a0, a1, 48
+        ("riscv64", "0105951b", 16),  # slliw a0, a1, 16
+        ("riscv64", "00c59533", None),  # sll a0, a1, a2
+        ("riscv64", "0542", 16),  # c.slli a0, 16
+        ("riscv64", "897d", 0),  # c.andi a0, 31
+        ("riscv64", "850d", -3),  # c.srai a0, 3
+        ("riscv64", "0805c53b", 0),  # zext.h a0, a1
+        ("x86_64", "000003ff25", 0),  # and eax, 1023
+        ("x86_64", "000003fe25", None),  # and eax, 1022
+        ("x86_64", "c3b60f", 0),  # movzx eax, bl
+        ("x86_64", "9848", 0),  # cdqe
+        ("x86_64", "05e0c148", 5),  # shl rax, 5
+        ("x86_64", "03f8c1", -3),  # sar eax, 3
+        ("x86_64", "e0d348", None),  # shl rax, cl
+        ("x86_64", "c821", None),  # and eax, ecx
+    ],
+)
+def test_by_how_much_bits_are_moved(name: str, code: str, expected: int | None) -> None:
+    """Encodings as the assemblers make them, most significant byte first."""
+    assert isa.load(name).shifts(bytes.fromhex(code)[::-1]) == expected

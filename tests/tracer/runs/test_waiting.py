@@ -43,7 +43,7 @@ def test_waiting_is_told_and_is_in_no_time(tmp_path: Path, way: str) -> None:
     signature = traced(tmp_path, WAYS[way])
     waiting = waiting_of(signature)
     prediction = predict(signature, measured_host())
-    assert waiting.waited_s >= 0.29
+    assert waiting.waited_s >= 0.2
     assert prediction.waiting == waiting
     assert prediction.time_s < waiting.waited_s
 
@@ -62,7 +62,7 @@ def test_child_processes_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_compiled_programs_wait_too() -> None:
-    assert waiting_of(trace_binary(["sleep", "0.3"]).signature).waited_s >= 0.29
+    assert waiting_of(trace_binary(["sleep", "0.3"]).signature).waited_s >= 0.2
 
 
 def test_it_stands_beside_the_prediction(tmp_path: Path) -> None:
@@ -72,4 +72,4 @@ def test_it_stands_beside_the_prediction(tmp_path: Path) -> None:
     arguments = ["predict", str(tmp_path / "a.sig"), "--machine", "power6"]
     assert "of waiting (sleep, I/O, locks), which no machine shortens\n" in CliRunner().invoke(group, arguments).stdout
     (prediction,) = json.loads(CliRunner().invoke(group, [*arguments, "--json"]).stdout)["predictions"]
-    assert prediction["waiting_s"] >= 0.29
+    assert prediction["waiting_s"] >= 0.2

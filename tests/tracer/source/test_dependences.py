@@ -6,6 +6,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from foretrace.tracer.source.c_code.lowering import lower_file
 from foretrace.tracer.source.flow import integer_sets
@@ -42,7 +44,7 @@ def verdicts(body: str, arrays: str = "") -> list[LoopVerdict]:
         ("for i in range(n):\n  a[n - 1 - i] = b[i]", "parallel"),
         ("for i in range(n):\n  a[i + 1] = a[i] + b[i]", "recurrence"),
         ("for i in range(n):\n  a[i] = a[i + 1]", "recurrence"),
-        ("for i in range(n):\n  a[3] = b[i]", "recurrence"),
+        ("for i in range(n):\n  a[3] = b[i]", "parallel"),
         ("for i in range(10):\n  a[i] = a[9 - i]", "recurrence"),
         ("t = 0\nfor i in range(n):\n  a[i] = t\n  t = b[i]", "recurrence"),
         ("s = 0\nfor i in range(n):\n  s += b[i]\n  a[i] = s", "recurrence"),
@@ -123,6 +125,36 @@ def test_a_matrix_product() -> None:
 def test_linearised_subscripts_do_not_hide_independence() -> None:
     body = "for i in range(n):\n  for j in range(m):\n    a[i * m + j] = a[i * m + j] + 1"
     assert [each.verdict for each in verdicts(body)] == ["parallel", "parallel"]
+
+
+FACTORS = ("0", "1", "2", "3", "n", "2*n", "3*n", "n*n", "3*n*n", "(n+1)", "3*(n+2)")
+ROWS = ("range(n)", "range(3)", "range(1, 3)")
+COLUMNS = ("range(n)", "range(3)", "range(i)")
+LEFT = ("range(j)", "range(3)")
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_no_linearised_subscript_hides_a_meeting(data: st.DataObject) -> None:
+    rows, columns, left = (data.draw(st.sampled_from(ranges)) for ranges in (ROWS, COLUMNS, LEFT))
+    factors = st.tuples(*[st.sampled_from(FACTORS)] * 4)
+    written, read = (" + ".join(f"{factor}*{name}" for factor, name in zip(data.draw(factors), ("i", "j", "k", "1"),
+                                                                           strict=True)) for _ in range(2))  # fmt: skip
+    body = f"for i in {rows}:\n  for j in {columns}:\n    for k in {left}:\n      a[{written}] = a[{read}] * 2 + 1"
+    found = verdicts(body, "    x = a[0]\n")
+    for n in (1, 2, 3, 5):
+        touched: dict[tuple[int, tuple[int, ...], int], set[tuple[int, bool]]] = {}
+        for i in eval(rows, {"n": n}):
+            for j in eval(columns, {"n": n, "i": i}):
+                for k in eval(left, {"j": j}):
+                    for level, outer, own in ((0, (), i), (1, (i,), j), (2, (i, j), k)):
+                        for text, store in ((written, True), (read, False)):
+                            place = eval(text, {"n": n, "i": i, "j": j, "k": k})
+                            touched.setdefault((level, outer, place), set()).add((own, store))
+        met = {level for (level, _, _), uses in touched.items()
+               if any(store for _, store in uses) and len({own for own, _ in uses}) > 1}  # fmt: skip
+        wrong = {level for level in met if found[level].verdict is Verdict.PARALLEL and not found[level].private}
+        assert not wrong, (n, body, found)
 
 
 def test_gauss_seidel_carries_in_both_loops() -> None:

@@ -50,6 +50,9 @@ def test_no_loop_is_called_parallel_whose_iterations_meet(seed: int) -> None:
         assert each.loop.place == nests[number][-1].place
         if answer.verdict in (Verdict.PARALLEL, Verdict.REDUCTION):
             allowed = {name for name, _ in answer.reductions} | set(answer.private)
+            places = {name.partition("[")[0] for name in answer.private if "[" in name}
+            assert not (places - allowed) & conflicts.needed[number], answer
+            allowed |= places
             kept = {effect.target.name for effect in each.effects if isinstance(effect.target, form.Name)}
             dead = {name for name in shaped.variables if name not in kept}
             text = f"loop {number} at {each.loop.place.line}: {answer}\n{function_text(shaped)}"

@@ -91,12 +91,12 @@ def test_too_large_too_slow_and_too_hungry(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "hungry.f90").write_text(FORTRAN)
     real = scanning.lower
 
-    def lower(path: Path) -> object:
+    def lower(path: Path, roots: tuple[Path, ...]) -> object:
         if path.name == "slow.c":
             time.sleep(60)
         if path.name == "hungry.f90":
             bytearray(1 << 40)
-        return real(path)
+        return real(path, roots)
 
     monkeypatch.setattr(scanning, "lower", lower)
     monkeypatch.setattr(scanning, "FILE_SECONDS", 2)
@@ -114,7 +114,7 @@ def test_a_process_that_dies_and_a_fault_of_ours(tmp_path: Path, monkeypatch: py
         (tmp_path / name).write_text(PYTHON)
     real = scanning.lower
 
-    def lower(path: Path) -> object:
+    def lower(path: Path, roots: tuple[Path, ...]) -> object:
         match path.name:
             case "crash.py":
                 os.abort()
@@ -122,7 +122,7 @@ def test_a_process_that_dies_and_a_fault_of_ours(tmp_path: Path, monkeypatch: py
                 raise KeyError("place")
             case "deep.py":
                 raise RecursionError
-        return real(path)
+        return real(path, roots)
 
     monkeypatch.setattr(scanning, "lower", lower)
     found = scan(tmp_path)
@@ -200,7 +200,8 @@ def test_a_name_that_is_not_utf_8(tmp_path: Path) -> None:
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.py")).write_text(PYTHON)
     Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.c")).write_text(C_CODE)
     found = scan(tmp_path, cache_folder=tmp_path / "cache")
-    assert len(found.findings) + len(found.skipped) == 2
+    assert not found.skipped
+    assert [os.fsencode(Path(one.file).name) for one in found.findings] == [b"caf\xe9.c", b"caf\xe9.py"]
 
 
 def test_what_is_named_must_be_there_and_source(tmp_path: Path) -> None:
@@ -261,3 +262,38 @@ def test_a_file_that_changes_while_it_is_read_is_not_kept(tmp_path: Path) -> Non
 
     scan(source, cache_folder=cache, progress=progress)
     assert not cache.exists() or list(cache.iterdir()) == []
+
+
+# Headers
+
+
+HEADER = "#define LENGTH 8\ntypedef double value_t;\n"
+USES_HEADER = '#include "sizes.h"\nvoid f(value_t *a) { for (int i = 0; i < LENGTH; i++) a[i] = 0; }\n'
+
+
+@pytest.mark.parametrize(
+    ("header", "source", "scanned_folder"),
+    [
+        ("include/sizes.h", "src/deep/a.c", "src"),  # a folder for headers beside the one that is read
+        ("common/sizes.h", "src/a.c", ""),  # anywhere below the folder that is read
+        ("common/sizes.h", "src/a.c", "src/a.c"),  # in the project, known by its build file
+    ],
+)
+def test_headers_of_the_project_are_found(header: str, source: str, scanned_folder: str, tmp_path: Path) -> None:
+    for name, text in ((header, HEADER), (source, USES_HEADER)):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    if scanned_folder.endswith(".c"):
+        (tmp_path / "Makefile").write_text("")
+    found = scan(tmp_path / scanned_folder)
+    assert not found.skipped
+    assert [use.element for one in found.findings for use in one.arrays] == ["float64"]
+
+
+def test_the_search_for_headers_stops_at_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "sizes.h").write_text(HEADER)
+    (tmp_path / "Makefile").write_text("")
+    (tmp_path / "own" / ".git").mkdir(parents=True)
+    (tmp_path / "own" / "a.c").write_text(USES_HEADER)
+    assert "include" in [part.what for part in scan(tmp_path / "own").skipped]

@@ -18,7 +18,7 @@ import capstone
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
-from .operand_text import associative, integer, split_operands
+from .operand_text import associative, integer, is_low_mask, split_operands
 from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _INSTRUCTION_BYTES = 4
@@ -433,6 +433,7 @@ def _atomic(mnemonic: str, operands: list[str], address: AddressSum, loads: bool
     )
 
 
+_EXTENSION = re.compile(r"[su]xt[bhw]")
 _COMBINES = (
     (
         "add",
@@ -503,6 +504,21 @@ class AArch64:
             return frozenset()
         registers = [_register(operand.split("[")[0]) for operand in split_operands(text[1])]
         return frozenset(filter(None, registers[1:3]))
+
+    def shifts(self, code: bytes) -> int | None:
+        """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
+        text = self._text(code, 0)
+        operands = split_operands(text[1]) if text else []
+        if text is None or len(operands) < 2:
+            return None
+        last = integer(operands[-1])
+        if _EXTENSION.fullmatch(text[0]) or (text[0] in ("and", "ands") and is_low_mask(last)):
+            return 0
+        if text[0] in ("ubfx", "sbfx") and integer(operands[2]) == 0:
+            return 0
+        if last is None or len(operands) != 3 or text[0] not in ("lsl", "lsr", "asr"):
+            return None
+        return last if text[0] == "lsl" else -last
 
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place at once."""

@@ -26,6 +26,11 @@ def integer(text: str) -> int | None:
     return -value if match[1] else value
 
 
+def is_low_mask(value: int | None) -> bool:
+    """Whether a number has its lowest bits set, and no others."""
+    return value is not None and value > 0 and value & (value + 1) == 0
+
+
 def associative(operations: Iterable[tuple[str, re.Pattern[str]]], mnemonic: str) -> str:
     """The operation whose pattern a mnemonic fits; "" for none."""
     return next((name for name, pattern in operations if pattern.fullmatch(mnemonic)), "")

@@ -132,6 +132,11 @@ class Isa(Protocol):
         """Registers that an instruction multiplies before it adds to their product; none for all others."""
         ...
 
+    def shifts(self, code: bytes) -> int | None:
+        """By how many places an instruction moves the bits of a value to the left, dropping those that leave it: 0 for
+        sign and zero extensions, and for a mask of the lowest bits. None for all other instructions."""
+        ...
+
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place without another thread between. The engine reports such
         an access as a store."""

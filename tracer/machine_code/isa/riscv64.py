@@ -15,7 +15,7 @@ import capstone
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
-from .operand_text import associative, integer, split_operands
+from .operand_text import associative, integer, is_low_mask, split_operands
 from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _NO_FLOW = DataFlow()
@@ -61,6 +61,7 @@ _FP_KINDS = {
     "madd": Kind.FP_FMA, "msub": Kind.FP_FMA, "nmadd": Kind.FP_FMA, "nmsub": Kind.FP_FMA, "mv": Kind.MOVE,
     "eq": Kind.FP_COMPARE, "lt": Kind.FP_COMPARE, "le": Kind.FP_COMPARE, "cvt": Kind.FP_CONVERT,
 }  # fmt: skip
+_FP_MOVE = re.compile(r"fmv\.[hsdq]")
 _FLOATING_STATUS = re.compile(r"f[rs](csr|rm|flags)i?|fs(rm|flags)i")
 _LOAD = re.compile(r"(lb|lbu|lh|lhu|lw|lwu|ld|flh|flw|fld|flq)(sp)?")
 _STORE = re.compile(r"(sb|sh|sw|sd|fsh|fsw|fsd|fsq)(sp)?")
@@ -212,14 +213,14 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sum(mnemonic: str, operands: list[str], address: int) -> AddressSum | None:
-    """What an instruction on integers computes, if that is a sum."""
+    """What an instruction computes, if that is a sum of integers, or a copy."""
     last = integer(operands[-1])
     if mnemonic == "li" and last is not None:
         return AddressSum((), last)
     if mnemonic in ("lui", "auipc") and last is not None:
         upper = ((last & 0xFFFFF) ^ 0x80000) - 0x80000  # sign extended
         return AddressSum((), (upper << 12) + (address if mnemonic == "auipc" else 0))
-    if mnemonic == "mv":
+    if mnemonic == "mv" or _FP_MOVE.fullmatch(mnemonic):
         return AddressSum(_term(operands[1]))
     if len(operands) < 3:
         return None
@@ -287,6 +288,9 @@ _COMBINES = (
 )
 
 
+_EXTENSIONS = _words("sext.b sext.h sext.w zext.b zext.h zext.w")
+_SHIFT = re.compile(r"s([lr])[la]iw?(?:64)?")
+
 _MULTIPLIES_AND_ADDS = re.compile(r"fn?m(add|sub)\.[sd]")
 
 
@@ -348,6 +352,17 @@ class RiscV64:
         if text is None or not _MULTIPLIES_AND_ADDS.fullmatch(text[0]):
             return frozenset()
         return frozenset(_registers(split_operands(text[1])[1:3]))
+
+    def shifts(self, code: bytes) -> int | None:
+        """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
+        text = self._text(code)
+        if text is None:
+            return None
+        mnemonic, last = text[0], integer(split_operands(text[1])[-1]) if text[1] else None
+        if mnemonic in _EXTENSIONS or (mnemonic == "andi" and is_low_mask(last)):
+            return 0
+        shift = _SHIFT.fullmatch(mnemonic)
+        return None if shift is None or last is None else last if shift[1] == "l" else -last
 
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place at once."""

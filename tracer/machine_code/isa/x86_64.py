@@ -15,7 +15,7 @@ import msgspec
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import x87_stack
-from .operand_text import associative
+from .operand_text import associative, integer, is_low_mask, split_operands
 from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
@@ -45,6 +45,7 @@ _INT_SHIFT = _words("shl sal shr sar rol ror rcl rcr shld shrd rorx sarx shlx sh
 _INT_BIT_COUNT = _words("bsf bsr tzcnt lzcnt popcnt")
 _FP_CONTROL = _words("stmxcsr ldmxcsr vstmxcsr vldmxcsr")
 _EXTENSION = _words("movzx movsx movsxd")
+_WIDENS_ITSELF = _words("cbw cwde cdqe")
 _THREE_PARTS = re.compile(r".*\[\w+ \+ [\w*]+ [+-] \w+\]")
 _INT_MUL = frozenset({"mul", "imul", "mulx"})
 _INT_DIV = frozenset({"div", "idiv"})
@@ -374,6 +375,18 @@ class X8664:
         operands = text[1].split(",")
         chosen = [operands[int(number) - 1].strip() for number in match[2][:2] if int(number) <= len(operands)]
         return frozenset(PARENT[name] for name in chosen if name in PARENT)
+
+    def shifts(self, code: bytes) -> int | None:
+        """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
+        text = self._text(code)
+        if text is None:
+            return None
+        mnemonic, last = _strip(text[0]), integer(split_operands(text[1])[-1]) if text[1] else None
+        if mnemonic in _EXTENSION or mnemonic in _WIDENS_ITSELF or (mnemonic == "and" and is_low_mask(last)):
+            return 0
+        if last is None or mnemonic not in ("shl", "shr", "sar"):
+            return None
+        return last if mnemonic == "shl" else -last
 
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place at once."""

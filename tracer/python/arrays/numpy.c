@@ -422,6 +422,7 @@ static void install_numpy(PyObject *module)
         return;
     }
     np_install_methods(module);
+    allocations_install(module);
     PyObject *array = PyObject_CallMethod(module, "empty", "(ii)s", 3, 5, "i2");
     if (array)
         flat_install(array);

@@ -201,6 +201,11 @@ void np_put(const struct agent_call *call);
 void np_searchsorted(const struct agent_call *call);
 void np_bincount(const struct agent_call *call);
 
+/* ---- memory of arrays (allocations.c) ------------------------------------------------------------------------------ */
+
+/* Has NumPy tell what memory its arrays have. */
+void allocations_install(PyObject *module);
+
 /* ---- SciPy (sparse.c) ------------------------------------------------------------------------------------ */
 
 void sparse_install(PyObject *module);

@@ -24,6 +24,14 @@ static PyObject *string_object(CXString string)
     return made;
 }
 
+static PyObject *file_name_object(CXString string)
+{
+    const char *text = clang.getCString(string);
+    PyObject *made = PyUnicode_DecodeFSDefault(text ? text : "");
+    clang.disposeString(string);
+    return made;
+}
+
 static PyObject *raised(enum ft_wrong wrong)
 {
     if (wrong == FT_TOO_LARGE)
@@ -57,34 +65,50 @@ static void unit_dealloc(Unit *self)
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
 
+/* Arguments, then the path, as the bytes that the file system has: names need not be UTF-8. */
+static PyObject *encoded_texts(PyObject *path, PyObject *arguments)
+{
+    const Py_ssize_t number = PyTuple_GET_SIZE(arguments);
+    PyObject *made = PyTuple_New(number + 1);
+    for (Py_ssize_t i = 0; made && i <= number; i++) {
+        PyObject *bytes = NULL;
+        if (PyUnicode_FSConverter(i < number ? PyTuple_GET_ITEM(arguments, i) : path, &bytes))
+            PyTuple_SET_ITEM(made, i, bytes);
+        else
+            Py_CLEAR(made);
+    }
+    return made;
+}
+
 static int unit_init(Unit *self, PyObject *args, PyObject *Py_UNUSED(named))
 {
-    const char *path;
-    PyObject *arguments;
+    PyObject *path, *arguments;
     unsigned options;
-    if (!PyArg_ParseTuple(args, "sO!I", &path, &PyTuple_Type, &arguments, &options))
+    if (!PyArg_ParseTuple(args, "UO!I", &path, &PyTuple_Type, &arguments, &options))
         return -1;
     if (!clang.createIndex || self->index) {
         PyErr_SetString(PyExc_RuntimeError, "libclang is not bound");
         return -1;
     }
+    PyObject *encoded = encoded_texts(path, arguments);
     const Py_ssize_t number = PyTuple_GET_SIZE(arguments);
     const char **texts = PyMem_Calloc((size_t)number + 1, sizeof *texts);
-    if (!texts) {
-        PyErr_NoMemory();
+    if (!encoded || !texts) {
+        Py_XDECREF(encoded);
+        PyMem_Free(texts);
+        if (!PyErr_Occurred())
+            PyErr_NoMemory();
         return -1;
     }
-    for (Py_ssize_t i = 0; i < number; i++)
-        if (!(texts[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(arguments, i)))) {
-            PyMem_Free(texts);
-            return -1;
-        }
+    for (Py_ssize_t i = 0; i <= number; i++)
+        texts[i] = PyBytes_AS_STRING(PyTuple_GET_ITEM(encoded, i));
     int code;
     Py_BEGIN_ALLOW_THREADS
     self->index = clang.createIndex(1, 0);
-    code = clang.parseTranslationUnit2(self->index, path, texts, (int)number, NULL, 0, options, &self->unit);
+    code = clang.parseTranslationUnit2(self->index, texts[number], texts, (int)number, NULL, 0, options, &self->unit);
     Py_END_ALLOW_THREADS
     PyMem_Free(texts);
+    Py_DECREF(encoded);
     if (code || !self->unit) {
         static const char *const names[] = {"", "it failed", "it crashed", "its arguments are invalid",
                                             "the syntax cannot be read"};
@@ -110,7 +134,7 @@ static PyObject *unit_diagnostics(Unit *self, PyObject *Py_UNUSED(unused))
         clang.getExpansionLocation(clang.getDiagnosticLocation(diagnostic), &file, &line, &column, &offset);
         PyObject *item = Py_BuildValue("(iNIN)", clang.getDiagnosticSeverity(diagnostic),
                                        string_object(clang.getDiagnosticSpelling(diagnostic)), line,
-                                       file ? string_object(clang.getFileName(file)) : PyUnicode_FromString(""));
+                                       file ? file_name_object(clang.getFileName(file)) : PyUnicode_FromString(""));
         clang.disposeDiagnostic(diagnostic);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -255,7 +279,7 @@ static PyObject *unit_files(Unit *self, PyObject *Py_UNUSED(unused))
     PyObject *list = PyList_New(0);
     CXString name;
     for (size_t i = 0; list && ft_syntax_file(self->syntax, i, &name); i++) {
-        PyObject *item = string_object(name);
+        PyObject *item = file_name_object(name);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);

@@ -38,7 +38,7 @@ class Options:
     compile_commands: Path | None = None
     """Where no file is given, one is looked for in the folders above each source."""
     roots: tuple[Path, ...] = ()
-    """Folders in which headers are searched that are not found otherwise."""
+    """Folders below which headers are searched that are not found otherwise, besides the file's project."""
     cache: Path | None = None
     """Where the precompiled standard headers are kept between processes; None: in a folder of this process."""
 

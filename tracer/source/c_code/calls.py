@@ -466,7 +466,8 @@ def _is_simple(tree: Tree, function: int) -> bool:
     last = tree.kind[statements[-1]]
     if last != Node.RETURN and last >= Node.LABEL and last != Node.EMPTY:
         return False
-    if any(Node.LABEL < kind < Node.RETURN or kind > Node.RETURN for kind in tree.kind[statements[0] : tree.end[body]]):
+    allowed = (Node.LABEL, Node.RETURN, Node.EMPTY)
+    if any(kind >= Node.LABEL and kind not in allowed for kind in tree.kind[statements[0] : tree.end[body]]):
         return False
     return not any(kind in (Node.LAMBDA, Node.THROW) for kind in tree.kind[body : tree.end[body]])
 

@@ -13,6 +13,40 @@ ENDINGS = (".h", ".hh", ".hpp", ".hxx", ".inc", ".inl", ".ipp", ".tcc", ".tpp", 
 _MISSING = re.compile(r"'([^'\n]+)' file not found")
 
 
+MOST_LEVELS = 6
+"""Folders between a source and the nearest sign of its project."""
+_SIGNS = frozenset({
+    ".git", ".hg", ".svn", "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "Makefile.am", "configure",
+    "configure.ac", "meson.build", "SConstruct", "BUILD.bazel", "setup.py", "pyproject.toml", "compile_commands.json",
+})  # fmt: skip
+_REPOSITORY = frozenset({".git", ".hg", ".svn"})
+
+
+@lru_cache(maxsize=256)
+def project_of(folder: Path) -> Path:
+    """The folder of the project that sources belong to: the outermost of those above it that hold build files.
+
+    A folder next to which one for headers lies (`include`) belongs to a project, too. The folder itself, if nothing
+    above it looks like a project.
+    """
+    project = folder
+    missed = 0
+    for above in (folder, *folder.parents):
+        if above in (Path.home(), Path(above.anchor)):
+            break
+        try:
+            names = {entry.name for entry in os.scandir(above)}
+        except OSError:
+            break
+        if names & _SIGNS or (above != folder and "include" in names):
+            project, missed = above, 0
+        else:
+            missed += 1
+        if names & _REPOSITORY or missed > (MOST_LEVELS if project == folder else 1):
+            break
+    return project
+
+
 @lru_cache(maxsize=8)
 def headers_below(root: Path) -> dict[str, tuple[str, ...]]:
     """Folders below a root that have a header, by the header's name; links to folders are not followed."""

@@ -21,7 +21,7 @@ from . import _syntax
 from .arguments import Options, always, assumed, commands_for, language_of, standard_of
 from .assumptions import Assumed
 from .form_types import Types
-from .headers import folders_for, missing_headers
+from .headers import folders_for, missing_headers, project_of
 from .library import bind_libclang
 from .pragmas import promises
 from .prelude import prelude
@@ -104,7 +104,7 @@ def _parsed(
         early = ("-include-pch", str(made)) if made else ()
     added: list[str] = []
     names = Assumed()
-    roots = tuple(root.resolve() for root in options.roots) or (path.resolve().parent,)
+    roots = tuple(dict.fromkeys((project_of(path.resolve().parent), *(root.resolve() for root in options.roots))))
     lines: list[str] = []
     with tempfile.TemporaryDirectory(prefix="foretrace-assumed-") as folder:
         header = Path(folder) / "assumed.h"

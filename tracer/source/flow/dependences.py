@@ -25,8 +25,8 @@ from . import algebra
 from .algebra import Polynomial
 from .integer_sets import System, renamed
 from .records import Access, Dependence, Effect, LoopFacts, LoopVerdict, Verdict
-from .stores import without_sizes
-from .subscripts import Scope, array_name, extreme, parted
+from .stores import resized_arrays, without_sizes
+from .subscripts import Part, Scope, array_name, extreme, parted, parted_by, strides_of
 from .subscripts import loads as element_loads
 
 MOST_PAIRS = 2_000
@@ -46,6 +46,11 @@ class _Site:
     effect: Effect
     order: int
 
+    @property
+    def key(self) -> tuple[form.Expression, int]:
+        """Equal for accesses that meet the same other ones."""
+        return self.access.subscript, id(self.effect.nest[-1])
+
 
 @dataclass(frozen=True, slots=True)
 class _Meeting:
@@ -55,6 +60,15 @@ class _Meeting:
     """Iterations from the first one to the second one; negative: the second one comes first."""
     certain: bool
     test: str
+
+
+@dataclass(slots=True)
+class _Group:
+    """Accesses to an array that meet one another in different iterations, and no others."""
+
+    meetings: list[tuple[_Site, _Site, _Meeting]] = field(default_factory=list)
+    written: list[_Site] = field(default_factory=list)
+    read: list[_Site] = field(default_factory=list)
 
 
 @dataclass
@@ -82,6 +96,8 @@ class _Test:
         if isinstance(self.loop.step, form.Constant) and isinstance(self.loop.step.value, int):
             self.step = self.loop.step.value
         self._invariant: dict[int, tuple[form.Expression, bool]] = {}
+        self._known_sizes: list[Polynomial] | None = None
+        self._resized: frozenset[tuple[str, int]] | None = None
 
     def run(self) -> LoopVerdict:
         facts = self.facts
@@ -129,6 +145,8 @@ class _Test:
             operator = self._scalar_reduction(name, effects, located, carried)
             if operator:
                 self.reductions[name] = operator
+            elif self._is_induction(name, effects):
+                self.private[name] = None
             else:
                 self._scalar_dependence(name, effects[-1], effects[0])
         for name, effects in assigned.items():
@@ -143,6 +161,25 @@ class _Test:
                     self._scalar_dependence(name, effects[-1], effects[0], certain=not self._has_jumps())
             else:
                 self.private[name] = None
+
+    def _is_induction(self, name: str, effects: Sequence[Effect]) -> bool:
+        """Whether each iteration advances an integer or pointer by the same amount: no iteration has to wait for it.
+
+        Loops that count have no such scalars left; others keep them.
+        """
+        variable = self.variables.get(name)
+        kind = variable.type if variable is not None else None
+        if not isinstance(kind, form.PointerType) and not (
+            isinstance(kind, form.ScalarType) and kind.kind is Kind.INTEGER
+        ):
+            return False
+        own = form.Name(name)
+        for effect in effects:
+            moved = algebra.plus(algebra.polynomial(effect.value), {(own,): 1}, -1)
+            steady = all(self.invariant(atom) for product in moved for atom in product)
+            if not steady or len(effect.nest) != self.depth or not all(map(self.invariant, effect.conditions)):
+                return False
+        return True
 
     def _has_jumps(self) -> bool:
         """Whether the function has a GOTO: then every scalar is taken to be read after the loop."""
@@ -222,6 +259,10 @@ class _Test:
         return known[1]
 
     def _is_invariant(self, expression: form.Expression) -> bool:
+        if any(isinstance(part, form.Call) and part.function == "size" for part in within(expression)):
+            if self._resized is None:
+                self._resized = resized_arrays(self.loop.body, self.variables)
+            expression = without_sizes(expression, self._resized)
         for part in within(expression):
             if isinstance(part, form.Name) and part.name in self.varying:
                 return False
@@ -258,16 +299,87 @@ class _Test:
             if pairs > MOST_PAIRS:
                 self.reasons[f"more than {MOST_PAIRS} pairs of accesses"] = None
                 return
-            found = self._meetings(written, read)
-            if not found:
-                continue
-            operator = self._array_reduction(array, written, read)
-            if operator:
-                self.reductions[array] = operator
-            elif all(site.effect.atomic for site in written) and self._updates(written, read):
-                self.reductions[array] = "atomic"
-            else:
-                self.dependences.extend(found)
+            for group in self._groups(self._meetings(written, read), written, read):
+                self._judge(array, group)
+
+    def _judge(self, array: str, group: _Group) -> None:
+        """What the accesses of a group make of an array: private, a reduction, or dependences."""
+        written, read = group.written, group.read
+        place = written[0].access.subscript
+        if self._is_overwritten(written, read):
+            self.private[expression_text(place)] = None
+            self.assumptions[f"each iteration has its own {expression_text(place)}"] = None
+            return
+        operator = self._array_reduction(written, read)
+        if operator:
+            self.reductions[array] = operator
+        elif all(site.effect.atomic for site in written) and self._updates(written, read):
+            self.reductions[array] = "atomic"
+        elif not self.loop.unordered and self._stores_one_value(written, read):
+            self.reductions.setdefault(array, "any")
+        else:
+            self.dependences.extend(self._dependence(*meeting) for meeting in group.meetings)
+
+    def _is_overwritten(self, written: Sequence[_Site], read: Sequence[_Site]) -> bool:
+        """Whether all accesses are to one place, which each iteration stores to before it reads it.
+
+        So a member or an element serves as a temporary. What the last iteration leaves there may be read later.
+        """
+        place = written[0].access.subscript
+        if isinstance(place, form.Name) or any(site.access.subscript != place for site in (*written, *read)):
+            return False
+        if not self.invariant_place(place) or not any(self._always(site.effect) for site in written):
+            return False
+        return all(any(self._precedes(store, load) for store in written) for load in read)
+
+    def invariant_place(self, place: form.Expression) -> bool:
+        """Whether an access means the same element or member in all iterations."""
+        while isinstance(place, (form.Member, form.Subscript)):
+            if isinstance(place, form.Subscript) and not all(map(self.invariant, place.indices)):
+                return False
+            place = place.base
+            if isinstance(place, form.Subscript) and not self._fixed_base(place):
+                return False
+        return self.invariant(place)
+
+    def _precedes(self, store: _Site, load: _Site) -> bool:
+        """Whether a store to the place that is loaded runs before the load in each iteration that has the load."""
+        if store.order >= load.order or any(one not in load.effect.conditions for one in store.effect.conditions):
+            return False
+        return store.effect.nest == load.effect.nest[: len(store.effect.nest)]
+
+    def _stores_one_value(self, written: Sequence[_Site], read: Sequence[_Site]) -> bool:
+        """Whether all stores are of one value, and nothing is read: then their order does not matter."""
+        value = written[0].effect.value
+        if read or not self.invariant(value):
+            return False
+        return all(site.effect.value == value and site.access.subscript == site.effect.target for site in written)
+
+    def _groups(
+        self, meetings: Sequence[tuple[_Site, _Site, _Meeting]], written: Sequence[_Site], read: Sequence[_Site]
+    ) -> list[_Group]:
+        """The accesses that may meet in different iterations, those that cannot meet in groups of their own."""
+        if not meetings:
+            return []
+        heads: dict[tuple[form.Expression, int], tuple[form.Expression, int]] = {}
+
+        def head(key: tuple[form.Expression, int]) -> tuple[form.Expression, int]:
+            while (above := heads.get(key, key)) != key:
+                key = above
+            return key
+
+        for one, other, _ in meetings:
+            heads[head(one.key)] = head(other.key)
+        groups: dict[tuple[form.Expression, int], _Group] = {}
+        for meeting in meetings:
+            groups.setdefault(head(meeting[0].key), _Group()).meetings.append(meeting)
+        for site in written:
+            if (group := groups.get(head(site.key))) is not None:
+                group.written.append(site)
+        for site in read:
+            if (group := groups.get(head(site.key))) is not None:
+                group.read.append(site)
+        return list(groups.values())
 
     def _bounds_read(self) -> Iterator[_Site]:
         """Elements that bounds and conditions of inner loops read."""
@@ -320,8 +432,8 @@ class _Test:
                 elif other != array and array.startswith(f"{other}.") and other in loads:
                     loads.setdefault(array, []).extend(loads[other])
 
-    def _meetings(self, written: Sequence[_Site], read: Sequence[_Site]) -> list[Dependence]:
-        found: list[Dependence] = []
+    def _meetings(self, written: Sequence[_Site], read: Sequence[_Site]) -> list[tuple[_Site, _Site, _Meeting]]:
+        found: list[tuple[_Site, _Site, _Meeting]] = []
         tested: set[tuple[form.Expression, form.Expression, bool, int, int]] = set()
         for position, store in enumerate(written):
             for other in (*written[position:], *read):
@@ -334,7 +446,7 @@ class _Test:
                 tested.add(key)
                 meeting = self._meeting(store, other)
                 if meeting is not None:
-                    found.append(self._dependence(store, other, meeting))
+                    found.append((store, other, meeting))
         return found
 
     def _dependence(self, store: _Site, other: _Site, meeting: _Meeting) -> Dependence:
@@ -408,6 +520,7 @@ class _Test:
                 return None
             elif not opaque:
                 plain = all(_plain(terms, free) for terms in equations)
+                plain = plain and self._are_known(store.effect.nest) and self._are_known(other.effect.nest)
                 return _Meeting(distance, plain, "exact")
         if opaque:
             return _Meeting(distance, False, "indirect")
@@ -429,19 +542,20 @@ class _Test:
             if not isinstance(subscript, form.Subscript):
                 return [] if isinstance(site.access.subscript, form.Member) else None
             sides.append(self._flattened(subscript))
-        one, two = sides
-        if one.base != two.base or not self._fixed_base(one.base):
+        first, second = sides
+        if first.base != second.base or not self._fixed_base(first.base):
             return None
-        if len(one.indices) != len(two.indices):
+        if len(first.indices) != len(second.indices):
             return None
         pairs: list[tuple[Polynomial, Polynomial]] = []
-        for part, its in zip(one.indices, two.indices, strict=True):
-            left = parted(part, Scope(store.effect.nest, self.variables))
-            right = parted(its, Scope(other.effect.nest, self.variables))
-            if [(each.stride, each.least) for each in left] == [(each.stride, each.least) for each in right]:
-                pairs += [(own.terms, theirs.terms) for own, theirs in zip(left, right, strict=True)]
-            else:
-                pairs.append((algebra.polynomial(part), algebra.polynomial(its)))
+        around = self.facts.nest
+        for part, its in zip(first.indices, second.indices, strict=True):
+            own, theirs = Scope(store.effect.nest, self.variables), Scope(other.effect.nest, self.variables)
+            both = _alike(parted(part, own), parted(its, theirs), around)
+            if not both:
+                strides = strides_of(part, own, strides_of(its, theirs))
+                both = _alike(parted_by(part, own, strides), parted_by(its, theirs, strides), around)
+            pairs += both or [(algebra.polynomial(part), algebra.polynomial(its))]
         return pairs
 
     def _flattened(self, subscript: form.Subscript) -> form.Subscript:
@@ -484,6 +598,38 @@ class _Test:
         self, store: _Site, other: _Site, equations: Sequence[Polynomial], primed: dict[str, str]
     ) -> bool | None:
         """True: the accesses never meet in different iterations. False: they may. None: not decided."""
+        found = self._solved(store, other, equations, primed, ())
+        if found:
+            return True
+        atoms = {atom for terms in equations for product in terms for atom in product}
+        sizes = [size for size in self._sizes() if atoms & {atom for product in size for atom in product}]
+        if sizes and self._solved(store, other, equations, primed, sizes):
+            for size in sizes:
+                self.assumptions[f"{expression_text(algebra.expression(size))} is not negative"] = None
+            return True
+        return found
+
+    def _sizes(self) -> list[Polynomial]:
+        """Numbers of iterations of inner loops, where they do not change: counts of something, so at least 0."""
+        if self._known_sizes is None:
+            found: list[Polynomial] = []
+            for loop in self._inner_loops():
+                if loop.kind is not LoopKind.COUNTED or loop.step or loop.first is None or loop.last is None:
+                    continue
+                first, last = self._bound(loop.first, {}), self._bound(loop.last, {})
+                if first is None or last is None:
+                    continue
+                size = algebra.plus(algebra.plus(last, first, -1), {(): 1})
+                atoms = [atom for product in size for atom in product]
+                if atoms and all(map(self.invariant, atoms)) and size not in found:
+                    found.append(size)
+            self._known_sizes = found
+        return self._known_sizes
+
+    def _solved(
+        self, store: _Site, other: _Site, equations: Sequence[Polynomial], primed: dict[str, str],
+        sizes: Sequence[Polynomial],
+    ) -> bool | None:  # fmt: skip
         answers = []
         own: Polynomial = {(form.Name(self.loop.variable),): 1}
         its: Polynomial = {(form.Name(primed[self.loop.variable]),): 1}
@@ -496,12 +642,22 @@ class _Test:
             self._bounds(system, other.effect.nest, primed)
             gap = algebra.scaled(algebra.plus(own, its, -1), direction)
             system.require(algebra.plus(gap, {(): 1}, -1))
+            for size in sizes:
+                system.require(size)
             if not _require_quotients(system, negative=negative) and negative:
                 continue
             answers.append(system.empty())
         if all(answers):
             return True
         return None if None in answers else False
+
+    def _are_known(self, nest: Sequence[form.Loop]) -> bool:
+        """Whether the bounds of the loops inside this one are known, so that an exact solution is one of theirs."""
+        return all(
+            loop.kind is LoopKind.COUNTED and loop.first is not None and loop.last is not None
+            and self._bound(loop.first, {}) is not None and self._bound(loop.last, {}) is not None
+            for loop in nest[self.depth :]
+        )  # fmt: skip
 
     def _bounds(self, system: System, nest: Sequence[form.Loop], primed: dict[str, str]) -> None:
         for position, loop in enumerate(nest):
@@ -551,7 +707,7 @@ class _Test:
 
     # Reductions into arrays
 
-    def _array_reduction(self, array: str, written: Sequence[_Site], read: Sequence[_Site]) -> str:
+    def _array_reduction(self, written: Sequence[_Site], read: Sequence[_Site]) -> str:
         operators: set[str] = set()
         for site in written:
             effect = site.effect
@@ -700,6 +856,16 @@ class _Test:
         return any(
             isinstance(kind, form.ScalarType) and (kind.kind is Kind.CHARACTER or kind.bytes == 1) for kind in kinds
         )
+
+
+def _alike(
+    left: Sequence[Part], right: Sequence[Part], around: Sequence[form.Loop]
+) -> list[tuple[Polynomial, Polynomial]]:
+    """The parts of two subscripts side by side, if equal subscripts have equal parts."""
+    both = list(zip(left, right, strict=False))
+    if len(left) != len(right) or not all(one.matches(two, around) for one, two in both):
+        return []
+    return [(one.terms, two.terms) for one, two in both]
 
 
 def _head(array: str) -> str:

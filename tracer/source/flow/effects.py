@@ -123,10 +123,13 @@ class _Flow:
     live: Liveness = field(init=False)
     found: list[LoopFacts | None] = field(default_factory=list)
     jump_reads: list[frozenset[str]] = field(default_factory=list)
+    assigned_once: frozenset[str] = frozenset()
+    """Local scalars that one statement alone assigns: what they hold lasts as long as they do."""
     _sizes: dict[int, tuple[form.Expression, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.live = Liveness(self.function)
+        self.assigned_once = _assigned_once(self.function)
 
     def run(self) -> tuple[LoopFacts, ...]:
         self.block(self.function.body)
@@ -256,17 +259,33 @@ class _Flow:
     def _kill_loads(self, root: str, stored: form.Expression | None, *, elements: bool = False) -> None:
         """Drops values that load what a store to `root` may change; `elements`: no pointer to them is stored."""
         variables = self.function.variables if elements else None
-        env = self.env
-        for name in [name for name, value in env.items() if _may_load(value, root, stored, variables)]:
-            del env[name]
+        self._drop([name for name, value in self.env.items() if _may_load(value, root, stored, variables)])
 
     def _kill_call(self, call: form.Call) -> None:
         variables = self.function.variables
         self._kill_names(addressed(call) | self.live.lasting)
         arrays = {*reached(call)} | {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
+        self._drop([name for name, value in self.env.items() if loads_any(value, arrays)])
+
+    def _drop(self, gone: Sequence[str]) -> None:
+        """Drops values whose loads may have changed; where another variable still holds the load, it stands for it.
+
+        So `twice` stays `2 * n` after a call, where `n = this->count; twice = 2 * n`.
+        """
         env = self.env
-        for name in [name for name, value in env.items() if loads_any(value, arrays)]:
-            del env[name]
+        values = {name: env.pop(name) for name in gone}
+        holders: dict[form.Expression, str] = {}
+        for name, value in values.items():
+            if isinstance(value, (form.Subscript, form.Member)) and name in self.assigned_once:
+                holders.setdefault(value, name)
+        if not holders:
+            return
+        for name, value in values.items():
+            if holders.get(value) == name:
+                continue
+            loads = set(loaded(value))
+            if loads and loads <= holders.keys():
+                env[name] = rebuilt(value, lambda part: form.Name(holders[part]) if part in holders else part)
 
     # Statements
 
@@ -557,6 +576,20 @@ class _Flow:
     def _is_array(self, name: str) -> bool:
         variable = self.function.variables.get(name)
         return variable is not None and isinstance(variable.type, form.ArrayType)
+
+
+def _assigned_once(function: form.Function) -> frozenset[str]:
+    counts: dict[str, int] = {}
+    for statement in statements(function.body):
+        if isinstance(statement, form.Assign) and isinstance(statement.target, form.Name):
+            name = statement.target.name
+            counts[name] = counts.get(name, 0) + 1
+        elif isinstance(statement, form.Loop):
+            counts[statement.variable] = 2
+    return frozenset(
+        name for name, known in function.variables.items()
+        if counts.get(name) == 1 and known.storage is Storage.LOCAL and not known.address_taken
+    )  # fmt: skip
 
 
 def _overwritten(kept: Sequence[_Raw]) -> set[int]:

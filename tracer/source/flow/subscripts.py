@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import LoopKind
+from foretrace.tracer.source.form.text import expression_text
 from foretrace.tracer.source.form.types import Variables, type_of
 from foretrace.tracer.source.form.walk import names, parts, rebuilt, within
 
@@ -225,14 +227,45 @@ def delinearised(linear: Index, scope: Scope) -> tuple[Index, ...]:
 class Part:
     """A part of a linear subscript: `i` or `j` of `i*n + j`.
 
-    Where the parts of two subscripts have the same strides and least values, equal subscripts have equal parts: a part
-    lies less than the stride of the part before it above its least value.
+    Where the parts of two subscripts have the same strides and lie in one range that is no longer than the stride of
+    the part before, equal subscripts have equal parts.
     """
 
     terms: Polynomial
     stride: Polynomial
-    least: Polynomial | None
+    bounds: Bounds | None
     """None: not known, as of the first part."""
+
+    def matches(self, other: Part, nest: Sequence[form.Loop]) -> bool:
+        """Whether equal subscripts have equal parts here, if they have in all parts before.
+
+        `nest`: loops around both of them.
+        """
+        if self.stride != other.stride or (self.bounds is None) != (other.bounds is None):
+            return False
+        if self.bounds is None or other.bounds is None or self.bounds == other.bounds:
+            return True
+        one, two = self.bounds, other.bounds
+        if one.length != two.length:
+            return False
+        return all(
+            _is_positive(algebra.plus(one.length, algebra.plus(high, low, -1), -1), nest)
+            for low, high in ((one.least, two.greatest), (two.least, one.greatest))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a part of a subscript lies, with the parts after it: in `length` values or fewer."""
+
+    least: Polynomial
+    greatest: Polynomial
+    length: Polynomial
+    """The stride of the part before, as a number of what the last of them counts."""
+
+
+Strides = dict[tuple[form.Expression, ...], int]
+"""Symbols of strides, each with the largest number that divides all factors it has: 3 * n * i + 6 * n * j has n: 3."""
 
 
 def parted(linear: form.Expression, scope: Scope) -> list[Part]:
@@ -240,11 +273,39 @@ def parted(linear: form.Expression, scope: Scope) -> list[Part]:
     return _split(algebra.polynomial(linear), {(): 1}, None, scope)
 
 
+def parted_by(linear: form.Expression, scope: Scope, strides: Strides) -> list[Part]:
+    """A linear subscript as parts with given strides, those of most symbols first; one part if it does not fit them."""
+    terms = algebra.polynomial(linear)
+    found: list[Part] = []
+    bounds: Bounds | None = None
+    for symbols in sorted(strides, key=lambda each: (-len(each), [expression_text(atom) for atom in each])):
+        size: Polynomial = {symbols: strides[symbols]}
+        quotient, remainder = _divided(terms, symbols, strides[symbols], ())
+        inner = _bounds_within(remainder, size, scope, trusting=False)
+        if inner is None:
+            return [Part(algebra.polynomial(linear), {(): 1}, None)]
+        found.append(Part(quotient, size, bounds))
+        terms, bounds = remainder, inner
+    return [*found, Part(terms, {(): 1}, bounds)]
+
+
+def strides_of(linear: form.Expression, scope: Scope, others: Strides | None = None) -> Strides:
+    """The symbolic strides of a subscript and `others`."""
+    found = dict(others or {})
+    inductions = frozenset(scope.inductions)
+    for product, factor in algebra.polynomial(linear).items():
+        rest = tuple([atom for atom in product if not (isinstance(atom, form.Name) and atom.name in inductions)])
+        if rest and len(rest) < len(product):
+            found[rest] = gcd(found.get(rest, 0), factor)
+    return found
+
+
 def _split(
-    terms: Polynomial, unit: Polynomial, least: Polynomial | None, scope: Scope, *, trusting: bool = False
+    terms: Polynomial, unit: Polynomial, bounds: Bounds | None, scope: Scope, *, trusting: bool = False
 ) -> list[Part]:
     inductions = frozenset(scope.inductions)
     strides: dict[tuple[tuple[form.Expression, ...], int], None] = {}
+    common: dict[tuple[form.Expression, ...], int] = {}
     units = 0
     for product, factor in terms.items():
         own = [atom for atom in product if isinstance(atom, form.Name) and atom.name in inductions]
@@ -252,12 +313,46 @@ def _split(
             rest = tuple(atom for atom in product if atom not in own)
             if rest or abs(factor) > 1:
                 strides[(rest, abs(factor) if not rest else 1)] = None
+                if rest:
+                    common[rest] = gcd(common.get(rest, 0), factor)
             else:
                 units += 1
     if not strides or not units:
-        return [Part(terms, unit, least)]
+        return [Part(terms, unit, bounds)]
     stride = max(strides, key=lambda each: (len(each[0]), each[1]))
     symbols, number = stride
+    largest = common.get(symbols, 1)
+    if largest > 1 and not trusting:  # 3 * n * i + n * j: rows of 3 * n elements, if the rest stays within one
+        found = _split_by(symbols, largest, terms, unit, bounds, scope, trusting=trusting)
+        if found is not None:
+            return found
+    found = _split_by(symbols, number, terms, unit, bounds, scope, trusting=trusting)
+    return found if found is not None else [Part(terms, unit, bounds)]
+
+
+def _split_by(
+    symbols: tuple[form.Expression, ...], number: int, terms: Polynomial, unit: Polynomial, bounds: Bounds | None,
+    scope: Scope, *, trusting: bool,
+) -> list[Part] | None:  # fmt: skip
+    inductions = frozenset(scope.inductions)
+    quotient, remainder = _divided(terms, symbols, number, inductions)
+    size: Polynomial = {symbols: number}
+    more = _multiple_in(remainder, quotient, inductions)
+    if symbols and more:  # a stride of n + 4: `i * (n + 4) + j` as terms is n*i + 4*i + j
+        size = algebra.plus(size, {(): more})
+        remainder = algebra.plus(remainder, quotient, -more)
+    trusted = trusting and bool(symbols)
+    inner = _bounds_within(remainder, size, scope, trusting=trusted) if remainder and quotient else None
+    if inner is None:
+        return None
+    outer = _split(quotient, algebra.times(size, unit), bounds, scope, trusting=trusting)
+    return [*outer, *_split(remainder, unit, inner, scope, trusting=trusting)]
+
+
+def _divided(
+    terms: Polynomial, symbols: tuple[form.Expression, ...], number: int, inductions: Collection[str]
+) -> tuple[Polynomial, Polynomial]:
+    """A polynomial as `number * symbols * quotient + remainder`; without symbols only what has an induction divides."""
     quotient: Polynomial = {}
     remainder: Polynomial = {}
     for product, factor in terms.items():
@@ -267,17 +362,7 @@ def _split(
             quotient[left] = factor // number
         else:
             remainder[product] = factor
-    size: Polynomial = {symbols: number}
-    more = _multiple_in(remainder, quotient, inductions)
-    if symbols and more:  # a stride of n + 4: `i * (n + 4) + j` as terms is n*i + 4*i + j
-        size = algebra.plus(size, {(): more})
-        remainder = algebra.plus(remainder, quotient, -more)
-    trusted = trusting and bool(symbols)
-    low = _least_within(remainder, size, scope, trusting=trusted) if remainder and quotient else None
-    if low is None:
-        return [Part(terms, unit, least)]
-    outer = _split(quotient, algebra.times(size, unit), least, scope, trusting=trusting)
-    return [*outer, *_split(remainder, unit, low, scope, trusting=trusting)]
+    return quotient, remainder
 
 
 def _multiple_in(remainder: Polynomial, quotient: Polynomial, inductions: frozenset[str]) -> int:
@@ -305,17 +390,18 @@ def _without(
     return tuple(rest)
 
 
-def _least_within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> Polynomial | None:
-    """The least value, if a value lies in least .. least + size - 1 wherever the loops' variables lie.
+def _bounds_within(value: Polynomial, size: Polynomial, scope: Scope, *, trusting: bool) -> Bounds | None:
+    """The bounds of a value, if it lies in least .. least + size - 1 wherever the loops' variables lie.
 
     `trusting`: unless it evidently does not.
     """
     least = extreme(value, scope.nest, upper=False)
     greatest = extreme(value, scope.nest, upper=True)
     if least is None or greatest is None:
-        return {} if trusting else None
-    gap = algebra.constant(algebra.plus(algebra.plus(size, greatest, -1), least))
-    return least if (trusting if gap is None else gap >= 1) else None
+        return Bounds({}, {}, size) if trusting else None
+    spare = algebra.plus(algebra.plus(size, greatest, -1), least)
+    fits = _is_positive(spare, scope.nest) or (trusting and algebra.constant(spare) is None)
+    return Bounds(least, greatest, size) if fits else None
 
 
 def extreme(value: Polynomial, nest: Sequence[form.Loop], *, upper: bool) -> Polynomial | None:
@@ -329,12 +415,38 @@ def extreme(value: Polynomial, nest: Sequence[form.Loop], *, upper: bool) -> Pol
         factor, rest = parted
         if not factor:
             continue
-        amount = algebra.constant(factor)
+        sign = _sign(factor, nest)
         step = 1 if loop.step is None else loop.step.value if isinstance(loop.step, form.Constant) else None
-        if amount is None or not isinstance(step, int):
+        if not sign or not isinstance(step, int):
             return None
-        ends_at = loop.last if (amount > 0) == upper else loop.first
+        ends_at = loop.last if (sign > 0) == upper else loop.first
         if step < 0:
-            ends_at = loop.first if (amount > 0) == upper else loop.last
-        value = algebra.plus(rest, algebra.polynomial(ends_at), amount)
+            ends_at = loop.first if (sign > 0) == upper else loop.last
+        value = algebra.plus(rest, algebra.times(algebra.polynomial(ends_at), factor))
     return value
+
+
+def _sign(factor: Polynomial, nest: Sequence[form.Loop]) -> int:
+    """1 or -1 for a factor that is never negative or never positive inside a nest; 0: not known.
+
+    Inside a loop over 0 .. n - 1, n is positive.
+    """
+    signs = {1 if amount > 0 else -1 for amount in factor.values()}
+    if len(signs) != 1:
+        return 0
+    atoms = {atom for product in factor for atom in product}
+    return signs.pop() if all(any(_is_size(atom, loop) for loop in nest) for atom in atoms) else 0
+
+
+def _is_positive(value: Polynomial, nest: Sequence[form.Loop]) -> bool:
+    rest = {product: amount for product, amount in value.items() if product}
+    return value.get((), 0) >= 1 and (not rest or _sign(rest, nest) > 0)
+
+
+def _is_size(atom: form.Expression, loop: form.Loop) -> bool:
+    """Whether a loop that has an iteration shows an invariant not to be negative."""
+    if loop.kind is not LoopKind.COUNTED or loop.step is not None or loop.first is None or loop.last is None:
+        return False
+    first = algebra.constant(algebra.polynomial(loop.first))
+    behind = algebra.difference(loop.last, atom)
+    return first is not None and behind is not None and first - behind >= 0

@@ -207,6 +207,8 @@ def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
             continue
         if _lists(effect.value) or (isinstance(effect.target, form.Name) and effect.target.name in inside):
             continue  # what an inner loop leaves in its own variable
+        if _skips_behind(effect, facts):
+            continue
         step = _prepared(effect, facts, values, loads, handed)
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
             values[effect.target.name] = step.value
@@ -214,6 +216,17 @@ def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
         else:
             steps.append(step)
     return steps
+
+
+def _skips_behind(effect: Effect, facts: LoopFacts) -> bool:
+    """Whether a pointer moves on by a number that is no constant, as an inner loop leaves it: no sum of elements."""
+    if not isinstance(effect.target, form.Name):
+        return False
+    variable = facts.function.variables.get(effect.target.name)
+    if variable is None or not isinstance(variable.type, form.PointerType):
+        return False
+    moved = algebra.plus(algebra.polynomial(effect.value), {(effect.target,): 1}, -1)
+    return bool(moved) and algebra.constant(moved) is None and all(effect.target not in product for product in moved)
 
 
 def _lists(value: form.Expression) -> bool:
@@ -924,7 +937,8 @@ def _difference(one: form.Expression | None, other: form.Expression | None) -> i
 def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     """Offsets at which the first statement reads each array, from the place it writes, in the array's own dimensions.
 
-    Only reads that move with the store count: same induction variables, same factors, constant differences.
+    Only reads that move with the store count: same induction variables, same factors, constant differences. An array
+    with other dimensions than the stored one has offsets in those that both share: `u[0][i - 1]` beside `f[k][j][i]`.
     """
     step = match.steps[0]
     store = step.store
@@ -935,14 +949,25 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     values = [step.accesses[part] for part in within(step.value) if part in step.accesses]
     for load in (*step.effect.loads, *values):
         read = [index for index in load.indices if index.kind is IndexKind.AFFINE]
-        if len(read) != len(moving) or len(load.indices) - len(read) != len(store.indices) - len(moving):
-            continue
-        if any(one.coefficients != other.coefficients for one, other in zip(read, moving, strict=True)):
-            continue
-        apart = [_difference(one.offset, other.offset) for one, other in zip(read, moving, strict=True)]
-        if all(one is not None for one in apart):
-            found.setdefault(load.array, set()).add(tuple(one for one in apart if one is not None))
+        pairs = [(one, other) for one in read for other in moving if one.coefficients == other.coefficients]
+        alike = len(pairs) == len(read) == len(moving) and len(load.indices) == len(store.indices)
+        apart = _distances(pairs) if alike or load.array != store.array else None
+        if apart is not None and (alike or _is_shared(load, pairs)):
+            found.setdefault(load.array, set()).add(apart)
     return {array: tuple(sorted(places)) for array, places in found.items()}
+
+
+def _distances(pairs: Sequence[tuple[Index, Index]]) -> tuple[int, ...] | None:
+    apart = [_difference(one.offset, other.offset) for one, other in pairs]
+    known = tuple(one for one in apart if one is not None)
+    return known if len(known) == len(apart) else None
+
+
+def _is_shared(load: Access, pairs: Sequence[tuple[Index, Index]]) -> bool:
+    """Whether a read shares some of the store's dimensions, each with one of its own; no other is indirect."""
+    if not pairs or any(len({id(one) for one in side}) != len(pairs) for side in zip(*pairs, strict=True)):
+        return False
+    return all(index.kind in (IndexKind.AFFINE, IndexKind.INVARIANT) for index in load.indices)
 
 
 def _holds(condition: ast.expr, match: Match) -> bool:
@@ -1018,7 +1043,15 @@ def _most_offsets(match: Match) -> int:
 def _carried(match: Match) -> bool:
     """An iteration reads what an earlier one wrote: not a later one, and not itself."""
     distance = match.bindings.distance
-    return distance > 0 if distance is not None else bool(match.bindings.scalars)
+    if distance is not None:
+        return distance > 0
+    return bool(match.bindings.scalars) or _stands_still(match.steps[0])
+
+
+def _stands_still(step: Step) -> bool:
+    """The statement changes one element over and over: `total[0] += a[i]`."""
+    store = step.store
+    return store is not None and store.subscript in within(step.value) and _moves(store, step.variables[-1]) == []
 
 
 def _table(match: Match, array: str) -> bool:

@@ -1,0 +1,20 @@
+"""The source text of traced code."""
+
+from __future__ import annotations
+
+import linecache
+from pathlib import Path
+
+_MOST_BYTES = 4 << 20
+
+
+def source_text(file: str) -> str | None:
+    """The text of a source file, or of what the interpreter remembers under that name (a notebook's cell); None where
+    there is none."""
+    try:
+        path = Path(file)
+        if path.is_file():
+            return path.read_text("utf-8") if path.stat().st_size <= _MOST_BYTES else None
+    except (OSError, ValueError):
+        return None
+    return "".join(linecache.getlines(file)) or None
