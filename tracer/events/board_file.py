@@ -243,9 +243,11 @@ class _Reader:
             recorded = self.values(event)
             value = len(recorded)
             dtype = VALUE_DTYPES.get(of_type)
-            are_numbers = dtype is not None and event.size_bytes == dtype.itemsize
-            of_type = of_type if are_numbers else "bytes"
-            values = self.kept(recorded.view(dtype).ravel() if are_numbers else recorded)
+            if dtype is not None and event.size_bytes == dtype.itemsize:
+                recorded = recorded.view(dtype).ravel()
+            else:
+                of_type = "bytes"
+            values = self.kept(recorded)
         elif kind is EventKind.SET:
             elements = self.elements(event)
             value = len(elements)

@@ -65,7 +65,7 @@ def sampled_work(
         of_pairs: npt.NDArray[np.float64] = np.bincount(pair_of_row[rows], weights=weights, minlength=len(pairs))
         return of_pairs[source]
 
-    own = np.bincount(node, weights=counts(slice(None)), minlength=len(tree))
+    own = np.bincount(node, weights=counts(slice(None)), minlength=len(tree)).astype(np.float64)
     its_leaves = _of_process(leaves, node, block)
     for leaf, _ in its_leaves:
         own[leaf.node] += leaf.executions
