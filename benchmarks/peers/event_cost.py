@@ -29,6 +29,7 @@ from foretrace.terminal import console
 THREADS = (1, 2, 8)
 CALLS = 16_384
 OPERATIONS = {"inc": "inc_counter", "record": "record"}
+FORMATS = (".svg", ".png", ".pdf")
 SOURCES = ("foretrace", "PAPI", "timer alone")
 _PRIORITY = 1
 Floats = npt.NDArray[np.float64]
@@ -133,6 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
     parser.add_argument("-o", "--output", type=Path, help="draw the distributions into this file (svg, png, pdf)")
     options = parser.parse_args(arguments)
+    if options.output and (options.output.suffix not in FORMATS or not options.output.parent.is_dir()):
+        parser.error(f"{options.output}: a picture's name ends in {', '.join(FORMATS)}, and its folder exists")
     if not ctypes.util.find_library("sde"):
         print("error: needs PAPI's libsde.so (Debian packages papi-tools and libpapi-dev)", file=sys.stderr)
         return 1

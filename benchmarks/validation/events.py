@@ -56,7 +56,7 @@ SOLVERS = (
     Solver("BiCGSTAB+ILU", "BiCGSTAB+ILU::numiter_I", ("500", "bicgstab", "ilu"), 15),
     Solver("GMRES", "GMRES::numiter_I", ("400", "gmres", "none"), 90),
     Solver("GMRES+ILU", "GMRES+ILU::numiter_I", ("400", "gmres", "ilu"), 90),
-    Solver("CG in NumPy", "Poisson::iterations", ("700",), 30, is_python=True),
+    Solver("CG in NumPy", "Poisson::iterations", ("400",), 200, is_python=True),
 )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.names import demangle, short_name
-from foretrace.replay.records import EventTimes, NodePace, Place, Prediction
+from foretrace.replay.events.predictions import EventTimes, NodePace
+from foretrace.replay.records import Place, Prediction
 from foretrace.terminal import console, plain, table
 from foretrace.units import format_seconds
 
@@ -62,7 +63,8 @@ def show_event(predictions: Sequence[Prediction], *, per: bool, top: int | None)
     if first is None:
         return
     out = console()
-    text = f" ({plain(first.description)})" if first.description else ""
+    is_described = first.description not in ("", first.event, first.event.rpartition("::")[2])
+    text = f" ({plain(first.description)})" if is_described else ""
     wanted = "" if first.count == first.traced else f", {_number(first.count)} predicted"
     out.print(f"\n{plain(first.event)}{text}: {_number(first.traced)} in the traced run{wanted}", soft_wrap=True)
     if first.parts is None:
@@ -78,7 +80,7 @@ def show_event(predictions: Sequence[Prediction], *, per: bool, top: int | None)
 
 def _show_per_unit(predictions: Sequence[Prediction], first: EventTimes) -> None:
     unit = plain(first.what)
-    rows = table("machine", f"time per {unit}", "low", "high", "of the proportional part", left=("machine",))
+    rows = table("machine", f"time per {unit}", "low", "high", "of what is proportional", left=("machine",))
     for one in predictions:
         if one.events is None:
             continue

@@ -22,14 +22,12 @@ from foretrace.replay.predict import HostRun, prediction_of
 from foretrace.replay.records import (
     Bound,
     ErrorPart,
-    EventParts,
-    EventTimes,
     LoopKind,
     LoopTime,
     Model,
-    NodePace,
     Place,
     Prediction,
+    label_of,
 )
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.workload import Workload
@@ -40,13 +38,99 @@ from .paces import Paces
 from .series import NoPaceError, find_event
 
 _MOST_FIRST_PASS = 1.5
-"""Lines touched for the first time, over those that a unit of the event brings into the nearest cache: with more, each
-unit touches memory of its own, and there is no first pass."""
+"""Lines touched for the first time, over those that come into the nearest cache from one time that things repeat to the
+next: with more, each time touches memory of its own, and there is no first pass."""
 _EVER = 1 << 50
 """Bytes of a cache that keeps everything."""
+_NOTABLE = 0.01
 _SAME_MISSES = 0.005
 """Relative, of each level: misses of a first pass that change less than that do not matter."""
 _PART_NAMES = ("proportional_s", "unrecognised_s")
+
+
+@dataclass(frozen=True, slots=True)
+class NodePace:
+    """A node of the execution tree, its own time in the traced run, and what an event has to do with it.
+
+    What is neither proportional to the event nor unrecognised is fixed. `deviation` says how much the node's work of
+    two equal stretches of the event differs, of all it does while the event changes; None where that is not known.
+    `stretch` is how many units of the event its work repeats after, None where it does not. `node` is None for code
+    that the tree has no node for.
+    """
+
+    node: int | None
+    place: Place
+    kind: LoopKind
+    time_s: float
+    proportional_s: float
+    unrecognised_s: float
+    deviation: float | None = None
+    stretch: float | None = None
+
+    @property
+    def fixed_s(self) -> float:
+        """What no count of the event changes."""
+        return max(self.time_s - self.proportional_s - self.unrecognised_s, 0.0)
+
+    @property
+    def label(self) -> str:
+        """Its kind, and the operation or function where that is what it is: "array: add"."""
+        return label_of(self.kind, self.place)
+
+
+@dataclass(frozen=True, slots=True)
+class EventParts:
+    """The time of the traced run by what an event has to do with it; `nodes`: longest time first."""
+
+    proportional_s: float
+    fixed_s: float
+    unrecognised_s: float
+    nodes: tuple[NodePace, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimes:
+    """A software-defined event and a program's time.
+
+    Attributes:
+        event: `library::event`.
+        unit: of the event, None where its description has none.
+        description: the library's.
+        start: the value that it began with.
+        traced: its value at the end of the traced run.
+        count: the value that the time is predicted for.
+        traced_s: the time predicted for the traced run.
+        ratio: time for `count` over that, within [ratio_low, ratio_high] by what the event leaves open.
+        parts: of the traced run's time; None where it is not known what ran while the event changed: `unknown` says
+            why.
+    """
+
+    event: str
+    unit: str | None
+    description: str
+    start: float
+    traced: float
+    count: float
+    traced_s: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    parts: EventParts | None
+    unknown: str = ""
+
+    @property
+    def what(self) -> str:
+        """One of what it counts."""
+        return self.unit or "unit"
+
+    @property
+    def proportional_per_unit_s(self) -> float | None:
+        """Time of the part that is proportional to the event, for one unit of it; None where that is not known."""
+        return None if self.parts is None else self.parts.proportional_s / (self.traced - self.start)
+
+    def per_unit_s(self, time_s: float) -> float:
+        """A time of the run with `count`, for one unit of the event."""
+        return time_s / (self.count - self.start) if self.count > self.start else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +230,9 @@ def _for_count(run: HostRun, traced: Prediction, paces: Paces, times: EventTimes
 
 def _repeated_s(run: HostRun, paces: Paces) -> Floats:
     """[regions]: seconds of the traced run's work as it repeats: without the first touch of memory, where that was a
-    first pass over what is used again by each unit of the event."""
+    first pass over what is used again each time that things repeat."""
     workload, misses = run.workload, run.misses
-    units = paces.series.rise
+    rounds = paces.series.rise / _longest_stretch(run, paces)
     line_bytes = misses.hierarchy.levels[0].line_bytes
     reuse = workload.signature.reuse
     first = np.zeros(len(misses.executions))
@@ -159,17 +243,24 @@ def _repeated_s(run: HostRun, paces: Paces) -> Floats:
     region, count = workload.operations.region, len(workload.regions)
     nearest = np.bincount(region, weights=misses.misses[:, 0], minlength=count)
     touched = np.bincount(region, weights=first, minlength=count)
-    is_first_pass = (touched * units <= _MOST_FIRST_PASS * nearest) & (units > 1)
+    is_first_pass = (touched * rounds <= _MOST_FIRST_PASS * nearest) & (rounds > 1)
     pages_s = np.where(is_first_pass & (workload.totals.array_faults == 0), run.times.pages_s, 0.0)
     time_s = run.times.time_s[TYPICAL]
     first = np.where(is_first_pass[region], first, 0.0)
-    in_first_unit = np.minimum(first * units, misses.misses[:, 0]) / np.maximum(misses.misses[:, 0], 1e-300)
-    steady = (misses.misses - first[:, None]) * (units / np.maximum(units - in_first_unit, 1e-300))[:, None]
+    in_first_round = np.minimum(first * rounds, misses.misses[:, 0]) / np.maximum(misses.misses[:, 0], 1e-300)
+    steady = (misses.misses - first[:, None]) * (rounds / np.maximum(rounds - in_first_round, 1e-300))[:, None]
     if np.allclose(steady.sum(axis=0), misses.misses.sum(axis=0), rtol=_SAME_MISSES):
         return np.asarray(time_s - pages_s, np.float64)
     again = HostRun.of(workload, run.profile, run.model, corners=(TYPICAL,), shared=_steady(misses, steady))
     of_work = again.times.time_s[TYPICAL] - again.times.pages_s
     return np.asarray(np.clip(of_work + run.times.pages_s - pages_s, 0.0, None), np.float64)
+
+
+def _longest_stretch(run: HostRun, paces: Paces) -> float:
+    """Units of the event after which all work of note repeats: from one restart of a solver to the next."""
+    own_s = paces.seconds(run.times.time_s[TYPICAL])
+    stretches = paces.of_nodes.stretch[own_s >= _NOTABLE * own_s.sum()]
+    return float(stretches.max(initial=0.0)) or 1.0
 
 
 def _steady(misses: Misses, steady: Floats) -> Misses:

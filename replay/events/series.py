@@ -110,6 +110,8 @@ def series_of(signature: Signature, name: str) -> EventSeries:
             f"event {quoted(name)}: the run had several processes; predictions by events are made for one"
         )
     column = taken.values[:, taken.events.tolist().index(number)].astype(np.float64)
+    if not np.isfinite(column).all():
+        raise PredictionError(f"event {quoted(name)} has values that are no numbers: it is no count")
     series = EventSeries(event, column, _start(event, column), taken)
     _check(series, quoted(name))
     return series

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import os
 import shlex
 from pathlib import Path
 
@@ -40,7 +42,8 @@ def linker_flags() -> str:
 def drop_in() -> Path:
     """A folder with links to the library under the names of PAPI's, for LD_LIBRARY_PATH.
 
-    One file under all names: a program that loads it by several has one registry.
+    One file under all names: a program that loads it by several has one registry. Each installation has a folder of its
+    own, so that another one does not change what a program loads.
 
     Raises:
         EventsError: the folder cannot be made.
@@ -48,15 +51,18 @@ def drop_in() -> Path:
     base = cache_folder()
     if base is None:
         raise EventsError("there is no home directory for a folder with libsde.so.1; set XDG_CACHE_HOME")
-    folder = base / "libsde"
+    target = library()
+    folder = base / "libsde" / hashlib.sha256(os.fsencode(target)).hexdigest()[:16]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in _SONAMES:
             link = folder / name
-            if link.is_symlink() and link.readlink() == library():
+            if link.is_symlink() and link.readlink() == target:
                 continue
-            link.unlink(missing_ok=True)
-            link.symlink_to(library())
+            made = folder / f"{name}.{os.getpid()}"
+            made.unlink(missing_ok=True)
+            made.symlink_to(target)
+            made.replace(link)  # another process may be making it, too
     except OSError as error:
         raise EventsError(f"{folder}: cannot be made: {error.strerror}") from None
     return folder

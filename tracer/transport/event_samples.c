@@ -27,10 +27,21 @@ static uint64_t begun_ns, spent_ns, num_samples;
 static uint32_t next_event;
 static struct { uint64_t bits; bool is_known; } last[FT_MAX_SAMPLED_EVENTS]; /* in the stream, by event */
 
-static uint64_t now_ns(void)
+static uint64_t ns_of(clockid_t clock)
 {
     struct timespec now;
-    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec : 0;
+    return clock_gettime(clock, &now) == 0 ? (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec : 0;
+}
+
+static uint64_t now_ns(void)
+{
+    return ns_of(CLOCK_MONOTONIC);
+}
+
+/* What the thread ran: a sample during which others had the core costs no more. */
+static uint64_t own_ns(void)
+{
+    return ns_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 /* With the lock. */
@@ -112,11 +123,11 @@ void ft_event_samples_write(struct ft_cursor *cursor)
     const uint64_t now = now_ns();
     atomic_store_explicit(&last_ns, now, memory_order_relaxed);
     if (board && spent_ns <= FIRST_NS + (now - begun_ns) / SHARE) {
-        const uint64_t length = 2 + 2 * (uint64_t)write_changes(cursor->next + 2);
+        const uint64_t before_ns = own_ns(), length = 2 + 2 * (uint64_t)write_changes(cursor->next + 2);
         cursor->next[0] = (uint64_t)FT_TAG_EVENTS << FT_TAG_SHIFT | length << 32;
         cursor->next[1] = ++num_samples;
         cursor->next += length;
-        spent_ns += now_ns() - now;
+        spent_ns += own_ns() - before_ns;
     }
     pthread_mutex_unlock(&lock);
 }

@@ -177,6 +177,8 @@ def test_a_variable_may_begin_with_another_value_than_0():
         (lambda s: replace(s, tree=None), "no execution tree"),
         (lambda s: changed(s, lambda values: 0 * values + 7), "never changed"),
         (lambda s: changed(s, lambda values: values // 20), "different values"),
+        (lambda s: changed(s, lambda values: values + np.inf), "no numbers"),
+        (lambda s: changed(s, lambda values: values * np.nan), "no numbers"),
         (lambda s: changed(s, lambda values: values % 30), "fell from 29 to 0"),
     ],
 )

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from event_programs import PRINT
 
+from foretrace.tracer.events import linking
+
 Compile = Callable[..., Path]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -137,3 +139,16 @@ def test_the_drop_in_folder_has_papis_names(foretrace: Run) -> None:
     folder = Path(foretrace("events", "--drop-in").stdout.strip())
     files = [folder / name for name in ("libsde.so", "libsde.so.1", "libsde.so.1.0")]
     assert len({path.stat().st_ino for path in files}) == 1
+    assert {path.resolve() for path in files} == {linking.library().resolve()}
+
+
+def test_another_installation_has_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = linking.drop_in()
+    other = tmp_path / "other.so"
+    other.touch()
+    monkeypatch.setattr(linking, "library", lambda: other)
+    second = linking.drop_in()
+    assert (second / "libsde.so.1").resolve() == other
+    assert (first / "libsde.so.1").resolve() != other
+    assert linking.drop_in() == second

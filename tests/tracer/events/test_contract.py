@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from foretrace.tracer.events.board_file import read_board
 
 SOURCES = Path(__file__).parents[3] / "benchmarks" / "programs" / "events"
 Compiled = Callable[..., Path]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Floats = npt.NDArray[np.float64]
 
 
@@ -133,6 +136,25 @@ def test_any_number_of_threads_does_the_same(contract: Path, tmp_path: Path) -> 
             for name in ("LengthPerTask_RCRD_I", "FlopsPerTask_RCRD_I"):
                 values[name] = sorted(values[name].tolist())  # those of one thread after the other
     assert runs[0] == runs[1] == runs[2]
+
+
+def test_a_trace_has_the_same_events(contract: Path, foretrace: Run, tmp_path: Path) -> None:
+    if not shutil.which("qemu-x86_64"):
+        pytest.skip("needs qemu-x86_64 (Debian package qemu-user)")
+    signature = tmp_path / "contract.sig"
+    program = (contract, "3", "4", "2", "2")
+    done = foretrace("trace", "-o", signature, "--", *program)
+    assert done.returncode == 0, done.stderr
+    traced = json.loads(foretrace("events", "--json", signature).stdout)
+    native = json.loads(foretrace("events", "--json", "--", *program).stdout.partition("\n")[2])
+    values = [
+        {(event["library"], event["name"]): (event["kind"], event["value"], event.get("quantiles")) for event in its}
+        for its in (traced["events"], native["events"])
+    ]
+    for its in values:
+        del its["contractions", "ContractionID_I"]  # the task that began last depends on the threads
+    assert len(values[0]) == 25
+    assert values[0] == values[1]
 
 
 def test_threads_do_not_race(compiled: Compiled, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from foretrace import events
-from foretrace.errors import EventsError
+from foretrace.events import EventsError
 
 _numbers = count()
 

@@ -1,0 +1,69 @@
+"""Solvers traced with few iterations, predicted for more: against traces of the longer runs. Nothing is timed."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import run
+
+from foretrace.benchmarks.validation.events import SOURCES, build
+
+MACHINE = "epyc-milan-vm"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("solvers")
+
+
+@pytest.fixture(scope="module")
+def executable(folder):
+    return build(folder)
+
+
+def traced(folder, name, *program):
+    signature = folder / f"{name}.sig"
+    foretrace = Path(sys.executable).parent / "foretrace"
+    subprocess.run([foretrace, "trace", "--force", "-o", signature, "--", *map(str, program)], check=True)
+    return signature
+
+
+def predicted(signature, *options):
+    document = json.loads(run("predict", signature, "--machine", MACHINE, "--json", *options).output)
+    return document["predictions"][0]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "iterations"),
+    [
+        ("CG+ILU", ("120", "cg", "ilu"), 12),
+        ("BiCGSTAB", ("120", "bicgstab", "none"), 15),
+        ("GMRES", ("60", "gmres", "none"), 90),
+    ],
+)
+def test_more_iterations(folder, executable, name, arguments, iterations):
+    few = traced(folder, name, executable, *arguments, iterations)
+    many = traced(folder, f"{name}-many", executable, *arguments, 4 * iterations)
+    event = f"{name}::numiter_I"
+    found = predicted(few, "--set", f"{event}={4 * iterations}")
+    true_s = predicted(many)["time_s"]
+    assert predicted(many, "--per", event)["event"]["traced"] == 4 * iterations
+    assert found["time_s"] == pytest.approx(true_s, rel=0.03)
+    parts = found["event"]["traced_parts"]
+    assert parts["proportional_s"] > 0.6 * found["event"]["traced_s"]
+    assert parts["unrecognised_s"] < 0.02 * found["event"]["traced_s"]
+    (set_up,) = {node["fixed_s"] == node["time_s"] for node in parts["nodes"] if node["function"] == "matrix_of_grid"}
+    assert set_up
+
+
+def test_array_operations(folder):
+    pytest.importorskip("numpy")
+    signature = traced(folder, "poisson", SOURCES / "poisson.py", 300, 40)
+    event = predicted(signature, "--set", "Poisson::iterations=80")["event"]
+    assert event["traced"] == 40
+    in_loop = [node for node in event["traced_parts"]["nodes"] if node["function"] == "apply" and node["time_s"] > 1e-4]
+    assert in_loop
+    assert all(node["proportional_s"] > 0.6 * node["time_s"] for node in in_loop)
+    assert 1.5 < event["ratio"] <= 2
