@@ -243,9 +243,10 @@ class _Reader:
             recorded = self.values(event)
             value = len(recorded)
             dtype = VALUE_DTYPES.get(of_type)
-            are_numbers = dtype is not None and event.size_bytes == dtype.itemsize
-            of_type = of_type if are_numbers else "bytes"
-            values = self.kept(recorded.view(dtype).ravel() if are_numbers else recorded)
+            if dtype is None or event.size_bytes != dtype.itemsize:
+                of_type, values = "bytes", self.kept(recorded)
+            else:
+                values = self.kept(recorded.view(dtype).ravel())
         elif kind is EventKind.SET:
             elements = self.elements(event)
             value = len(elements)
