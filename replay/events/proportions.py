@@ -129,4 +129,4 @@ def _rates(low: Floats, high: Floats) -> tuple[Floats, Floats, Floats, Floats, n
     least_rate, most_rate = (end * points / half for end in (np.minimum(*ends), np.maximum(*ends)))
     rate = np.clip(typical[half, nodes] * points / half, least_rate, most_rate)
     rates = (np.where(stretch > 0, np.maximum(one, 0.0), 0.0) for one in (rate, least_rate, most_rate))
-    return (*rates, np.maximum(ends[0] - ends[1], 0.0), stretch)  # type: ignore[return-value]
+    return (*rates, np.maximum(ends[0] - ends[1], 0.0), stretch)

@@ -62,10 +62,10 @@ def sampled_work(
     def counts(rows: slice) -> npt.NDArray[np.float64]:
         """Executions of each basic block in each node, of `source`, in these rows."""
         weights = samples.executions[rows].astype(np.float64)
-        of_pairs: npt.NDArray[np.float64] = np.bincount(pair_of_row[rows], weights=weights, minlength=len(pairs))
-        return of_pairs[source]
+        of_pairs = np.bincount(pair_of_row[rows], weights=weights, minlength=len(pairs))
+        return of_pairs[source].astype(np.float64)
 
-    own = np.bincount(node, weights=counts(slice(None)), minlength=len(tree))
+    own = np.bincount(node, weights=counts(slice(None)), minlength=len(tree)).astype(np.float64)
     its_leaves = _of_process(leaves, node, block)
     for leaf, _ in its_leaves:
         own[leaf.node] += leaf.executions

@@ -178,6 +178,16 @@ public:
         }
     }
 
+    // Each iteration starts anew, so no total grows.
+    void anew(const double *slack)
+    {
+        for (int i = 0; i < variables; i++) {                 // loop: parallel
+            most[0] = slack[i];
+            most[0] = most[0] - 2 * low[i];                   // idiom: none
+            factor[i] = most[0];                              // idiom: stream
+        }
+    }
+
     void total(const double *slack)
     {
         sum = 0;
@@ -205,6 +215,7 @@ void use(Optimiser &optimiser, Element &element, double *v)
     optimiser.held(v);
     optimiser.residual(v);
     optimiser.partial(v);
+    optimiser.anew(v);
     optimiser.total(v);
     optimiser.largest(v);
     element.assemble(1, v);

@@ -129,7 +129,7 @@ def test_a_process_that_dies_and_a_fault_of_ours(tmp_path: Path, monkeypatch: py
     assert len(found.findings) == 1
     why = reasons(found)
     assert why["crash.py"].startswith("reading it ended the process")
-    assert why["fault.py"] == "foretrace failed, please report it: KeyError('place')"
+    assert why["fault.py"] == "foretrace failed on it, please report this: KeyError: 'place'"
     assert why["deep.py"] == "nested too deeply"
 
 
@@ -297,3 +297,12 @@ def test_the_search_for_headers_stops_at_the_repository(tmp_path: Path) -> None:
     (tmp_path / "own" / ".git").mkdir(parents=True)
     (tmp_path / "own" / "a.c").write_text(USES_HEADER)
     assert "include" in [part.what for part in scan(tmp_path / "own").skipped]
+
+
+def test_another_build_of_the_native_code_makes_other_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_cache, "__file__", str(tmp_path / "result_cache.py"))
+    digests = set()
+    for built in (b"one", b"two"):
+        (tmp_path / "core.so").write_bytes(built)
+        digests.add(result_cache._own_digest.__wrapped__())
+    assert len(digests) == 2

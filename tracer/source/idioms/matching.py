@@ -1049,9 +1049,18 @@ def _carried(match: Match) -> bool:
 
 
 def _stands_still(step: Step) -> bool:
-    """The statement changes one element over and over: `total[0] += a[i]`."""
+    """The statement changes one element over and over, and no earlier one sets it: `total[0] += a[i]`."""
     store = step.store
-    return store is not None and store.subscript in within(step.value) and _moves(store, step.variables[-1]) == []
+    if store is None or _moves(store, step.variables[-1]) != []:
+        return False
+    for other in step.facts.effects:
+        if other is step.effect:
+            break
+        if other.store is not None and other.store.array == store.array and not other.conditions:
+            same = other.store.subscript == store.subscript or other.nest[-1] is not step.facts.loop
+            if same and not any(load.array == store.array for load in other.loads):
+                return False
+    return True
 
 
 def _table(match: Match, array: str) -> bool:
@@ -1100,7 +1109,7 @@ def _in_step(match: Match) -> bool:
     """What the statement reads and writes moves by equal steps in the innermost loop, or stands still.
 
     An array that is read must move with the one that is written, unless the value depends on none, or on the loop's
-    variable besides. Local arrays that the loop fills itself count as scalars.
+    variable besides. Local arrays that the loop fills itself, and elements that it stores to, count as scalars.
     """
     step = match.steps[0]
     store, variable = step.store, step.variables[-1]
@@ -1114,7 +1123,9 @@ def _in_step(match: Match) -> bool:
     filled = {effect.store.array for effect in step.facts.effects if effect.store is not None}
     read = [
         moves for access in values
-        if (moves := _moves(access, variable)) or not (access.array in filled and _is_local(access.array, step))
+        if (moves := _moves(access, variable)) or not (
+            access.array in filled and (moves == [] or _is_local(access.array, step))
+        )
     ]  # fmt: skip
     moving = written in read or not read or form.Name(variable) in parts
     return moving and all(moves == written for moves in read if moves)
