@@ -9,7 +9,7 @@ import numpy as np
 from foretrace.tracer.events.traced_board import ProcessEvents
 from foretrace.tracer.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.reader.raw_events import RawEventSamples
-from foretrace.tracer.signature.event_records import NO_EVENTS, EventKind, Events, EventSamples, RecordedEvent
+from foretrace.tracer.signature.event_records import NO_EVENTS, EventKind, Events, EventSamples, RecordedEvent, thinned
 
 _SAMPLED = (EventKind.REGISTERED, EventKind.CREATED, EventKind.RECORDER)
 MOST_SAMPLED = 4096
@@ -35,7 +35,7 @@ def events_of(
         if process.process in sampled:
             found += _samples(process, len(events), *sampled[process.process])
         events += process.events
-    return Events(tuple(events), tuple(found), sum(process.lost_bytes for process in processes))
+    return Events(thinned(events), tuple(found), sum(process.lost_bytes for process in processes))
 
 
 def _without_tree(samples: RawEventSamples) -> SampledWork:

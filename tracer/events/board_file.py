@@ -243,11 +243,10 @@ class _Reader:
             recorded = self.values(event)
             value = len(recorded)
             dtype = VALUE_DTYPES.get(of_type)
-            if dtype is not None and event.size_bytes == dtype.itemsize:
-                recorded = recorded.view(dtype).ravel()
+            if dtype is None or event.size_bytes != dtype.itemsize:
+                of_type, values = "bytes", self.kept(recorded)
             else:
-                of_type = "bytes"
-            values = self.kept(recorded)
+                values = self.kept(recorded.view(dtype).ravel())
         elif kind is EventKind.SET:
             elements = self.elements(event)
             value = len(elements)

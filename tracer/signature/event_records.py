@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -61,6 +61,26 @@ class RecordedValues:
         return self.kept.ndim == 1
 
 
+def thinned(events: Sequence[RecordedEvent], most_bytes: int = MOST_KEPT_BYTES) -> tuple[RecordedEvent, ...]:
+    """The events with fewer values of each recorder where they would have more bytes than a signature may have."""
+    total = sum(event.values.kept.nbytes for event in events if event.values is not None)
+    if total <= most_bytes:
+        return tuple(events)
+    found = []
+    for event in events:
+        values = event.values
+        if values is not None:
+            places = _spread(len(values.kept), int(len(values.kept) * (most_bytes / total)))
+            values = replace(values, kept_index=values.kept_index[places], kept=values.kept[places])
+        found.append(replace(event, values=values))
+    return tuple(found)
+
+
+def _spread(count: int, most: int) -> npt.NDArray[np.int64]:
+    """`most` of the numbers below `count`, evenly spread."""
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
+
+
 def record_values(values: npt.NDArray[Any], most: int | None = MOST_KEPT_VALUES) -> RecordedValues:
     """Quantiles of all values, and `most` of them (None: all).
 
@@ -69,7 +89,7 @@ def record_values(values: npt.NDArray[Any], most: int | None = MOST_KEPT_VALUES)
         most: of them, evenly spread, the first and the last among them.
     """
     count = len(values)
-    index = np.arange(count) if most is None or count <= most else np.linspace(0, count - 1, most).astype(np.int64)
+    index = _spread(count, count if most is None else most)
     return RecordedValues(_quantiles(values), index, values if len(index) == count else values[index])
 
 

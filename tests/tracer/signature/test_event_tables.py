@@ -31,6 +31,7 @@ from foretrace.tracer.signature.event_records import (
     EventSamples,
     RecordedEvent,
     record_values,
+    thinned,
 )
 from foretrace.tracer.signature.file import read_signature, write_signature
 
@@ -139,6 +140,18 @@ def test_a_recorder_larger_than_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     events = Events(tuple(recorder("a", str(n), np.arange(float(n))) for n in range(30)))
     events = Events((*events.events, recorder("a", "rows", rows, "bytes", most=20)))
     assert same(written_and_read(events), events)
+
+
+def test_recorders_of_many_processes_are_thinned_to_what_a_signature_may_have() -> None:
+    events = [recorder("a", str(n), np.arange(1000.0), process=n) for n in range(3)]
+    assert thinned(events, 3 * 8000) == tuple(events)
+    found = thinned(events, 8000)
+    assert [len(event.values.kept) for event in found if event.values is not None] == [333] * 3
+    for one in found:
+        assert one.values is not None
+        assert one.values.kept.tolist() == one.values.kept_index.tolist()
+        assert (one.value, one.values.kept_index[0], one.values.kept_index[-1]) == (1000, 0, 999)
+        assert one.values.quantiles[500] == 499.5
 
 
 @given(of_numpy.arrays(np.float64, st.integers(1, 300), elements=st.floats(-1e6, 1e6)), st.none() | st.integers(2, 40))
