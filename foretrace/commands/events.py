@@ -25,7 +25,7 @@ from foretrace.reports.event_reports import EXPORTS, EventSource, check_export, 
 from foretrace.reports.plots import FORMATS, check_picture
 from foretrace.terminal import console, json_bytes, print_json, table
 from foretrace.tracer.events import linking
-from foretrace.tracer.events.board_file import Board, is_running, processes, read_board
+from foretrace.tracer.events.board_file import Board, is_running, left_behind, processes, read_board
 from foretrace.tracer.signature.event_records import Events
 from foretrace.verb import Verb
 
@@ -155,25 +155,40 @@ def _source(board: Board) -> EventSource:
 
 
 def _clean() -> None:
-    ended = [path for process, path in processes().items() if not is_running(process)]
+    ended = left_behind()
     for path in ended:
         path.unlink(missing_ok=True)
     console().print(f"{len(ended)} removed.")
 
 
 def _list(as_json: bool) -> None:
-    found = [(process, is_running(process), read_board(path)) for process, path in processes().items()]
+    rows = [_row(process, path) for process, path in processes().items()]
     if as_json:
-        rows = [{"process": process, "running": runs, "events": len(board.events)} for process, runs, board in found]
         print_json({"schema": "foretrace.events.processes/1", "processes": rows})
         return
-    if not found:
+    if not rows:
         console().print("No process of yours has software-defined events.")
         return
     shown = table("process", "state", "events", left=("state",))
-    for process, runs, board in found:
-        shown.add_row(str(process), "running" if runs else "killed", str(len(board.events)))
+    for row in rows:
+        events = "-" if row["events"] is None else str(row["events"])
+        shown.add_row(str(row["process"]), "running" if row["running"] else "killed", events)
     console().print(shown)
+    for row in rows:
+        if row["unread"]:
+            click.echo(
+                f"foretrace: {row['unread']}; foretrace events --clean removes what killed processes left", err=True
+            )
+
+
+def _row(process: int, path: Path) -> dict[str, Any]:
+    """What the list says of a process. One board that cannot be read does not hide the others."""
+    row = {"process": process, "running": is_running(process), "events": None, "unread": ""}
+    try:
+        row["events"] = len(read_board(path).events)
+    except EventsError as error:
+        row["unread"] = str(error)
+    return row
 
 
 @contextmanager

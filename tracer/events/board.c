@@ -29,6 +29,22 @@ static void (*board_made)(struct board *board);
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
+/* A file of this name is there. It is of a process of this number that is no more, or of the program that this process ran
+ * before: if that was traced, the reader may not have opened it yet, and finds it under the other name. */
+static void put_aside(void)
+{
+    struct board old = {.traced_process = 0};
+    char replaced[sizeof path + sizeof BOARD_REPLACED];
+    const int found = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    const bool is_traced = found >= 0 && pread(found, &old, sizeof old, 0) == sizeof old &&
+                           atomic_load(&old.traced_process) == (uint32_t)getpid();
+    if (found >= 0)
+        close(found);
+    snprintf(replaced, sizeof replaced, "%s" BOARD_REPLACED, path);
+    if (!is_traced || rename(path, replaced) != 0)
+        unlink(path);
+}
+
 /* A new file for this process, of that size, without a signal if that is more than is allowed. -1: there can be none. */
 static int make_file(uint64_t size_bytes)
 {
@@ -42,8 +58,10 @@ static int make_file(uint64_t size_bytes)
         return -1;
     const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
     int made = open(path, flags, 0600);
-    if (made < 0 && errno == EEXIST && unlink(path) == 0) /* of a process of this number that is no more */
+    if (made < 0 && errno == EEXIST) {
+        put_aside();
         made = open(path, flags, 0600);
+    }
     if (made >= 0 && ftruncate(made, (off_t)size_bytes) != 0) {
         close(made);
         unlink(path);

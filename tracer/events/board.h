@@ -18,6 +18,7 @@
 
 #define BOARD_MAGIC "ftevents"
 #define BOARD_VERSION 2
+#define BOARD_REPLACED ".replaced" /* behind the name of a file: its process became another program while it was traced */
 #define COUNTERS_A_BLOCK 64
 #define RECORDERS_A_BLOCK 16
 #define MOST_BLOCKS 1024

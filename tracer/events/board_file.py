@@ -24,12 +24,14 @@ from foretrace.tracer.signature.event_records import (
 )
 
 VERSION = 2
+REPLACED = ".replaced"
+"""`BOARD_REPLACED`"""
 _MAGIC = b"ftevents"
 _COUNTERS_A_BLOCK, _RECORDERS_A_BLOCK, _MOST_BLOCKS = 64, 16, 1024
 _LONGEST_TEXT_BYTES = 1 << 20
 _MOST_LINKS = 1 << 24
 _MOST_VALUE_BYTES = 1 << 32
-_NAME = re.compile(r"foretrace-events-(\d+)-(\d+)")
+_NAME = re.compile(rf"foretrace-events-(\d+)-(\d+)({re.escape(REPLACED)})?")
 _KINDS = {
     1: EventKind.PLACEHOLDER, 2: EventKind.REGISTERED, 3: EventKind.CALLBACK, 4: EventKind.CREATED,
     5: EventKind.RECORDER, 7: EventKind.SET, 8: EventKind.GROUP,
@@ -130,11 +132,24 @@ def processes() -> dict[int, Path]:
     Raises:
         EventsError: the directory cannot be read.
     """
+    return {process: path for path, process in _files() if not path.name.endswith(REPLACED)}
+
+
+def left_behind() -> list[Path]:
+    """The files of this user's processes that run no more.
+
+    Raises:
+        EventsError: the directory cannot be read.
+    """
+    return [path for path, process in _files() if not is_running(process)]
+
+
+def _files() -> list[tuple[Path, int]]:
     try:
         names = [(path, _NAME.fullmatch(path.name)) for path in sorted(directory().iterdir())]
     except OSError as error:
         raise EventsError(f"{directory()}: cannot be read: {error.strerror}") from None
-    return {int(name[2]): path for path, name in names if name and int(name[1]) == os.geteuid()}
+    return [(path, int(name[2])) for path, name in names if name and int(name[1]) == os.geteuid()]
 
 
 def is_running(process: int) -> bool:

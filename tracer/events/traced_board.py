@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from foretrace.errors import EventsError
 from foretrace.tracer.signature.event_records import MOST_KEPT_BYTES, MOST_KEPT_VALUES, RecordedEvent
 
-from .board_file import CBoard, directory, each_event
+from .board_file import REPLACED, CBoard, directory, each_event
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,17 +38,19 @@ class TracedBoard:
     def __init__(self, pid: int) -> None:
         """Of this process; it is not opened yet."""
         self._pid = pid
-        self._path = directory() / f"foretrace-events-{os.geteuid()}-{pid}"
+        path = directory() / f"foretrace-events-{os.geteuid()}-{pid}"
+        self._paths = (path, path.with_name(path.name + REPLACED))
         self._descriptor = -1
 
     def open(self) -> None:
         """Once the engine has found it: what is opened is read, whatever becomes of the file's name."""
         if self._descriptor >= 0:
             return
-        flags = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        with suppress(OSError):
-            self._descriptor = os.open(self._path, os.O_RDWR | flags)
-            if self._head().traced_process != self._pid:
+        for path in self._paths:
+            with suppress(OSError):
+                self._descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                if self._head().traced_process == self._pid:
+                    return
                 os.close(self._descriptor)
                 self._descriptor = -1
 
@@ -78,17 +80,18 @@ class TracedBoard:
             self._descriptor = -1
 
     def _give_up(self, has_ended: bool) -> None:
-        with suppress(OSError):
-            if not has_ended:
+        if not has_ended:
+            with suppress(OSError):
                 os.pwrite(self._descriptor, bytes(4), CBoard.traced_process.offset)
-            elif "FORETRACE_EVENTS_KEEP" not in os.environ and os.path.samestat(
-                os.fstat(self._descriptor), self._path.lstat()
-            ):
-                self._path.unlink()
+        elif "FORETRACE_EVENTS_KEEP" not in os.environ:
+            for path in self._paths:
+                with suppress(OSError):
+                    if os.path.samestat(os.fstat(self._descriptor), path.lstat()):
+                        path.unlink()
 
     def _read(self, process: int, keeps_values: bool) -> ProcessEvents:
         most_values = None if keeps_values else MOST_KEPT_VALUES
-        found = dict(each_event(self._descriptor, self._path, process, most_values, MOST_KEPT_BYTES))
+        found = dict(each_event(self._descriptor, self._paths[0], process, most_values, MOST_KEPT_BYTES))
         note = ""
         for event in found.values():
             count = event.value if type(event.value) is int else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -115,6 +116,33 @@ def test_a_program_that_dies_of_a_signal(program: Path, foretrace: Run) -> None:
     done = foretrace("events", "--", program, "die")
     assert done.returncode == -signal.SIGTERM
     assert "solver::products" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"ftevents" + (9).to_bytes(4, "little") + bytes(4084), "holds no events of this version of foretrace"),
+        (b"ftev", "is cut off, or damaged"),
+    ],
+)
+def test_a_board_that_cannot_be_read_does_not_hide_the_others(
+    content: bytes, reason: str, program: Path, foretrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
+    (tmp_path / f"foretrace-events-{os.geteuid()}-4000000000").write_bytes(content)
+    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        listed, document = foretrace("events"), json.loads(foretrace("events", "--json").stdout)
+        process.kill()
+    assert f"{process.pid}  running       6" in listed.stdout
+    assert "4000000000  killed        -" in listed.stdout
+    assert reason in listed.stderr
+    unread = {row["process"]: row["unread"] for row in document["processes"]}
+    assert unread[process.pid] == ""
+    assert reason in unread[4000000000]
+    (tmp_path / f"foretrace-events-{os.geteuid()}-4000000000.replaced").touch()
+    assert foretrace("events", "--clean").stdout == "3 removed.\n"
 
 
 @pytest.mark.parametrize(
