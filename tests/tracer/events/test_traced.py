@@ -1,4 +1,4 @@
-"""Software-defined events of programs under `foretrace trace`: those of the run without it, wherever the program goes."""
+"""Software-defined events of programs that are traced: those of the run without us, wherever the program goes."""
 
 from __future__ import annotations
 
