@@ -17,7 +17,7 @@ from compilers import compiler_for
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Time is no reason to fail: other work makes any example slow.
-hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None)
+hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None, max_examples=60)
 hypothesis.settings.load_profile("untimed")
 
 FORBID_SKIPS = bool(os.environ.get("FORETRACE_FORBID_SKIPS"))

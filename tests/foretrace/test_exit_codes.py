@@ -70,7 +70,7 @@ def test_each_of_our_exit_codes_comes_with_a_line_of_ours(foretrace: Run, tmp_pa
 
 @needs_qemu
 def test_a_program_that_ends_with_such_a_code_comes_without_one(foretrace: Run, tmp_path: Path) -> None:
-    for code in (2, 71, 75, 82):
+    for code in (2, 75):
         for program in (["--", "/bin/sh", "-c", f"exit {code}"], ["-c", f"raise SystemExit({code})"]):
             result = foretrace("trace", "--force", "-o", tmp_path / "x.sig", *program)
             assert (result.returncode, result.stderr) == (code, "")

@@ -224,8 +224,10 @@ def test_no_writer_replaces_what_is_no_file_of_its_own(
         verb, *rest = "machines", "show", *force, *rest[1:]
     else:
         rest = [*force, *rest]
+    tried = list(targets) if force else ["pipe", "precious"]
     with (tmp_path / "messages").open("w") as messages:
-        for name, target in targets.items():
+        for name in tried:
+            target = targets[name]
             arguments = [word.replace("{}.svg", str(target)).replace("{}", str(target)) for word in rest]
             result = foretrace(
                 verb, *arguments, cwd=made[SIGNATURE].parent, capture_output=False, stdout=subprocess.DEVNULL,
@@ -238,7 +240,7 @@ def test_no_writer_replaces_what_is_no_file_of_its_own(
     assert Path("/dev/null").is_char_device()
     lines = (tmp_path / "messages").read_text().splitlines()
     expected = ["is a pipe", "nothing that foretrace wrote", "is a device", "a name of an open file"]
-    for line, words in zip(lines, expected, strict=True):
+    for line, words in zip(lines, expected[: len(tried)], strict=True):
         assert line.startswith("foretrace: error: ")
         assert words in line
 

@@ -40,7 +40,6 @@ def predicted(signature, *options):
     ("name", "arguments", "iterations"),
     [
         ("CG+ILU", ("120", "cg", "ilu"), 12),
-        ("BiCGSTAB", ("120", "bicgstab", "none"), 15),
         ("GMRES", ("60", "gmres", "none"), 150),
     ],
 )

@@ -97,14 +97,20 @@ def edges_between(tree: ExecutionTree, kind: SynchronisationKind, source: str, t
 
 @pytest.mark.parametrize("target", ["x86_64", "aarch64", "riscv64"])
 def test_condition_variables(target: str, compile_c: Callable[..., Path], monkeypatch, tmp_path) -> None:
-    """Threads wait as often as they count themselves, and were created and joined by the first one."""
+    """Threads wait as often as they count themselves, and were created and joined by the first one.
+
+    A signal may come between the release of the lock and the wait in the kernel, which then returns at once: the thread
+    counted itself, but nobody woke it.
+    """
     monkeypatch.chdir(tmp_path)
     program = compile_c(TURNS, "-O1", "-pthread", target=target)
     tree = tree_of(trace_binary([str(program)]).signature)
     assert [thread.parent for thread in tree.threads] == [-1, 0, 0]
     waits = [int(count) for count in Path("counts").read_text().split()]
     found = edges_between(tree, WAKE, "pthread_cond_signal", "pthread_cond_wait")
-    assert found == {(2, 1): waits[0], (1, 2): waits[1]}
+    assert set(found) == {(2, 1), (1, 2)}
+    assert waits[0] - 3 <= found[2, 1] <= waits[0]
+    assert waits[1] - 3 <= found[1, 2] <= waits[1]
     created = [(edge.source, edge.target, edge.count) for edge in tree.synchronisation if edge.kind is CREATE]
     assert sorted(created) == [(0, 1, 1), (0, 2, 1)]
     for edge in tree.synchronisation:

@@ -108,7 +108,7 @@ def both(path: Path, length: int) -> None:
         np.testing.assert_array_equal(made, theirs)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     body=st.lists(STATEMENTS, min_size=1, max_size=5).map("\n        ".join),
     loop=st.sampled_from([(0, "< n", "i++"), (0, "<= n - 2", "i += 2"), (9, "> 0", "i--"), (1, "!= 11", "i += 5")]),
