@@ -176,9 +176,8 @@ def _list(as_json: bool) -> None:
     console().print(shown)
     for row in rows:
         if row["unread"]:
-            click.echo(
-                f"foretrace: {row['unread']}; foretrace events --clean removes what killed processes left", err=True
-            )
+            hint = "" if row["running"] else "; foretrace events --clean removes what killed processes left"
+            click.echo(f"foretrace: {row['unread']}{hint}", err=True)
 
 
 def _row(process: int, path: Path) -> dict[str, Any]:
