@@ -36,7 +36,7 @@ QUIET = SimpleNamespace(glance=lambda: 1.0, slowdown=lambda time_s: 1.0)
 
 def foretrace(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True, timeout=120, **options
+        [sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True, **options
     )
 
 
