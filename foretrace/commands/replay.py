@@ -92,6 +92,12 @@ def _show(replay: NodeReplay, *, assumptions: bool) -> None:
         out.print(
             f"one copy alone takes {format_seconds(replay.alone_s)}: {slowdown:.2f} times as long with the others"
         )
+    for level in replay.caches:
+        if level.jobs > 1:
+            out.print(
+                f"{plain(level.name)}: {level.jobs} copies share {format_bytes(level.size_bytes)}, each holds "
+                f"{format_bytes(level.held_bytes)}"
+            )
     _show_entities(replay)
     _show_resources(replay)
     _show_path(replay)
