@@ -26,7 +26,7 @@ def executable(folder):
 
 def traced(folder, name, program, *arguments):
     path, arguments = folder / f"{name}.sig", [str(argument) for argument in arguments]
-    with fake_clock(folder):
+    with fake_clock(folder, large_blocks_wait=True):
         if program.suffix == ".py":
             signature = trace_python(str(program), arguments).signature
         else:
@@ -64,7 +64,7 @@ def test_more_iterations(folder, executable, name, arguments, iterations):
 
 def test_array_operations(folder):
     pytest.importorskip("numpy")
-    signature = traced(folder, "poisson", SOURCES / "poisson.py", 400, 40)  # each new array takes its time
+    signature = traced(folder, "poisson", SOURCES / "poisson.py", 400, 40)  # each new array is waited for
     event = predicted(signature, "--set", "Poisson::iterations=80")["event"]
     assert event["traced"] == 40
     in_loop = [node for node in event["traced_parts"]["nodes"] if node["function"] == "apply" and node["time_s"] > 1e-4]

@@ -32,8 +32,8 @@ static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static int turn;
 static int waits[2];
 static volatile int sums[2], ids[2], first_id;
-/* Whether a thread waits in the kernel for a futex that lies at the same place of its page as part of an object, as proc(5)
-   says it: the number of the system call, its arguments. What engines wait for lies elsewhere. */
+/* Whether a thread waits in the kernel for a futex at the same place of its page as part of an object: proc(5) has
+   the number of its system call, then the arguments. What engines wait for lies elsewhere. */
 static int is_waiting(int id, const void *object, size_t size) {
     char path[64];
     unsigned long at = 0;
