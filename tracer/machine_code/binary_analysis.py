@@ -87,6 +87,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         found = find_dependences(
             examined, nodes, tree, blocks, forest, instruction_set, signature_blocks,
             functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
+            lines=places.lines.tolist(),
         )  # fmt: skip
     return Analysis(
         blocks=signature_blocks,
