@@ -325,7 +325,8 @@ class Instance:
     `host_s` is of one core, without the first touch of pages, which the host does either way; `thread_s` of all cores
     that may be used, None where they gain nothing. Both times lie within `*_low_s` and `*_high_s`. `parallel` says what
     is known of its iterations, `bound_by` what its kernel's time is, `flip` which single figure would change the
-    answer, `explanation` holds the arithmetic line by line. `array_operation` names Python's ("numpy.add").
+    answer, `explanation` holds the arithmetic line by line. `array_operation` names Python's ("numpy.add"). `path` are
+    the calls and loops around it, `would_change` what change of the program would change the answer, where it is known.
     """
 
     place: Place
@@ -360,6 +361,8 @@ class Instance:
     explanation: tuple[str, ...] = ()
     caller: str = ""
     array_operation: str = ""
+    path: str = ""
+    would_change: str = ""
 
     @property
     def what(self) -> str:
@@ -370,6 +373,22 @@ class Instance:
         if self.array_operation:
             return self.array_operation.removeprefix("numpy.")
         return {"array": "array operation", "compiled": "compiled code"}.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCounts:
+    """Where the loops of a program are, array operations and compiled code included: `there` is the sum of the others.
+
+    `listed` have a row, `inside` are parts of kernels or of threaded loops, `library` does its work for callers that
+    need the host, or is the loader's, `outside` runs before or after `main`, `small` take less than 0.1 % of the time.
+    """
+
+    there: int
+    listed: int
+    inside: int = 0
+    library: int = 0
+    outside: int = 0
+    small: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +450,7 @@ class Triage:
     `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
     functions, most time first. `is_unit`: the accelerator is a gather/scatter unit. `policies` compares policies of
     offloading. `explained` are the candidates that were asked for. `arrays` is what the plan moves of each allocation,
-    most first.
+    most first. `loops`: which loops have a row, and where the others are.
     """
 
     host: str
@@ -450,6 +469,7 @@ class Triage:
     policies: tuple[PolicyOutcome, ...] = ()
     explained: tuple[Instance, ...] = ()
     arrays: tuple[MovedArray, ...] = ()
+    loops: LoopCounts | None = None
 
     @property
     def notable_instances(self) -> tuple[Instance, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -89,6 +90,7 @@ def document(report: Triage) -> dict[str, Any]:
         "policies": [asdict(policy) for policy in report.policies],
         "arrays": [asdict(one) for one in report.arrays],
         "explained": [_instance_document(report, instance) for instance in report.explained],
+        "loops": asdict(report.loops) if report.loops else None,
         "never_ran": [never_ran_document(one) for one in report.source.never_ran] if report.source else None,
     }
 
@@ -139,6 +141,8 @@ def _instance_document(report: Triage, instance: Instance) -> dict[str, Any]:
         "explanation": [plain(line) for line in instance.explanation],
         "caller": plain(instance.caller),
         "array_operation": plain(instance.array_operation),
+        "path": plain(instance.path),
+        "would_change": plain(instance.would_change),
         "source": joined_document(there) if there is not None else None,
     }
 
@@ -159,9 +163,13 @@ def _show(report: Triage, top: int | None) -> None:
             out.print()
             out.print(_unit_table(shown) if report.is_unit else _table(shown, report.program.host_cores > 1))
             out.print()
+        rows_of = Counter(instance.place for instance in report.instances)
         for number, instance in enumerate(shown, 1):
+            apart = f"[{instance.path}] " if rows_of[instance.place] > 1 else ""
             text = f"{instance.reason}; {instance.flip}" if instance.flip and not report.is_unit else instance.reason
-            out.print(f"{number:3}  {plain(text)}")
+            out.print(f"{number:3}  {plain(apart + text)}")
+            if instance.would_change:
+                out.print(f"     {plain(instance.would_change)}")
             _show_source(report, instance)
         _say_hidden(report, len(notable), len(shown))
         out.print()
@@ -194,6 +202,16 @@ def _say_hidden(report: Triage, notable: int, shown: int) -> None:
     out = console()
     if notable > shown:
         out.print(f"     {counted(notable - shown, 'loop')} of less gain not shown; --top shows more")
+    loops = report.loops
+    if loops is not None and loops.there > loops.listed:
+        left_out = (
+            (loops.inside, "inside kernels or threaded loops"),
+            (loops.library, "of the loader, or of library calls that need the host"),
+            (loops.outside, "before or after main"),
+            (loops.small, "of less than 0.1 % of the time"),
+        )
+        told = ", ".join(f"{many:,} {where}" for many, where in left_out if many)
+        out.print(f"     {counted(loops.there, 'loop')} there: {loops.listed:,} with a row, {told}")
     tiny = len(report.instances) - notable
     if tiny:
         out.print(f"     {counted(tiny, 'loop')} of less than 0.1 % of the time not shown; --all-loops shows them")
@@ -328,7 +346,7 @@ def _show_explained(report: Triage) -> None:
     out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}")
     for one in report.explained:
         out.print()
-        called = f", called by {plain(one.caller)}" if one.caller else ""
+        called = f", in {plain(one.path)}" if one.path else ""
         out.print(f"{one.answer}: {one.kind} {short_place(one.place)} {plain(one.place.name)}{called}")
         for line in one.explanation:
             out.print(f"  {plain(line)}")
@@ -336,6 +354,8 @@ def _show_explained(report: Triage) -> None:
             out.print(f"  pays while a launch takes less than {format_seconds(one.break_even_launch_s)}")
         if one.flip:
             out.print(f"  {plain(one.flip)}")
+        if one.would_change:
+            out.print(f"  {plain(one.would_change)}")
         _show_source(report, one)
 
 

@@ -41,6 +41,15 @@ void advance_ns(uint64_t ns)
     own_ns += ns;
 }}
 
+static void get_large_block(void)
+{{
+#ifdef LARGE_BLOCKS_WAIT
+    waited_ns += {LARGE_BLOCK_NS};
+#else
+    advance_ns({LARGE_BLOCK_NS});
+#endif
+}}
+
 int clock_gettime(clockid_t clock, struct timespec *time)
 {{
     if (clock == CLOCK_REALTIME)
@@ -80,25 +89,31 @@ extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t);
 void *malloc(size_t size)
 {{
     if (size >= 1 << 20)
-        advance_ns({LARGE_BLOCK_NS});
+        get_large_block();
     return __libc_malloc(size);
 }}
 
 void *calloc(size_t count, size_t size)
 {{
     if (count * size >= 1 << 20)
-        advance_ns({LARGE_BLOCK_NS});
+        get_large_block();
     return __libc_calloc(count, size);
 }}
 """
 
 
 @contextmanager
-def fake_clock(directory: Path) -> Iterator[None]:
-    """Within it, programs that are started live by this clock."""
+def fake_clock(directory: Path, *, large_blocks_wait: bool = False) -> Iterator[None]:
+    """Within it, programs that are started live by this clock.
+
+    Args:
+        directory: where it is built.
+        large_blocks_wait: memory of a megabyte and more is waited for, without the processor.
+    """
     library = directory / "fake_clock.so"
     (directory / "fake_clock.c").write_text(SOURCE)
     flags = ["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
+    flags += ["-DLARGE_BLOCKS_WAIT"] if large_blocks_wait else []
     subprocess.run(["gcc", *flags, "-o", str(library), str(directory / "fake_clock.c"), "-ldl"], check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LD_PRELOAD", str(library))

@@ -103,6 +103,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         found = find_dependences(
             examined, nodes, tree, blocks, forest, instruction_set, signature_blocks,
             functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
+            lines=places.lines.tolist(),
         )  # fmt: skip
     data_flow = _data_flow(raw, blocks, maker, places) if maker else None
     work = _sampled_work(raw, maker, tree)
