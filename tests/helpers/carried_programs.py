@@ -54,7 +54,7 @@ __attribute__((noinline)) void tile(const double *a, double *b, int n, int m, do
   }
 }
 #define KEEP(x) __asm__ volatile("" : "+r"(x))
-#define CLOBBER __asm__ volatile("" ::: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14")
+#define CLOBBER __asm__ volatile("" ::: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13")
 __attribute__((noinline)) void crowded(const int *x, int *y, int n, long step, long other) {
   long at = 0, to = 0;
   KEEP(step);
