@@ -746,7 +746,8 @@ class CarriedValues:
             value = self._graph.value_of[node]
             for name, sources in graph.inputs.get(node, {}).items():
                 if name in value.reads:
-                    others |= {self._expression(source, graph, 0) for source in sources if source != own}
+                    found = frozenset(self._expression(source, graph, 0) for source in sources if source != own)
+                    others |= {*found, found}  # one of several, or what copies of them are
             if value.flow.loads and node != own:
                 others.add(self._expression(node, graph, 0, as_load=True))
         return not others.isdisjoint(formulas)
