@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from foretrace.names import function_text, place_text
 from foretrace.tracer.signature.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -101,12 +102,28 @@ class HitRates:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the program something is."""
+    """Where in the program something is.
+
+    `caller`, of a library's code, is the function of the program that calls it, and `file` and `line` are those of the
+    call. `inlined` says which code was expanded in line there, and where that was expanded (`Loop.inlined`).
+    """
 
     module: str
     function: str
     file: str
     line: int
+    caller: str = ""
+    inlined: str = ""
+
+    @property
+    def text(self) -> str:
+        """`file:line` without directories, with "from" for a library's code, and what was expanded in line there."""
+        return place_text(self.file, self.line, self.module, self.caller, self.inlined)
+
+    @property
+    def name(self) -> str:
+        """The function's name for a table."""
+        return function_text(self.function, self.caller)
 
     def __str__(self) -> str:
         """`file:line`, or what there is in its place."""

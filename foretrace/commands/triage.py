@@ -12,7 +12,6 @@ import click
 from rich.table import Table
 
 from foretrace.api.triages import Comparison, Triage, cores_asked, triage
-from foretrace.names import short_name
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, ProgramGain
 from foretrace.reports.data_flow_reports import allocation_name
@@ -241,7 +240,7 @@ def _unit_table(instances: Sequence[Instance]) -> Table:
     for number, instance in enumerate(instances, 1):
         rows.add_row(
             str(number), "yes" if instance.offload else "no", short_place(instance.place),
-            plain(short_name(instance.place.function)), instance.idiom, format_bytes(instance.range_bytes),
+            plain(instance.place.name), instance.idiom, format_bytes(instance.range_bytes),
             format_seconds(instance.host_s),
             "-" if instance.accelerator_s is None else format_seconds(instance.accelerator_s),
             format_seconds(instance.gain_s) if instance.offload else "-",
@@ -261,7 +260,7 @@ def _table(instances: Sequence[Instance], threads: bool) -> Table:
     for number, one in enumerate(instances, 1):
         low, high = one.accelerator_low_s, one.accelerator_high_s
         cells = [
-            str(number), str(one.answer), short_place(one.place), plain(short_name(one.place.function)), one.what,
+            str(number), str(one.answer), short_place(one.place), plain(one.place.name), one.what,
             "-" if one.idiom == "none" else one.idiom, format_seconds(one.host_s),
         ]  # fmt: skip
         if threads:
@@ -348,7 +347,7 @@ def _show_explained(report: Triage) -> None:
     for one in report.explained:
         out.print()
         called = f", in {plain(one.path)}" if one.path else ""
-        out.print(f"{one.answer}: {one.kind} {short_place(one.place)} {plain(short_name(one.place.function))}{called}")
+        out.print(f"{one.answer}: {one.kind} {short_place(one.place)} {plain(one.place.name)}{called}")
         for line in one.explanation:
             out.print(f"  {plain(line)}")
         if one.break_even_launch_s is not None:
@@ -372,9 +371,7 @@ def _show_comparison(report: Comparison, top: int, *, all_loops: bool) -> None:
     for row in notable if all_loops else notable[:top]:
         times = [*([row.thread_s] if threads else []), *row.accelerator_s.values()]
         cells = [format_seconds(one) if one is not None else "-" for one in times]
-        rows.add_row(
-            short_place(row.place), plain(short_name(row.place.function)), format_seconds(row.host_s), *cells, row.best
-        )
+        rows.add_row(short_place(row.place), plain(row.place.name), format_seconds(row.host_s), *cells, row.best)
     ends_s = [*([report.best.program.threads_s] if threads else []), *(one.program.after_s for one in report.triages)]
     program = [format_seconds(one) for one in ends_s]
     rows.add_row("program", "", format_seconds(report.best.program.host_s), *program, report.best.accelerator)
