@@ -18,7 +18,7 @@ from foretrace.replay.offload.devices.evidence import Parallel
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
-from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
+from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
 from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
@@ -159,7 +159,7 @@ class _Report:
             warnings=(
                 *self.device.warnings,
                 *warnings_of(signature),
-                *unseen_code_of(self.run),
+                *warnings_of_run(self.run),
                 *work.notes,
                 *self._unexamined(instances),
                 *self._beyond_memory(),
