@@ -634,7 +634,9 @@ def recorded(measurements, **_):
 """
 """Runs the kernel of each measurement, and records a nanosecond an operation whatever it took."""
 
-_FEW_SAMPLES = _RECORDED + """
+_FEW_SAMPLES = (
+    _RECORDED
+    + """
 from foretrace.benchmarks.calibration import calibrate, latency_suite; from foretrace.benchmarks.harness import sampling
 from foretrace.cli import main
 calibrate._LARGEST_BYTES, calibrate._QUICK_BUDGET_S = 4 << 20, 0.1
@@ -642,6 +644,7 @@ latency_suite._WARM_PASSES = 0
 sampling.measure_once = recorded
 main()
 """
+)
 
 _INTERRUPTED = """
 import os, signal, sys
@@ -653,7 +656,9 @@ sys.argv = ["foretrace", "calibrate", "--quick", "-o", "here.toml"]
 main()
 """
 
-_KEPT = _RECORDED + """
+_KEPT = (
+    _RECORDED
+    + """
 import os, signal, sys
 from foretrace.benchmarks.calibration import calibrate
 from foretrace.cli import main
@@ -669,3 +674,4 @@ calibrate.sampling.measure_once = measure
 sys.argv = ["foretrace", "calibrate", "--quick", "--keep-partial", "-o", "here.toml"]
 main()
 """
+)
