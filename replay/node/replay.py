@@ -52,7 +52,10 @@ def replay_on(
     check(profile, cores, threads, copies, offloading)
     workload = Workload.of(signature)
     most = threads or (1 if signature.tree is None or offloading else len(signature.tree.threads))
-    made = Node.of(workload, profile, cores_of(profile, cores, copies, most), copies, offloading, threads, model)
+    made = Node.of(
+        workload, profile, cores_of(profile, cores, copies, most), copies, offloading, threads, model,
+        cores_given=cores is not None,
+    )  # fmt: skip
     prediction = prediction_of(made.conditions.run)
     outcome, decider = made.simulate(most_segments)
     fastest_s, slowest_s = of_assumed_bandwidth(made, outcome.makespan_s)
