@@ -282,12 +282,16 @@ class TreeWork:
         return sums
 
     def parallel_below(self, node: int) -> list[int]:
-        """The functions of parallel regions that a call leads to through the runtime (and the loader) alone."""
+        """The functions of parallel regions that a call leads to through the runtime (and the loader) alone.
+
+        In trees of earlier releases the runtime's call may lie below that which created its threads.
+        """
         if not self.is_special_below[node]:
             return []
         if self.special.get(node) is Role.PARALLEL:
             return [node]
-        if not (is_runtime(self.tree, node) or is_loader(self.tree, node)):
+        is_creation = self.special.get(node) is Role.CREATE
+        if not (is_creation or is_runtime(self.tree, node) or is_loader(self.tree, node)):
             return []
         return [found for child in self.children[node] for found in self.parallel_below(child)]
 
