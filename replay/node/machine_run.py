@@ -325,10 +325,24 @@ class Node:
                 (f"threads wait less than they did at {len(self.loosened)} places: their order there is not known",)
                 if self.loosened else ()
             )  # fmt: skip
-            return idle + self.job.notes + loose
+            return idle + self.job.notes + loose + self._notes_of_waits()
         if not self.accelerators:
             return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
         return ()
+
+    def _notes_of_waits(self) -> tuple[str, ...]:
+        """What is not known, or not in the replay, of threads that wait in parallel regions."""
+        waits = self.team_waits
+        if waits is None or len(self.job.threads) == 1:
+            return ()
+        threads = len(self.job.threads) * self.copies
+        is_crowded = self.copies > 1 and waits.how is Waits.SPIN and threads > self.cores
+        open_text = f"whether threads of parallel regions spin or sleep is open ({waits.why}): the interval covers both"
+        crowded = (
+            f"{threads} threads of {self.copies} copies spin on {self.cores} cores: what they take from others so is "
+            "not in the replay"
+        )
+        return (*((open_text,) if waits.is_open else ()), *((crowded,) if is_crowded else ()))
 
     def simulate(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         """Run all jobs. `most_segments` of the timeline are kept.

@@ -24,7 +24,7 @@ from foretrace.tracer.signature.tree_records import ExecutionTree, Synchronisati
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
-from .replay import of_assumed_bandwidth, of_signature, of_waits
+from .replay import of_open_questions, of_signature, of_waits
 
 _NOTABLE = 0.01
 _ASSUMED = 2.0
@@ -168,7 +168,7 @@ def _possible(work: TreeWork, node: Node, working: int) -> set[int] | None:
 def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Prediction, count: int) -> Prediction:
     outcome, _ = node.simulate(0)
     time_s = outcome.makespan_s
-    fastest_s, slowest_s = of_assumed_bandwidth(node, time_s)
+    fastest_s, slowest_s = of_open_questions(node, time_s)
     low, high = (end / alone.time_s if alone.time_s else 1.0 for end in (alone.low_s, alone.high_s))
     unknown = 1.0 if node.bandwidth.is_measured else _ASSUMED
     ends_s = [
@@ -184,6 +184,8 @@ def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Predict
         warnings.append(f"{node.profile.name} {some}: {count} threads share them")
     of_threads = (*node.conditions.assumptions, *of_waits(node, outcome))
     assumed = {str(one): one for one in (*alone.assumptions, *of_threads)}
+    if node.team_waits is not None and node.team_waits.is_open:
+        ends_s.append(replace(node, waits_otherwise=True).simulate(0)[0].makespan_s)
     speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
     limit = most if lost_s[most] > _NOTABLE * time_s else Limit.NONE
     return replace(

@@ -158,11 +158,14 @@ class _Job:
         self.phased = Phased(work)
         self.nested = 0
         self.region: str | None = None
+        """The function of the parallel region around a body."""
+        self.in_team = False
+        """Whether the team's members are at a body together."""
         self.heads = 1.0
         self.alike: dict[tuple[object, ...], list[list[Draft]]] | None = None
         """Of loops that are unrolled: parts of what creates and awaits no threads."""
         self.creates_below = _below(work, self.begins_or_ends)
-        self.meets_below = _below(work, lambda node: work.special.get(node) is Role.BARRIER)
+        self.meets_below = _below(work, lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))
 
     def begins_or_ends(self, node: int) -> bool:
         """Whether threads are created or awaited in a node."""
@@ -492,12 +495,14 @@ class _Job:
         again."""
         entries = sum(int(self.work.tree.entries[node]) for node in nodes)
         count = max(round(entries / times), 1)
-        before = self.doers, self.heads, self.region
+        before = self.doers, self.heads
         body = self.team.strands(key, nodes)
         came = sum(int(self.work.tree.entries[node]) * share for _, node, share in body)
-        self.doers, self.heads, self.region = self.team.doers(key), max(came / max(entries, 1), 1.0), key[1]
+        self.doers, self.heads = self.team.doers(key), max(came / max(entries, 1), 1.0)
+        self.region, self.in_team = key[1], True
         inner = self.body(body, times * count, creations)
-        self.doers, self.heads, self.region = before
+        self.region, self.in_team = None, False
+        self.doers, self.heads = before
         begin, end = self.meets(f"{key[1]} fork"), self.meets(f"{key[1]} join")
         return [repeated(count, [*begin, *parts, *end], times) for parts in inner]
 
@@ -546,6 +551,14 @@ class _Job:
         if is_loader(tree, node) and self.entries(child) < times and self.any_of(self.meets_below, child):
             self.put_each(whole, child, self.work.sums_below, times)
             return whole
+        if special is Role.MEETING and self.in_team:
+            met = self.meets(f"{self.region} barrier")
+            return [repeated(count, [*parts, *met], times) for parts in self.body(child, times * count, creations)]
+        if special is Role.PARALLEL and self.in_team:  # a task, or a region inside of the region
+            self.in_team = False
+            found = self.several(child, count, times, times * count, creations)
+            self.in_team = True
+            return found
         if tree.kind[node] == TreeNodeKind.LOOP:
             scale = self.phased.scale(node)
             all_iterations = sum(int(tree.iterations[one]) * share for _, one, share in child) / self.heads

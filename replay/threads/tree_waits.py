@@ -44,6 +44,7 @@ class Role(Enum):
     CREATE = auto()
     JOIN = auto()
     BARRIER = auto()
+    MEETING = auto()  # of a team inside a parallel region
     LOCK = auto()
     UNLOCK = auto()
     READ_LOCK = auto()  # of a reader-writer lock: readers hold it together
@@ -61,6 +62,14 @@ ROLES = {
     "pthread_join": Role.JOIN,
     "thrd_join": Role.JOIN,
     "pthread_barrier_wait": Role.BARRIER,
+    "GOMP_barrier": Role.MEETING,
+    "GOMP_barrier_cancel": Role.MEETING,
+    "GOMP_loop_end": Role.MEETING,
+    "GOMP_loop_end_cancel": Role.MEETING,
+    "GOMP_sections_end": Role.MEETING,
+    "GOMP_sections_end_cancel": Role.MEETING,
+    "__kmpc_barrier": Role.MEETING,
+    "__kmpc_cancel_barrier": Role.MEETING,
     "pthread_mutex_lock": Role.LOCK,
     "pthread_mutex_unlock": Role.UNLOCK,
     "mtx_lock": Role.LOCK,
@@ -223,12 +232,15 @@ def _sort_wake(
 
 
 def _place(tree: ExecutionTree, roles: dict[int, Role], node: int) -> int:
-    """The outermost call with a role around a node; else the innermost call. -1 if there is none."""
+    """The outermost call with a role around a node; else the innermost call. -1 if there is none.
+
+    A team's threads run tasks where they meet: what these do is their own.
+    """
     call, found = -1, -1
     while node >= 0:
         if tree.kind[node] == TreeNodeKind.CALL:
             call = node if call < 0 else call
-            found = node if node in roles else found
+            found = node if roles.get(node, Role.MEETING) is not Role.MEETING else found
         node = int(tree.parent[node])
     return found if found >= 0 else call
 

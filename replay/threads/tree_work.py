@@ -6,6 +6,7 @@ A region's time belongs to a node by the node's share of the instructions that r
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
@@ -62,7 +63,7 @@ class TreeWork:
         waits: where its threads wait for one another.
         special: of nodes that are special, their roles.
         is_special_below: bool [nodes], whether a special node is among those below, or the node itself.
-        waited_s: seconds that runtimes spun while the program was traced.
+        waited_s: seconds that runtimes spun while the program was traced; none of a thread that was alone.
         predicted_s: seconds of all regions.
         elsewhere_s: {region: seconds} of regions that the tree has no node for.
     """
@@ -373,11 +374,20 @@ def _without_idle(special: dict[int, Role], waits: Waits) -> set[int]:
 
 
 def _waits(tree: ExecutionTree, special: dict[int, Role]) -> np.typing.NDArray[np.bool_]:
-    """bool [nodes]: runtimes, where there are parallel regions; all that a barrier or a join does."""
+    """bool [nodes]: runtimes, where there are parallel regions; all that a barrier or a join does.
+
+    A thread that was alone in its process waited for nobody.
+    """
     waits = np.zeros(len(tree), np.bool_)
+    threads = Counter(thread.process for thread in tree.threads)
+    alone = {thread.root for thread in tree.threads if threads[thread.process] == 1}
+    is_alone = np.zeros(len(tree), np.bool_)
     is_parallel = Role.PARALLEL in special.values()
     for node in range(len(tree)):
         parent = int(tree.parent[node])
+        is_alone[node] = is_alone[parent] if parent >= 0 else node in alone
+        if is_alone[node]:
+            continue
         inside = parent >= 0 and bool(waits[parent]) and special.get(node) is not Role.PARALLEL
         below_runtime = inside and not (is_parallel and _is_user_code(tree, node))
         waits[node] = (
