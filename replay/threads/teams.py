@@ -79,7 +79,7 @@ class Team:
         dynamic: set[RegionKey] = set()
         shares: dict[RegionKey, list[float]] = {}
         for key in dict.fromkeys(key for group in regions for key in group):
-            found = _divided(work, key, regions, dynamic, size, is_as_traced)
+            found = _divided(work, key, regions, dynamic, size, is_as_traced, tuple(threads.values()))
             if found:
                 shares[key] = found
         kinds: dict[tuple[object, ...], int] = {}
@@ -179,6 +179,7 @@ def _divided(
     dynamic: set[RegionKey],
     size: int,
     is_as_traced: bool,
+    threads_of: Sequence[int],
 ) -> list[float]:
     """By member, its share of a region's work; none where that stays as it was traced. Adds to `dynamic`."""
     nodes = [node for group in regions for node in group.get(key, [])]
@@ -197,10 +198,12 @@ def _divided(
     for root, group in enumerate(regions):
         for node in group.get(key, []):
             along[root] += work_along(work, node)
-    return _rounded(shares_of_blocks(along.ravel().tolist(), size))
+    blocks = np.repeat(along / np.array(threads_of)[:, None], threads_of, axis=0)
+    return _rounded(shares_of_blocks(blocks.ravel().tolist(), size))
 
 
 def _rounded(shares: Sequence[float]) -> list[float]:
-    """Shares that add up to 1, and are equal if they differ by rounding alone."""
+    """Shares that add up to 1, and are equal if they differ by rounding alone; of nothing all have the same."""
     kept = [round(share, _DIGITS) for share in shares]
-    return [share / sum(kept) for share in kept]
+    total = sum(kept)
+    return [share / total for share in kept] if total else [1 / len(kept)] * len(kept)
