@@ -22,7 +22,7 @@ from foretrace.replay.limits.python_figures import LONG_CALLS
 from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
-from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
+from foretrace.replay.memory.shared_cache import check_held, held_bytes, jobs_of_levels, most_bytes, others_bytes_per_s
 from foretrace.tracer.signature.records import NATIVE_THREADS, Provenance, Signature
 from foretrace.units import format_bytes, format_count
 
@@ -115,7 +115,15 @@ class HostRun:
         if self.core is None:
             return self.other_errors()
         typical, spoken = float(self.times.time_s[TYPICAL].sum()), float(self.core.time_s[TYPICAL].sum())
-        return (*self.other_errors(), model_error(spoken / typical if typical else 0.0))
+        if not typical:
+            return (*self.other_errors(), model_error(0.0))
+        return (*self.other_errors(), model_error(spoken / typical, self.outside_paths_s() / typical))
+
+    def outside_paths_s(self) -> float:
+        """Of regions that are in too few paths for the core model, pages apart; 0 of a program without any paths."""
+        if self.core is None:
+            return 0.0
+        return float((self.times.time_s[TYPICAL] - self.times.pages_s)[~self.core.covered].sum())
 
     def other_errors(self) -> tuple[ErrorPart, ...]:
         """The same without what the core model leaves out."""
@@ -137,6 +145,8 @@ class HostRun:
             time_s = float(self.times.time_s[TYPICAL, region])
             parts.append(path_error(self.core.halves_s[:, region].tolist(), time_s))
             parts.append(model_error(1.0))
+        elif self.core is not None:
+            parts.append(convolution_error())
         return tuple(parts)
 
 
@@ -174,40 +184,43 @@ class _RegionModel:
 
 
 def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses, jobs: int) -> Misses:
-    """The misses in what the program holds of a last cache that it shares; `whole` are those if it held all of it."""
+    """The misses in what the program holds of caches that it shares; `whole` are those if it held all of them."""
     workload, figures = region_times.workload, region_times.figures
     signature = workload.signature
     others = others_bytes_per_s(profile, float(figures.memory.dependent_s[TYPICAL, -2]))
-    if (not others and jobs == 1) or signature.reuse is None:
+    if jobs == 1 and (not others or signature.reuse is None):
         return whole
-    effective = effective_bytes(profile) or profile.caches[-1].size_bytes
+    counts = jobs_of_levels(profile, jobs)
+    *inner, last = (level.size_bytes / count for level, count in zip(whole.hierarchy.levels, counts, strict=True))
 
     def lru(held: float) -> Misses:
-        return misses_on(signature, profile, held)
+        return misses_on(signature, profile, (*inner, held))
 
     def time_s(misses: Misses) -> float:
         times, _ = region_times.at(misses, corners=(TYPICAL,))
         return float(times.time_s[TYPICAL].sum())
 
+    effective = (effective_bytes(profile) or profile.caches[-1].size_bytes) / jobs
     held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), lru, time_s, jobs)
+    check_held(profile, (*inner, held), counts)
     typical = lru(held)
     text = (
         f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s; "
-        f"{_said_of_share(held, min(effective, held), whole.hierarchy.levels[-1].size_bytes)}"
+        f"{_said_of_share(held, min(effective, held), last)}"
     )
     return replace(
         typical,
-        fewest=np.minimum(whole.misses, typical.misses),
+        fewest=np.minimum((whole if jobs == 1 else lru(last)).misses, typical.misses),
         most=np.maximum(lru(min(effective, held)).misses, typical.misses),
         assumptions=(*typical.assumptions, Assumption("cache_geometry", text)),
     )
 
 
-def _said_of_share(held: float, least: float, size_bytes: int) -> str:
+def _said_of_share(held: float, least: float, size_bytes: float) -> str:
     """What a program keeps of a cache that it shares, for people."""
     if held < 0.001 * size_bytes:
         return "this program brings too few lines to keep a notable part of it"
-    kept = f"this program keeps {format_bytes(round(held))} of {format_bytes(size_bytes)}"
+    kept = f"this program keeps {format_bytes(round(held))} of {format_bytes(round(size_bytes))}"
     return f"{kept} (at least {format_bytes(round(least))}, at most all)" if least < held else f"{kept} (at most all)"
 
 
@@ -246,7 +259,7 @@ def prediction_of(run: HostRun) -> Prediction:
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
         errors=errors,
         assumptions=run.assumptions,
-        warnings=(*warnings_of(workload.signature), *unseen_code_of(run), *_warnings_of_profile(profile)),
+        warnings=(*warnings_of(workload.signature), *warnings_of_run(run), *_warnings_of_profile(profile)),
         waiting=provenance.waiting,
     )
 
@@ -264,6 +277,8 @@ def _replayed_s(run: HostRun) -> float:
 
 NOTABLE_SHARE = 0.01
 """Of the time, from which on compiled code that was not seen has a line of its own in reports."""
+NOTABLE_OUTSIDE_PATHS = 0.05
+"""The same of code that is in too few of the sampled paths."""
 
 
 def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
@@ -275,7 +290,7 @@ def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
     return sum(by_name.values()), tuple(sorted(by_name, key=lambda name: -by_name[name]))
 
 
-def unseen_code_of(run: HostRun) -> tuple[str, ...]:
+def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
     """The same as a warning, if it is a notable share of the time."""
     unseen_s, names = unseen_code(run)
     share = unseen_s / max(float(run.times.time_s[TYPICAL].sum()), 1e-300)
@@ -286,6 +301,22 @@ def unseen_code_of(run: HostRun) -> tuple[str, ...]:
     return (
         f"{share:.0%} of the time is compiled code that was not seen ({', '.join(names[:3])}{more}): its time was "
         f"measured while the program was traced, its loops, gathers and memory accesses are not known{threads}",
+    )
+
+
+def warnings_of_run(run: HostRun) -> tuple[str, ...]:
+    """What is not known of the work."""
+    return (*_unseen_code_of(run), *_outside_paths(run))
+
+
+def _outside_paths(run: HostRun) -> tuple[str, ...]:
+    """A warning, if a notable share of the time is that of code outside the sampled paths."""
+    share = run.outside_paths_s() / max(float(run.times.time_s[TYPICAL].sum()), 1e-300)
+    if share < NOTABLE_OUTSIDE_PATHS:
+        return ()
+    return (
+        f"{share:.0%} of the time is of code that is in too few of the sampled paths: what its instructions wait for "
+        "is not known, and it may take several times as long",
     )
 
 

@@ -11,7 +11,7 @@ from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Waking
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.offload.decisions import Policy
-from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, unseen_code_of, warnings_of
+from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, warnings_of, warnings_of_run
 from foretrace.replay.records import Assumption, Model, Prediction
 from foretrace.replay.threads.team_waits import Waits
 from foretrace.replay.workload import Workload
@@ -81,6 +81,7 @@ def replay_on(
         complete=prediction.complete,
         outcome=outcome,
         resources=_resources(outcome, made),
+        caches=made.conditions.levels,
         critical_path=_path(outcome),
         shorter=_what_if(made, outcome.makespan_s, has_threads=len(outcome.compiled.entities) > copies),
         decisions=tuple(decider.decisions) if decider else (),
@@ -181,7 +182,7 @@ def of_signature(workload: Workload, node: Node) -> tuple[str, ...]:
     """What of the run is not in the replay, or is in it otherwise than it was."""
     warnings = (warning for warning in warnings_of(workload.signature) if node.work is None or TURNS not in warning)
     notes = node.offloaded.work.notes if node.offloaded else ()
-    return (*warnings, *unseen_code_of(node.conditions.run), *notes)
+    return (*warnings, *warnings_of_run(node.conditions.run), *notes)
 
 
 def _own_warnings(node: Node, outcome: Outcome) -> tuple[str, ...]:

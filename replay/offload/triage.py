@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,16 +12,18 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
+from foretrace.replay.offload.devices.array_calls import array_operation
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel
-from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
+from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
-from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
+from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
 from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
     Instance,
+    LoopCounts,
     MovedArray,
     OffloadCost,
     Place,
@@ -34,8 +36,10 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.units import format_bytes
 
+from .changes import would_change
 from .decisions import Policy
 from .host_threads import HostTimes
+from .listing import counts_of, listed_nodes
 from .plan import Planner
 from .policies import offered_by
 from .program import node_names, work_for
@@ -155,7 +159,7 @@ class _Report:
             warnings=(
                 *self.device.warnings,
                 *warnings_of(signature),
-                *unseen_code_of(self.run),
+                *warnings_of_run(self.run),
                 *work.notes,
                 *self._unexamined(instances),
                 *self._beyond_memory(),
@@ -166,6 +170,7 @@ class _Report:
             policies=self.policies,
             explained=tuple(explained),
             arrays=self._arrays(),
+            loops=self._loop_counts(),
         )
 
     def _arrays(self) -> tuple[MovedArray, ...]:
@@ -186,31 +191,19 @@ class _Report:
         return tuple(sorted(found, key=lambda one: -one.to_device_bytes - one.from_device_bytes))
 
     def _listed(self) -> list[int]:
-        """Nodes that have a row: kernels, threaded loops, and in what is left the outermost loops that could go."""
+        """Nodes that have a row."""
         if self.device.rates is None:
             return list(self.offers.candidates)
-        work, able = self.work, self.planner.able
-        evidence = self.offers.evidence
-        assert evidence is not None
-        is_goal = np.array([n in set(self.kernels) or n in self.threaded for n in range(len(work))], np.float64)
-        goes = work.inclusive(is_goal) > 0
-        is_able = np.array([n in able and not evidence.parallel[n].is_serial for n in range(len(work))], np.float64)
-        could = work.inclusive(is_able) > 0
-        found: list[int] = []
-        pending = [node for node in range(len(work)) if work.parent[node] < 0]
-        while pending:
-            node = pending.pop()
-            if is_loader(work.places[node].module):
-                pending += work.children[node]
-            elif is_goal[node] or (is_able[node] and not goes[node]):
-                found.append(node)
-            elif evidence.refusals[node].startswith("calls "):
-                continue
-            elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
-                pending += work.children[node]
-            elif self.alone_s[node] > 0 and not evidence.is_outside[node]:
-                found.append(node)
-        return found
+        assert self.offers.evidence is not None
+        goals = self.threaded.union(self.kernels)
+        return listed_nodes(self.work, self.offers.evidence, self.planner.able, goals, self.alone_s)
+
+    def _loop_counts(self) -> LoopCounts:
+        """Where the loops are; a gather/scatter unit only knows those that gather or scatter."""
+        if self.device.rates is None:
+            return LoopCounts(there=len(self.listed), listed=len(self.listed))
+        goals = self.threaded.union(self.kernels)
+        return counts_of(self.work, self.offers.evidence, self.listed, goals, self.alone_s)
 
     def _matching(self, text: str) -> list[int]:
         found = []
@@ -220,7 +213,26 @@ class _Report:
             if text in shown and self.work.kinds[node] is not NodeKind.OTHER:
                 found.append(node)
         loops = [node for node in found if self.work.kinds[node] is not NodeKind.CALL]
-        return loops or found
+        return loops or found or self._with_code_at(text)
+
+    def _with_code_at(self, text: str) -> list[int]:
+        """The innermost loops that ran code of a line, or the calls where no loop is around it."""
+        name, _, line = text.rpartition(":")
+        if not name or not line.isdecimal():
+            return []
+        signature, work = self.signature, self.work
+        is_file = {file: file == name or file.rpartition("/")[2] == name for file in {b.file for b in signature.blocks}}
+        is_file |= {one.file: one.file == name or one.file.rpartition("/")[2] == name for one in signature.operations}
+        blocks = {n for n, block in enumerate(signature.blocks) if block.line == int(line) and is_file[block.file]}
+        blocks |= {one.block_id for one in signature.operations if one.line == int(line) and is_file[one.file]}
+        found = set()
+        for node in np.unique(work.row_node[np.isin(work.row_block, list(blocks))]).tolist():
+            around = node
+            while around >= 0 and work.kinds[around] in (NodeKind.CALL, NodeKind.OTHER):
+                around = int(work.parent[around])
+            found.add(around if around >= 0 else node)
+        kept = sorted(node for node in found if work.kinds[node] is not NodeKind.OTHER)
+        return [node for node in kept if work.kinds[node] is not NodeKind.CALL] or kept
 
     def _shares(self) -> dict[int, Moved]:
         """What each kernel of the plan makes move: what it needs first, and what of its results the host needs."""
@@ -273,7 +285,7 @@ class _Report:
         none = np.zeros(3)
         return Candidate(
             node,
-            (node,),
+            tuple(self.work.below(node)),
             float(self.alone_s[node]),
             int(self.work.entries[node]),
             None,
@@ -291,7 +303,8 @@ class _Report:
                 seconds[region] = seconds.get(region, 0.0) + time_s
         if not seconds:
             return "nothing"
-        return str(self.run.times.bound_by[max(seconds, key=lambda region: seconds[region])])
+        bounds = self.run.times.bound_without_pages or self.run.times.bound_by
+        return str(bounds[max(seconds, key=lambda region: seconds[region])])
 
     def instance(self, node: int) -> Instance:
         """A row of the report."""
@@ -343,21 +356,12 @@ class _Report:
             flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
-            array_operation=self._array_operation(node),
+            path=self._path(node),
+            would_change=would_change(
+                verdict, self.device, evidence, self._kinds_below(node), self._launched_together(node)
+            ),
+            array_operation=array_operation(self.work, node),
         )
-
-    def _array_operation(self, node: int) -> str:
-        """The name of an array operation of Python: that of most accesses, if it is several."""
-        work = self.work
-        if work.kinds[node] is not NodeKind.ARRAY:
-            return ""
-        rows = slice(*np.searchsorted(work.row_node, [node, node + 1]).tolist())
-        blocks = set(work.row_block[rows].tolist())
-        counts: Counter[str] = Counter()
-        for one in self.signature.operations:
-            if one.array_operation and one.block_id in blocks:
-                counts[one.array_operation] += one.executions
-        return max(counts, key=lambda name: counts[name], default="")
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
@@ -402,6 +406,34 @@ class _Report:
         while around >= 0:
             if self.work.kinds[around] is NodeKind.CALL:
                 names.append(self.work.places[around].function)
+            around = int(self.work.parent[around])
+        names.reverse()
+        return " > ".join(names[names.index("main") :] if "main" in names else names)
+
+    def _kinds_below(self, node: int) -> set[IdiomKind]:
+        """The idioms of the loops of a node and below it."""
+        regions = self.run.workload.regions
+        loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
+        return {kind for loop in loops if loop is not None for kind in self.kinds[loop]}
+
+    def _launched_together(self, node: int) -> int:
+        """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
+        around = int(self.work.parent[node])
+        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        if around < 0:
+            return 1
+        return len({node, *self.kernels}.intersection(self.work.below(around)))
+
+    def _path(self, node: int) -> str:
+        """The calls and loops around a node, outermost first, without the start-up code."""
+        names: list[str] = []
+        around = int(self.work.parent[node])
+        while around >= 0:
+            if self.work.kinds[around] is NodeKind.CALL:
+                names.append(self.work.places[around].function)
+            elif self.work.kinds[around] is NodeKind.LOOP:
+                names.append(f"loop {shown(self.work.places[around])}")
             around = int(self.work.parent[around])
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)

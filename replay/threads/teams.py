@@ -133,9 +133,8 @@ class Team:
     def strands(self, key: RegionKey, nodes: Sequence[int]) -> Body:
         """The body of a region at the place where the first thread came to `nodes`."""
         own = self.regions[0].get(key, nodes)
-        share = self._seconds(nodes) / (self._seconds(own) or 1.0) if self._seconds(own) else 0.0
-        if not share:
-            share = self._entries(nodes) / (self._entries(own) or 1.0)
+        size = self._seconds if self._seconds(own) else self._entries
+        share = size(nodes) / (size(own) or 1.0)
         self.placed[key] += share
         others = [Strand(root, node, share) for root, node in self._of_others(key)]
         return (*(Strand(0, node, 1.0) for node in nodes), *others)
