@@ -356,7 +356,6 @@ def cells(row: Row) -> list[str]:
     """A line of table A."""
     ratio = None if row.predicted_s is None or not row.native_s else row.predicted_s / row.native_s
     compared: list[str] = []
-    wanted = row.expected
     for found, all_cores in ((row.one, False), (row.cores, True)):
         if row.expected is None:
             compared += [times(None if found is None else found.program_speedup), "nothing pays", "-"]
