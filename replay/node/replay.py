@@ -10,7 +10,7 @@ from foretrace.replay.conditions import CORES, MEMORY, waking_of
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.offload.decisions import Policy
-from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, unseen_code_of, warnings_of
+from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, warnings_of, warnings_of_run
 from foretrace.replay.records import Assumption, Model, Prediction
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
@@ -160,7 +160,7 @@ def of_signature(workload: Workload, node: Node) -> tuple[str, ...]:
     """What of the run is not in the replay, or is in it otherwise than it was."""
     warnings = (warning for warning in warnings_of(workload.signature) if node.work is None or TURNS not in warning)
     notes = node.offloaded.work.notes if node.offloaded else ()
-    return (*warnings, *unseen_code_of(node.conditions.run), *notes)
+    return (*warnings, *warnings_of_run(node.conditions.run), *notes)
 
 
 def _own_warnings(node: Node, outcome: Outcome) -> tuple[str, ...]:

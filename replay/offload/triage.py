@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,12 +12,13 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
+from foretrace.replay.offload.devices.array_calls import array_operation
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
-from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
+from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
 from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
@@ -35,6 +36,7 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.units import format_bytes
 
+from .changes import would_change
 from .decisions import Policy
 from .host_threads import HostTimes
 from .listing import counts_of, listed_nodes
@@ -157,7 +159,7 @@ class _Report:
             warnings=(
                 *self.device.warnings,
                 *warnings_of(signature),
-                *unseen_code_of(self.run),
+                *warnings_of_run(self.run),
                 *work.notes,
                 *self._unexamined(instances),
                 *self._beyond_memory(),
@@ -283,7 +285,7 @@ class _Report:
         none = np.zeros(3)
         return Candidate(
             node,
-            (node,),
+            tuple(self.work.below(node)),
             float(self.alone_s[node]),
             int(self.work.entries[node]),
             None,
@@ -355,21 +357,11 @@ class _Report:
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
             path=self._path(node),
-            array_operation=self._array_operation(node),
+            would_change=would_change(
+                verdict, self.device, evidence, self._kinds_below(node), self._launched_together(node)
+            ),
+            array_operation=array_operation(self.work, node),
         )
-
-    def _array_operation(self, node: int) -> str:
-        """The name of an array operation of Python: that of most accesses, if it is several."""
-        work = self.work
-        if work.kinds[node] is not NodeKind.ARRAY:
-            return ""
-        rows = slice(*np.searchsorted(work.row_node, [node, node + 1]).tolist())
-        blocks = set(work.row_block[rows].tolist())
-        counts: Counter[str] = Counter()
-        for one in self.signature.operations:
-            if one.array_operation and one.block_id in blocks:
-                counts[one.array_operation] += one.executions
-        return max(counts, key=lambda name: counts[name], default="")
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
@@ -417,6 +409,21 @@ class _Report:
             around = int(self.work.parent[around])
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)
+
+    def _kinds_below(self, node: int) -> set[IdiomKind]:
+        """The idioms of the loops of a node and below it."""
+        regions = self.run.workload.regions
+        loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
+        return {kind for loop in loops if loop is not None for kind in self.kinds[loop]}
+
+    def _launched_together(self, node: int) -> int:
+        """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
+        around = int(self.work.parent[node])
+        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        if around < 0:
+            return 1
+        return len({node, *self.kernels}.intersection(self.work.below(around)))
 
     def _path(self, node: int) -> str:
         """The calls and loops around a node, outermost first, without the start-up code."""

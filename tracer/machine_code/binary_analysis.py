@@ -109,7 +109,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     work = _sampled_work(raw, maker, tree)
     idioms: Sequence[Idiom] = (*indirections.idioms, *access_idioms)
     if maker and tree is not None:
-        owned = owned_code(maker, tree, places.library_blocks(), places.frames_at_end)
+        owned = owned_code(maker, tree, blocks.edges.tolist(), places.library_blocks(), places.frames_at_end)
         tree, loops, named_blocks = owned.tree, owned.loops, owned.blocks
         sites = _owned_sites(sites, blocks, named_blocks)
         idioms = tuple(_owned_idiom(idiom, loops[idiom.loop_id]) for idiom in idioms)
