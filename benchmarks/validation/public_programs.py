@@ -23,7 +23,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -72,6 +72,7 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     work: Work | None = None
     script: str = ""
+    exit_code: int = 0
     threaded_command: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -261,6 +262,7 @@ def compare(
         try:
             folder = _built(program, sources, built, runner, directory, openmp=False)
             command = _command(program.command, folder)
+            runner = replace(runner, exit_code=program.exit_code)
             native_s = runner.native_s(command, folder)
             signature = directory / f"{program.name}.sig"
             runner.trace(command, folder, signature)
@@ -288,6 +290,7 @@ def compare_threads(
         progress(f"{program.name} with {', '.join(map(str, THREADS))} threads")
         try:
             folder = _built(program, sources, built, runner, directory, openmp=True)
+            runner = replace(runner, exit_code=program.exit_code)
             commands = {threads: _command(program.threaded_command, folder, threads) for threads in THREADS}
             replayed_s: dict[int, float] = {}
             predicted_s = None

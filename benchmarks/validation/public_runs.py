@@ -22,6 +22,8 @@ from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, 
 from foretrace.benchmarks.harness.threaded import PASSIVE
 from foretrace.errors import EngineError
 
+_GRACE_S = 10
+"""Between the signal that asks a process to end, and the one that ends it."""
 _START_UP = (sys.executable, "-c", "import numpy")
 """Of a Python program; no prediction has it."""
 
@@ -29,11 +31,12 @@ _START_UP = (sys.executable, "-c", "import numpy")
 @dataclass(frozen=True, slots=True)
 class Runner:
     """Where and how long programs run: at most `limit_s` each step, timed in `rounds`, with `realtime` before all else
-    on this machine."""
+    on this machine. `exit_code` is what a program ends with that did all it should."""
 
     limit_s: float
     rounds: int
     realtime: bool
+    exit_code: int = 0
 
     def build(self, lines: Sequence[str], folder: Path) -> None:
         """Run shell lines in a program's scratch folder.
@@ -81,7 +84,7 @@ class Runner:
         program = command[1:] if command[0] == sys.executable else command
         options = ["--dependences"] if dependences else []
         verb = [tools.foretrace_executable(), "trace", *options, "--force", "-o", str(signature), "--", *program]
-        self._run(verb, folder, "trace", environment)
+        self._run(verb, folder, "trace", environment, self.exit_code)
 
     def verb(self, *arguments: str) -> dict[str, Any]:
         """The object that a verb prints with `--json`.
@@ -100,10 +103,16 @@ class Runner:
         return min(run_on([bounded], [core], realtime=self.realtime).cpu_s for _ in range(self.rounds))
 
     def _bounded(self, command: Sequence[str], folder: Path) -> list[str]:
-        return ["env", "-C", str(folder), "timeout", f"{self.limit_s:g}", *command]
+        status = ["sh", "-c", f'"$@"; [ $? = {self.exit_code} ]', "sh"] if self.exit_code else []
+        return ["env", "-C", str(folder), "timeout", f"{self.limit_s:g}", *status, *command]
 
     def _run(
-        self, command: Sequence[str], folder: Path | None, what: str, environment: Mapping[str, str] | None = None
+        self,
+        command: Sequence[str],
+        folder: Path | None,
+        what: str,
+        environment: Mapping[str, str] | None = None,
+        exit_code: int = 0,
     ) -> str:
         with subprocess.Popen(
             command, cwd=folder, env=os.environ | (environment or {}), stdin=subprocess.DEVNULL, text=True,
@@ -112,13 +121,23 @@ class Runner:
             try:
                 output, errors = process.communicate(timeout=self.limit_s)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.communicate()
+                _end(process)
                 raise EngineError(f"{what}: no end within {self.limit_s:g} s") from None
-        if process.returncode:
+        if process.returncode != exit_code:
             said = errors.strip().splitlines()[-1:] or [f"ended with {process.returncode}"]
             raise EngineError(f"{what}: {said[0][:200]}")
         return output
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a process and its group: politely, so that a tracer ends its program, then for good."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        os.killpg(process.pid, how)
+        try:
+            process.communicate(timeout=_GRACE_S)
+        except subprocess.TimeoutExpired:
+            continue
+        return
 
 
 def environment_of(threads: int) -> dict[str, str]:
