@@ -376,8 +376,8 @@ def _summed(found: Sequence[Samples]) -> tuple[SampledPosition, ...]:
             _add(sums, position, count)
     variants = chosen_variants({module for module, _ in sums})
     rows = [
-        SampledPosition(module, offset, *counts, functions=variants[module].names(offset) if module in variants else ())
-        for (module, offset), counts in sums.items()
+        SampledPosition(module, offset, every, in_kernel, variants[module].names(offset) if module in variants else ())
+        for (module, offset), (every, in_kernel) in sums.items()
     ]
     return tuple(sorted(rows, key=lambda row: (-row.samples, row.module, row.offset)))
 
