@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from foretrace.errors import PredictionError
-from foretrace.names import short_name
 from foretrace.replay import records
 from foretrace.replay.offload import triage as offload
 from foretrace.tracer.source.joining import Join, Joined
@@ -17,7 +16,7 @@ from .joins import SourceLike, joined, read_source
 from .machines import MachineLike, find_machine
 from .predictions import PLACE_COLUMNS, place_row
 from .signatures import SignatureLike, signature_of
-from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, where
+from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, where_of
 
 if TYPE_CHECKING:
     import pandas
@@ -110,16 +109,19 @@ class Triage(Shown, records.Triage):
             return f"no {self.what} was found"
         if not program.loops_offloaded:
             return self.none_ported
-        before, after = format_seconds(program.host_s), format_seconds(program.after_s)
-        return f"porting {self.ported} takes the program from {before} to {after}, {program.speedup:.2f} times as fast"
+        after = format_seconds(program.after_s)
+        return (
+            f"porting {self.ported} takes the program from {before(program)} to {after}, "
+            f"{program.speedup:.2f} times as fast"
+        )
 
     def _table(self) -> ShownTable:
         if not self.is_unit:
             return self._general_table()
         rows = [
             (
-                "yes" if one.offload else "no", where(one.place.file, one.place.line, one.place.module),
-                short_name(one.place.function), one.idiom, format_bytes(one.range_bytes), format_seconds(one.host_s),
+                "yes" if one.offload else "no", where_of(one.place),
+                one.place.name, one.idiom, format_bytes(one.range_bytes), format_seconds(one.host_s),
                 "-" if one.accelerator_s is None else format_seconds(one.accelerator_s),
                 format_seconds(one.gain_s) if one.offload else "-",
             )
@@ -131,8 +133,8 @@ class Triage(Shown, records.Triage):
     def _general_table(self) -> ShownTable:
         rows = [
             (
-                str(one.answer), where(one.place.file, one.place.line, one.place.module),
-                short_name(one.place.function), one.what, one.idiom, format_seconds(one.host_s),
+                str(one.answer), where_of(one.place),
+                one.place.name, one.what, one.idiom, format_seconds(one.host_s),
                 "-" if one.accelerator_s is None else format_seconds(one.accelerator_s), one.bound_by or "-",
                 format_bytes(round(one.to_device_bytes + one.from_device_bytes)),
                 format_seconds(one.gain_s) if one.gain_s else "-",
@@ -167,6 +169,16 @@ class ComparedLoop:
     thread_s: float | None = None
 
 
+def before(program: records.ProgramGain) -> str:
+    """What a program takes on the host at best, for people."""
+    time = format_seconds(program.best_host_s)
+    return (
+        f"{time} on {program.host_cores} cores"
+        if program.host_cores > 1 and program.best_host_s < program.host_s
+        else time
+    )
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Shown):
     """A program on several accelerators: `triages` in the order asked for, `best` the one that ends first, `rows` by
@@ -186,7 +198,7 @@ class Comparison(Shown):
             host_s = max(one.host_s for one in made)
             times = {one.accelerator: _time_on(instance) for one, instance in zip(triages, instances, strict=True)}
             thread_s = min((one.thread_s for one in made if one.thread_s is not None), default=None)
-            here_s = min(host_s, thread_s or host_s)
+            here_s = min(host_s, *(one.best_host_s or host_s for one in made))
             known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < here_s}
             where_best = min(known, key=lambda name: known[name], default=best.host)
             rows.append(ComparedLoop(made[0].place, host_s, times, where_best, thread_s))
@@ -214,7 +226,7 @@ class Comparison(Shown):
         names = [one.accelerator for one in self.triages]
         rows = [
             (
-                where(row.place.file, row.place.line, row.place.module), short_name(row.place.function),
+                where_of(row.place), row.place.name,
                 format_seconds(row.host_s),
                 *("-" if one is None else format_seconds(one) for one in row.accelerator_s.values()), row.best,
             )

@@ -37,18 +37,20 @@ class Verdict:
     cost: OffloadCost | None
     moved: Moved
     bound: str  # on the host
+    tree_s: float | None = None  # on the host, with the loops below it threaded where that is faster
 
     @property
     def best_host_s(self) -> float:
-        """On the host, threaded if that is faster."""
-        return min(self.host_s, self.thread_s or self.host_s)
+        """On the host, it or loops below it threaded if that is faster."""
+        return min(self.host_s, self.thread_s or self.host_s, self.tree_s or self.host_s)
 
 
 def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
     """The answer in a sentence or two."""
     one, cost = verdict.candidate, verdict.cost
     if one.refusal or cost is None:
-        return one.refusal
+        carries = evidence.texts[one.node] if evidence is not None and evidence.parallel[one.node].is_serial else ""
+        return f"{iterations_text(evidence, one.node)}; {one.refusal}" if evidence and carries else one.refusal
     entries = one.launches
     kernel = _kernel(one, device)
     back = verdict.moved
@@ -153,7 +155,7 @@ def break_even_footprint(verdict: Verdict, device: Device) -> int | None:
     cost, one = verdict.cost, verdict.candidate
     if cost is None or one.terms is None or device.rates is None or verdict.best_host_s <= 0 or not one.footprint_bytes:
         return None
-    latency_s = one.terms.limits["latency"][TYPICAL]
+    latency_s = one.terms.limits["latency"][TYPICAL] if "latency" in one.terms.limits else 0.0
     other_s = max(limit[TYPICAL] for name, limit in one.terms.limits.items() if name != "latency")
     most = float(device.rates.threads[TYPICAL])
 
@@ -180,6 +182,8 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
     if verdict.thread_s is not None:
         lines.append(f"on all its cores: {format_seconds(verdict.thread_s)}")
     if one.refusal or cost is None:
+        if evidence is not None and evidence.texts[one.node]:
+            lines.append(f"iterations: {iterations_text(evidence, one.node)}")
         return (*lines, f"not on the accelerator: {one.refusal}")
     if one.terms is None or device.rates is None:
         loop = one.loop
@@ -189,7 +193,7 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
         lines.append(f"{_kernel(one, device)}: {format_seconds(cost.kernel_s)}")
     else:
         if evidence is not None:
-            lines.append(f"iterations: {_iterations(evidence, one.node)}")
+            lines.append(f"iterations: {iterations_text(evidence, one.node)}")
         rates, counts = device.rates, one.terms.counts
         made_of = {
             "64-bit arithmetic": (counts["fp64_flops"], "operations"),
@@ -212,7 +216,12 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
         for name, limit in one.terms.limits.items():
             if limit[TYPICAL] < least_s:
                 continue
-            if name == "latency":
+            if name == "passes of a sort":
+                text = (
+                    f"{format_bytes(round(counts['sorted_bytes']))} in {counts['passes']:.0f} passes, one for each 8 "
+                    "bits of a key, at 0.4 to 0.75 of the bandwidth (Onesweep, arXiv:2206.01784)"
+                )
+            elif name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
                 least = round(one.terms.least_threads)
                 fewer = f" (at least {format_count(least)})" if least < at_a_time else ""
@@ -249,7 +258,8 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
     return tuple(lines)
 
 
-def _iterations(evidence: Evidence, node: int) -> str:
+def iterations_text(evidence: Evidence, node: int) -> str:
+    """What is known of a loop's iterations, the kind first."""
     kind, text = str(evidence.parallel[node]), evidence.texts[node]
     return text if text.startswith(kind) else f"{kind} ({text})"
 

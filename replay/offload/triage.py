@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,9 +12,10 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
+from foretrace.replay.offload.devices.array_calls import array_operation
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel
-from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
+from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
@@ -22,6 +23,7 @@ from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
     Instance,
+    LoopCounts,
     MovedArray,
     OffloadCost,
     Place,
@@ -34,8 +36,10 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.units import format_bytes
 
+from .changes import would_change
 from .decisions import Policy
 from .host_threads import HostTimes
+from .listing import counts_of, listed_nodes
 from .plan import Planner
 from .policies import offered_by
 from .program import node_names, work_for
@@ -118,12 +122,14 @@ class _Report:
         self.signature, self.host, self.device = signature, host, device
         self.work = work_for(self.run, device)
         self.offers = Offers.of(self.work, device)
-        self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions)
+        footprints = {node: one.footprint_bytes for node, one in self.offers.candidates.items()}
+        self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions, footprints)
         self.planner = Planner(self.offers, self.times)
         self.names = node_names(self.work)
         self.kinds: dict[int | None, list[IdiomKind]] = defaultdict(list)
         for idiom in signature.idioms:
             self.kinds[idiom.loop_id].append(idiom.kind)
+        self.best_host_s = self.times.time_s(())
         self.kernels, self.policies = self._planned()
         self.threaded = set(self.times.choice(self.kernels)[1])
         self.alone_s = self.work.inclusive(self.work.own_host_s)
@@ -166,6 +172,7 @@ class _Report:
             policies=self.policies,
             explained=tuple(explained),
             arrays=self._arrays(),
+            loops=self._loop_counts(),
         )
 
     def _arrays(self) -> tuple[MovedArray, ...]:
@@ -186,31 +193,19 @@ class _Report:
         return tuple(sorted(found, key=lambda one: -one.to_device_bytes - one.from_device_bytes))
 
     def _listed(self) -> list[int]:
-        """Nodes that have a row: kernels, threaded loops, and in what is left the outermost loops that could go."""
+        """Nodes that have a row."""
         if self.device.rates is None:
             return list(self.offers.candidates)
-        work, able = self.work, self.planner.able
-        evidence = self.offers.evidence
-        assert evidence is not None
-        is_goal = np.array([n in set(self.kernels) or n in self.threaded for n in range(len(work))], np.float64)
-        goes = work.inclusive(is_goal) > 0
-        is_able = np.array([n in able and not evidence.parallel[n].is_serial for n in range(len(work))], np.float64)
-        could = work.inclusive(is_able) > 0
-        found: list[int] = []
-        pending = [node for node in range(len(work)) if work.parent[node] < 0]
-        while pending:
-            node = pending.pop()
-            if is_loader(work.places[node].module):
-                pending += work.children[node]
-            elif is_goal[node] or (is_able[node] and not goes[node]):
-                found.append(node)
-            elif evidence.refusals[node].startswith("calls "):
-                continue
-            elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
-                pending += work.children[node]
-            elif self.alone_s[node] > 0 and not evidence.is_outside[node]:
-                found.append(node)
-        return found
+        assert self.offers.evidence is not None
+        goals = self.threaded.union(self.kernels)
+        return listed_nodes(self.work, self.offers.evidence, self.planner.able, goals, self.alone_s)
+
+    def _loop_counts(self) -> LoopCounts:
+        """Where the loops are; a gather/scatter unit only knows those that gather or scatter."""
+        if self.device.rates is None:
+            return LoopCounts(there=len(self.listed), listed=len(self.listed))
+        goals = self.threaded.union(self.kernels)
+        return counts_of(self.work, self.offers.evidence, self.listed, goals, self.alone_s)
 
     def _matching(self, text: str) -> list[int]:
         found = []
@@ -220,7 +215,26 @@ class _Report:
             if text in shown and self.work.kinds[node] is not NodeKind.OTHER:
                 found.append(node)
         loops = [node for node in found if self.work.kinds[node] is not NodeKind.CALL]
-        return loops or found
+        return loops or found or self._with_code_at(text)
+
+    def _with_code_at(self, text: str) -> list[int]:
+        """The innermost loops that ran code of a line, or the calls where no loop is around it."""
+        name, _, line = text.rpartition(":")
+        if not name or not line.isdecimal():
+            return []
+        signature, work = self.signature, self.work
+        is_file = {file: file == name or file.rpartition("/")[2] == name for file in {b.file for b in signature.blocks}}
+        is_file |= {one.file: one.file == name or one.file.rpartition("/")[2] == name for one in signature.operations}
+        blocks = {n for n, block in enumerate(signature.blocks) if block.line == int(line) and is_file[block.file]}
+        blocks |= {one.block_id for one in signature.operations if one.line == int(line) and is_file[one.file]}
+        found = set()
+        for node in np.unique(work.row_node[np.isin(work.row_block, list(blocks))]).tolist():
+            around = node
+            while around >= 0 and work.kinds[around] in (NodeKind.CALL, NodeKind.OTHER):
+                around = int(work.parent[around])
+            found.add(around if around >= 0 else node)
+        kept = sorted(node for node in found if work.kinds[node] is not NodeKind.OTHER)
+        return [node for node in kept if work.kinds[node] is not NodeKind.CALL] or kept
 
     def _shares(self) -> dict[int, Moved]:
         """What each kernel of the plan makes move: what it needs first, and what of its results the host needs."""
@@ -239,8 +253,9 @@ class _Report:
         host_s, thread_s = float(self.alone_s[node]), self.times.threaded_s.get(node)
         is_ported = node in self.kernels
         answer = Answer.PORT if is_ported else Answer.THREAD if node in self.threaded else Answer.LEAVE
+        tree_s = float(self.times.best_s[node])
         if candidate.refusal:
-            return Verdict(candidate, answer, host_s, thread_s, None, Moved(), self._bound(node))
+            return Verdict(candidate, answer, host_s, thread_s, None, Moved(), self._bound(node), tree_s)
         moved = self.shares[node] if is_ported else self._alone(node)
         to_device, from_device = moved.times_s(self.device.way)
         cost = OffloadCost(
@@ -250,7 +265,7 @@ class _Report:
             kernel_s=float(candidate.kernel_s[TYPICAL]),
             arithmetic_s=float(candidate.arithmetic_s[TYPICAL]),
         )
-        return Verdict(candidate, answer, host_s, thread_s, cost, moved, self._bound(node))
+        return Verdict(candidate, answer, host_s, thread_s, cost, moved, self._bound(node), tree_s)
 
     def _alone(self, node: int) -> Moved:
         """What moves more if a node that the plan leaves on the host goes too."""
@@ -273,7 +288,7 @@ class _Report:
         none = np.zeros(3)
         return Candidate(
             node,
-            (node,),
+            tuple(self.work.below(node)),
             float(self.alone_s[node]),
             int(self.work.entries[node]),
             None,
@@ -291,7 +306,8 @@ class _Report:
                 seconds[region] = seconds.get(region, 0.0) + time_s
         if not seconds:
             return "nothing"
-        return str(self.run.times.bound_by[max(seconds, key=lambda region: seconds[region])])
+        bounds = self.run.times.bound_without_pages or self.run.times.bound_by
+        return str(bounds[max(seconds, key=lambda region: seconds[region])])
 
     def instance(self, node: int) -> Instance:
         """A row of the report."""
@@ -304,7 +320,7 @@ class _Report:
         place = self.work.places[node]
         gain_s = 0.0
         if is_ported and cost:
-            gain_s = verdict.host_s - cost.total_s
+            gain_s = verdict.best_host_s - cost.total_s
         elif verdict.answer is Answer.THREAD and verdict.thread_s is not None:
             gain_s = verdict.host_s - verdict.thread_s
         return Instance(
@@ -343,21 +359,13 @@ class _Report:
             flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
-            array_operation=self._array_operation(node),
+            path=self._path(node),
+            would_change=would_change(
+                verdict, self.device, evidence, self._kinds_below(node), self._launched_together(node)
+            ),
+            array_operation=array_operation(self.work, node),
+            best_host_s=verdict.best_host_s,
         )
-
-    def _array_operation(self, node: int) -> str:
-        """The name of an array operation of Python: that of most accesses, if it is several."""
-        work = self.work
-        if work.kinds[node] is not NodeKind.ARRAY:
-            return ""
-        rows = slice(*np.searchsorted(work.row_node, [node, node + 1]).tolist())
-        blocks = set(work.row_block[rows].tolist())
-        counts: Counter[str] = Counter()
-        for one in self.signature.operations:
-            if one.array_operation and one.block_id in blocks:
-                counts[one.array_operation] += one.executions
-        return max(counts, key=lambda name: counts[name], default="")
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
@@ -406,6 +414,34 @@ class _Report:
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)
 
+    def _kinds_below(self, node: int) -> set[IdiomKind]:
+        """The idioms of the loops of a node and below it."""
+        regions = self.run.workload.regions
+        loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
+        return {kind for loop in loops if loop is not None for kind in self.kinds[loop]}
+
+    def _launched_together(self, node: int) -> int:
+        """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
+        around = int(self.work.parent[node])
+        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        if around < 0:
+            return 1
+        return len({node, *self.kernels}.intersection(self.work.below(around)))
+
+    def _path(self, node: int) -> str:
+        """The calls and loops around a node, outermost first, without the start-up code."""
+        names: list[str] = []
+        around = int(self.work.parent[node])
+        while around >= 0:
+            if self.work.kinds[around] is NodeKind.CALL:
+                names.append(self.work.places[around].function)
+            elif self.work.kinds[around] is NodeKind.LOOP:
+                names.append(f"loop {shown(self.work.places[around])}")
+            around = int(self.work.parent[around])
+        names.reverse()
+        return " > ".join(names[names.index("main") :] if "main" in names else names)
+
     def _device_range(self, verdict: Verdict) -> tuple[float, float]:
         """Least and most of a candidate on the device. One that is taken to be parallel may have to stay."""
         one, evidence, way = verdict.candidate, self.offers.evidence, self.device.way
@@ -433,28 +469,37 @@ class _Report:
     def _program(self, instances: Sequence[Instance]) -> ProgramGain:
         after = self.policies[-1]
         host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
-        gain = program_gain(host_s, after.time_s, instances)
+        threads_s = [self.times.choice((), corner)[0] for corner in (FAST, TYPICAL, SLOW)]
+        rests_s = [self.times.choice(self.kernels, corner)[0] for corner in (FAST, TYPICAL, SLOW)]
+        gain = program_gain(self.best_host_s, after.time_s, instances)
         low, high = together(self.run.errors())
         kernels = [self.verdict(node) for node in self.kernels]
         ranges = [self._device_range(one) for one in kernels]
         device_s = sum(one.cost.total_s for one in kernels if one.cost)
         rest_s = max(after.time_s - device_s, 0.0)
+        rest_low_s, rest_high_s = (
+            rest_s * error * rests_s[corner] / max(rests_s[TYPICAL], 1e-300)
+            for error, corner in ((low, FAST), (high, SLOW))
+        )
         least, most = sum(one[0] for one in ranges), sum(one[1] for one in ranges)
         moved = Moved() if self.device.way.shared_memory else self.planner.moved(self.kernels)[0]
-        return ProgramGain(
-            **{name: getattr(gain, name) for name in ("host_s", "after_s", "speedup", "loops", "loops_offloaded",
-                                                      "loops_for_95_percent")},
-            after_low_s=rest_s * low + least,
-            after_high_s=rest_s * high + most,
-            speedup_low=host_s * low / max(rest_s * low + most, 1e-300),
-            speedup_high=host_s * high / max(rest_s * high + least, 1e-300),
-            threads_s=self.times.time_s(()),
+        return replace(
+            gain,
+            host_s=host_s,
+            one_core_speedup=host_s / after.time_s if after.time_s else 1.0,
+            after_low_s=rest_low_s + least,
+            after_high_s=rest_high_s + most,
+            speedup_low=threads_s[FAST] * low / max(rest_low_s + most, 1e-300),
+            speedup_high=threads_s[SLOW] * high / max(rest_high_s + least, 1e-300),
+            threads_low_s=threads_s[FAST] * low,
+            threads_high_s=threads_s[SLOW] * high,
+            threads_s=threads_s[TYPICAL],
             host_cores=self.times.cores,
             to_device_bytes=moved.to_device_bytes,
             from_device_bytes=moved.from_device_bytes,
             transfers=moved.to_device + moved.from_device,
             launches=sum(self.planner.able[node].launches for node in self.kernels),
-        )  # fmt: skip
+        )
 
     def _planned(self) -> tuple[tuple[int, ...], tuple[PolicyOutcome, ...]]:
         """The kernels of the plan, and the program by each policy, the plan last.
@@ -476,12 +521,11 @@ class _Report:
         offered, pays = offered_by(policy, self.planner, kernels)
         made = activities(self.planner, offered)
         found = replay([made], self.planner.versions, self.names, way=self.device.way, accelerators=1, pays=pays)
-        host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
         gone = tuple(sorted(decision.node for decision in found.decisions if decision.offload))
         outcome = PolicyOutcome(
             policy=str(policy),
             time_s=found.makespan_s,
-            speedup=host_s / found.makespan_s if found.makespan_s else 1.0,
+            speedup=self.best_host_s / found.makespan_s if found.makespan_s else 1.0,
             kernels=len(gone),
             moved_bytes=0.0 if self.device.way.shared_memory else found.to_device_bytes + found.from_device_bytes,
         )
@@ -524,10 +568,11 @@ class _Report:
 
 
 def program_gain(host_s: float, after_s: float, instances: Sequence[Instance]) -> ProgramGain:
-    """Sum up; `instances` are sorted by gain, largest first."""
-    total = sum(instance.gain_s for instance in instances)
+    """Sum up; `host_s` is the program's best time on the host, `instances` are sorted by gain, largest first."""
+    ported = [instance for instance in instances if instance.offload]
+    total = sum(instance.gain_s for instance in ported)
     reached, enough = 0.0, 0
-    for instance in instances:
+    for instance in ported:
         if total <= 0 or reached >= MOST_OF_THE_GAIN * total:
             break
         reached += instance.gain_s
@@ -537,6 +582,7 @@ def program_gain(host_s: float, after_s: float, instances: Sequence[Instance]) -
         after_s=after_s,
         speedup=host_s / after_s if after_s else 1.0,
         loops=len(instances),
-        loops_offloaded=sum(instance.offload for instance in instances),
+        loops_offloaded=len(ported),
         loops_for_95_percent=enough,
+        best_host_s=host_s,
     )

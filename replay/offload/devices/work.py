@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
-from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.records import MemoryOperation, Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
 from .spans import flow_by_spans
@@ -46,7 +47,7 @@ _OF_REGION = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Work:
     """The nodes of a program: parents before their children, siblings in the order in which they first ran.
 
@@ -60,6 +61,7 @@ class Work:
         row_node, row_block, row_share: the share of a block's executions that are a node's own.
         flow: which node uses whose data.
         notes: what stands in place of the tree or the data flow, and what to do about it.
+        has_unseen: bool [nodes], array operations whose time does not follow from the accesses that were seen.
     """
 
     run: HostRun
@@ -77,6 +79,7 @@ class Work:
     row_share: Floats
     flow: DataFlow
     notes: tuple[str, ...]
+    has_unseen: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         """How many nodes."""
@@ -167,6 +170,18 @@ class Work:
                 sums[self.parent[node]] += sums[node]
         return sums
 
+    def operations_of(self, node: int) -> list[MemoryOperation]:
+        """The memory operations of a node's own blocks."""
+        rows = slice(*np.searchsorted(self.row_node, [node, node + 1]).tolist())
+        return [one for block in np.unique(self.row_block[rows]).tolist() for one in self._of_block.get(block, ())]
+
+    @cached_property
+    def _of_block(self) -> dict[int, list[MemoryOperation]]:
+        found: dict[int, list[MemoryOperation]] = defaultdict(list)
+        for one in self.run.workload.signature.operations:
+            found[one.block_id].append(one)
+        return found
+
     def below(self, node: int) -> list[int]:
         """A node and all below it, ascending."""
         found, pending = [], [node]
@@ -191,6 +206,8 @@ class Work:
 
 def shown(place: Place) -> str:
     """A place in a sentence: file and line, else the function."""
+    if place.caller:
+        return f"{place.name} {place.text}"
     if place.line:
         return f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
     return place.function or place.module.rpartition("/")[2]
@@ -226,8 +243,9 @@ def _place(signature: Signature, tree: ExecutionTree, node: int) -> Place:
     key, loop = tree.keys[node], int(tree.loop_id[node])
     if loop >= 0:
         found = signature.loops[loop]
-        return Place(found.module, found.function, found.file, found.line)
-    return Place(key.module, key.function, key.file, key.line)
+        if not key.caller:
+            return Place(found.module, found.function, found.file, found.line, "", found.inlined)
+    return Place(key.module, key.function, key.file, key.line, key.caller)
 
 
 def _node_of_block(tree: ExecutionTree, executions: Floats) -> Ints:
