@@ -37,11 +37,12 @@ class Verdict:
     cost: OffloadCost | None
     moved: Moved
     bound: str  # on the host
+    tree_s: float | None = None  # on the host, with the loops below it threaded where that is faster
 
     @property
     def best_host_s(self) -> float:
-        """On the host, threaded if that is faster."""
-        return min(self.host_s, self.thread_s or self.host_s)
+        """On the host, it or loops below it threaded if that is faster."""
+        return min(self.host_s, self.thread_s or self.host_s, self.tree_s or self.host_s)
 
 
 def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:

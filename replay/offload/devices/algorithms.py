@@ -97,7 +97,8 @@ def sort_s(sort: SortWork, rates: Rates) -> Floats:
     if sort.least_passes < sort.passes:
         moved[0] = sort.least_passes * sort.elements * sort.key_bytes
     floor = np.array(PASS_FLOOR_S) * np.array([sort.least_passes, sort.passes, sort.passes])
-    return np.asarray(np.maximum(moved / (per_s * np.array(BANDWIDTH_SHARE)), floor), np.float64)
+    seconds: Floats = np.maximum(moved / (per_s * np.array(BANDWIDTH_SHARE)), floor)
+    return seconds
 
 
 def searched(work: Work, node: int) -> float:
