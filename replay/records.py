@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from foretrace.names import function_text, place_text
+from foretrace.tracer.signature.verdicts import LoopVerdict
 from foretrace.tracer.signature.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -363,6 +364,7 @@ class Instance:
     explanation: tuple[str, ...] = ()
     caller: str = ""
     array_operation: str = ""
+    verdict: LoopVerdict | None = None
     path: str = ""
     would_change: str = ""
     best_host_s: float = 0.0

@@ -290,7 +290,8 @@ def triage(
         accelerators: likewise, one or several.
         host_cores: cores that loops left on the host may be divided among; None: all of it.
         explain: a place (`file.c:12`) or a function whose arithmetic is wanted, in `explained`.
-        source: the program's source, files or folders: idioms are named as it has them, and it is joined with the run.
+        source: the program's source, files or folders: what it proves of a loop decides, and
+            idioms are named as it has them.
         named: `accelerator`, one of them by name.
 
     Returns:
@@ -313,9 +314,12 @@ def triage(
     profiles = [find_machine(one) for one in asked]
     cores = offload.checked_cores(machine, host_cores) if host_cores != 1 else 1
     read = None if source is None else joined(given, *read_source(source))
+    sources = read.verdicts() if read is not None else None
     if len(profiles) == 1:
-        return _shown(offload.triage(given, machine, profiles[0], host_cores=cores, explain=explain), read)
-    found, matrix = offload.triages(given, machine, profiles, host_cores=cores, explain=explain)
+        return _shown(
+            offload.triage(given, machine, profiles[0], host_cores=cores, explain=explain, sources=sources), read
+        )
+    found, matrix = offload.triages(given, machine, profiles, host_cores=cores, explain=explain, sources=sources)
     return Comparison.of([_shown(one, read) for one in found], matrix)
 
 

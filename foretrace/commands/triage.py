@@ -18,6 +18,7 @@ from foretrace.reports.data_flow_reports import allocation_name
 from foretrace.reports.join_reports import join_lines, joined_document, never_ran_document, never_ran_lines
 from foretrace.reports.prediction_documents import hit_rates_document, place_document
 from foretrace.terminal import console, plain, print_json, table
+from foretrace.tracer.signature.verdicts import LoopVerdict, Said
 from foretrace.units import counted, format_bytes, format_seconds
 from foretrace.verb import Verb
 
@@ -39,7 +40,7 @@ _MAX_ARRAYS = 8
 )
 @click.option(
     "--source", "source", type=click.Path(path_type=Path), metavar="DIR",
-    help="The program's source: name idioms as it has them, and say where it and the run disagree.",
+    help="The program's source: what it proves of a loop decides; name idioms as it has them.",
 )  # fmt: skip
 @click.option("--explain", metavar="LOOP", help="Print the arithmetic of one loop: file:line or function.")
 @click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
@@ -144,7 +145,29 @@ def _instance_document(report: Triage, instance: Instance) -> dict[str, Any]:
         "array_operation": plain(instance.array_operation),
         "path": plain(instance.path),
         "would_change": plain(instance.would_change),
+        "verdict": _verdict_document(instance.verdict) if instance.verdict else None,
         "source": joined_document(there) if there is not None else None,
+    }
+
+
+def _verdict_document(one: LoopVerdict) -> dict[str, Any]:
+    """A verdict, what decided, and what source, run and binary each say."""
+
+    def said(by: Said | None) -> dict[str, Any] | None:
+        if by is None:
+            return None
+        return {
+            "verdict": str(by.verdict),
+            "reason": plain(by.reason),
+            "assumptions": [plain(text) for text in by.assumptions],
+        }
+
+    return {
+        "verdict": str(one.verdict),
+        "decided_by": str(one.decided_by),
+        "source": said(one.source),
+        "run": said(one.run),
+        "binary": said(one.binary),
     }
 
 

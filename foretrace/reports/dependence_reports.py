@@ -93,6 +93,7 @@ def _loop_document(signature: Signature, tree: ExecutionTree, loop: LoopVerdict)
         "caller": demangle(key.caller) or None,
         "iterations": loop.iterations,
         "verdict": loop.verdict.name.lower(),
+        "scale": str(loop.verdict.on_scale),
         "overwritten_share": loop.overwritten,
         "live_bytes": loop.live_bytes,
         "is_repetition": loop.is_repetition,

@@ -14,7 +14,7 @@ from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
 from foretrace.replay.offload.devices.array_calls import array_operation
 from foretrace.replay.offload.devices.device import Device
-from foretrace.replay.offload.devices.evidence import Parallel
+from foretrace.replay.offload.devices.evidence import Parallel, Sources
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
@@ -51,7 +51,13 @@ MOST_OF_THE_GAIN = 0.95
 
 
 def triage(
-    signature: Signature, host: Profile, accelerator: Profile, *, host_cores: int = 1, explain: str = ""
+    signature: Signature,
+    host: Profile,
+    accelerator: Profile,
+    *,
+    host_cores: int = 1,
+    explain: str = "",
+    sources: Sources | None = None,
 ) -> Triage:
     """Find the best division of a program between a host and one accelerator, and say why, candidate by candidate.
 
@@ -61,22 +67,29 @@ def triage(
         accelerator: the device.
         host_cores: cores that loops left on the host may be divided among.
         explain: a place (`file.c:12`), a function, or part of either: candidates there are explained too.
+        sources: what the source says of the program's loops.
 
     Raises:
         PredictionError: host or accelerator is not one, has fewer cores, or signature and profiles do not tell enough.
     """
     device = Device.of(accelerator)
-    return _Report(signature, host, device, host_cores).triage(explain)
+    return _Report(signature, host, device, host_cores, sources).triage(explain)
 
 
 def triages(
-    signature: Signature, host: Profile, accelerators: Sequence[Profile], *, host_cores: int = 1, explain: str = ""
+    signature: Signature,
+    host: Profile,
+    accelerators: Sequence[Profile],
+    *,
+    host_cores: int = 1,
+    explain: str = "",
+    sources: Sources | None = None,
 ) -> tuple[list[Triage], list[list[Instance | None]]]:
     """The same for several accelerators, and a matrix: for each loop that any of them lists, its row on each.
 
     None: a gather/scatter unit does not take it.
     """
-    reports = [_Report(signature, host, Device.of(one), host_cores) for one in accelerators]
+    reports = [_Report(signature, host, Device.of(one), host_cores, sources) for one in accelerators]
     found = [one.triage(explain) for one in reports]
     general = [one for one in reports if one.device.rates is not None]
     nodes = dict.fromkeys(node for one in general for node in one.listed)
@@ -115,13 +128,15 @@ def checked_cores(host: Profile, asked: int | None) -> int:
 
 
 class _Report:
-    def __init__(self, signature: Signature, host: Profile, device: Device, cores: int) -> None:
+    def __init__(
+        self, signature: Signature, host: Profile, device: Device, cores: int, sources: Sources | None
+    ) -> None:
         workload = Workload.of(signature)
         conditions = Conditions.of(workload, host, jobs=1, cores=cores) if cores > 1 else None
         self.run = conditions.run if conditions else HostRun.of(workload, host)
         self.signature, self.host, self.device = signature, host, device
         self.work = work_for(self.run, device)
-        self.offers = Offers.of(self.work, device)
+        self.offers = Offers.of(self.work, device, sources)
         footprints = {node: one.footprint_bytes for node, one in self.offers.candidates.items()}
         self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions, footprints)
         self.planner = Planner(self.offers, self.times)
@@ -360,6 +375,7 @@ class _Report:
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
             path=self._path(node),
+            verdict=evidence.verdicts[node] if evidence else None,
             would_change=would_change(
                 verdict, self.device, evidence, self._kinds_below(node), self._launched_together(node)
             ),
@@ -449,7 +465,7 @@ class _Report:
         times = one.kernel_s + one.launch_s + one.arithmetic_s + to_device + from_device + self.planner.staged_s(one)
         error = self.work.flow.relative_error * float((to_device + from_device)[TYPICAL])
         low, high = max(float(times[FAST]) - 2 * error, 0.0), float(times[SLOW]) + 2 * error
-        if evidence is not None and evidence.parallel[one.node] is Parallel.ASSUMED:
+        if evidence is not None and evidence.is_assumed[one.node]:
             high = max(high, verdict.host_s)
         return low, high
 

@@ -33,6 +33,7 @@ def work_of(parents: Sequence[int], own_s: Sequence[float], versions, touched=()
         places=tuple(Place("program", f"f{node}", "f.c", node + 1) for node in range(count)),
         entries=np.array(entries or [1] * count), iterations=np.array(entries or [1] * count),
         tree_node=np.arange(count), own_s=[{node: time_s} for node, time_s in enumerate(own_s)],
+        loop_number=np.full(count, -1),
         pages_s=np.zeros(count), row_node=np.zeros(0, np.int64), row_block=np.zeros(0, np.int64),
         row_share=np.zeros(0), flow=flow_of(versions, touched), notes=(),
     )  # fmt: skip

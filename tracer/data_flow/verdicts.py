@@ -10,6 +10,7 @@ import numpy as np
 
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.verdicts import Verdict as OnScale
 
 
 class Verdict(IntEnum):
@@ -20,6 +21,13 @@ class Verdict(IntEnum):
     REDUCTION = 2
     COLLISION = 3
     RECURRENCE = 4
+
+    @property
+    def on_scale(self) -> OnScale:
+        """The same on the scale that source, binary and run share: a copy for each iteration makes a loop parallel."""
+        if self in (Verdict.NONE, Verdict.PRIVATISABLE):
+            return OnScale.PARALLEL
+        return OnScale[self.name]
 
 
 _ALL_SHARE = 0.99

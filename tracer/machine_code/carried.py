@@ -602,9 +602,20 @@ class CarriedValues:
         )
 
     def _runs_once(self, loop: int, nodes: Iterable[int]) -> bool:
-        """Whether one of several instructions of a loop runs in every iteration that another one follows."""
+        """Whether one of several instructions of a loop runs in every iteration that another one follows.
+
+        Those that were not seen, in windows, but store to the same place by the same instruction, count as well.
+        """
         here = self._forest.loops[loop]
-        blocks = {int(self._blocks.block_of[node // STEPS]) for node in nodes if node >= 0}
+        nodes = set(nodes)
+        operations = {self._graph.operation_of(node, is_store=True) for node in nodes}
+        places = {self._fixed[one] for one in operations if one in self._fixed}
+        codes = {self._blocks.codes[node // STEPS] for node in nodes}
+        for operation, place in self._fixed.items():
+            node = self._graph.node_of(operation) if place in places and self._is_store[operation] else -1
+            if node >= 0 and self._is_own(operation, loop) and self._blocks.codes[node // STEPS] in codes:
+                nodes.add(node)
+        blocks = {int(self._blocks.block_of[node // STEPS]) for node in nodes}
         if any(int(self._forest.innermost[block]) != loop for block in blocks):
             return False
         return sum(int(self._blocks.executions[block]) for block in blocks) >= here.iterations - here.entries
@@ -746,7 +757,8 @@ class CarriedValues:
             value = self._graph.value_of[node]
             for name, sources in graph.inputs.get(node, {}).items():
                 if name in value.reads:
-                    others |= {self._expression(source, graph, 0) for source in sources if source != own}
+                    found = frozenset(self._expression(source, graph, 0) for source in sources if source != own)
+                    others |= {*found, found}  # one of several, or what copies of them are
             if value.flow.loads and node != own:
                 others.add(self._expression(node, graph, 0, as_load=True))
         return not others.isdisjoint(formulas)
@@ -770,6 +782,11 @@ class CarriedValues:
 
     def _expression(self, node: int, graph: Graph, depth: int, *, as_load: bool = False) -> object:
         """A value's formula, the same for two values that are computed alike."""
+        for _ in range(_MOST_DEPTH):  # a copy is no deeper than what it copies
+            copied = self._copied(node, graph)
+            if copied is None:
+                break
+            node = copied
         if node in graph.kept:
             return graph.kept[node]
         if node < 0 or depth > _MOST_DEPTH:
@@ -780,6 +797,14 @@ class CarriedValues:
             is_new = isinstance(formula, tuple)
             graph.expressions[key] = graph.formulas.setdefault(formula, Formula()) if is_new else formula
         return graph.expressions[key]
+
+    def _copied(self, node: int, graph: Graph) -> int | None:
+        """The value that a value is a copy of, where that is one value."""
+        total = self._graph.value_of[node].flow.sum if node >= 0 and node not in graph.kept else None
+        if total is None or total.displacement or len(total.registers) != 1 or total.registers[0][1] != 1:
+            return None
+        sources = graph.inputs.get(node, {}).get(total.registers[0][0], set())
+        return next(iter(sources)) if len(sources) == 1 else None
 
     def _formula(self, node: int, graph: Graph, depth: int, *, as_load: bool) -> object:
         """What a value is computed from, and how; or the expression of what it is a copy of."""

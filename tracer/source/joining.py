@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
 from foretrace.names import short_name
+from foretrace.tracer.signature.verdicts import Said
 
 from .flow.records import Verdict
 from .idioms.records import Finding, Findings, LoopReport
@@ -65,6 +66,8 @@ class Joined:
     """How many loops that ran are this one of the source: its remainder, its vectorised body, its expansions."""
     site: Place | None = None
     """The place of the source, where it is not that of the loop that ran: where that was expanded or called."""
+    is_ambiguous: bool = False
+    """Another loop of the source, with another verdict, starts on the same line."""
 
     @property
     def idioms(self) -> tuple[str, ...]:
@@ -96,6 +99,8 @@ class Join:
 
     inside: dict[int, frozenset[int]] = field(default_factory=dict)
     """By loop that ran, those that ran inside, also in what it calls."""
+    other_versions: frozenset[str] = frozenset()
+    """Files of the source that are of another version than what ran."""
 
     def of(self, module: str, function: str, file: str, line: int) -> Joined | None:
         """The source of what ran at a place, with the findings of what ran inside; None: it has none."""
@@ -114,6 +119,16 @@ class Join:
         if best.loop is None and not findings:
             return None
         return replace(best, findings=tuple(findings), disagreements=tuple(disagreements))
+
+    def verdicts(self) -> dict[int, Said]:
+        """What the source says of loops that ran, by their numbers in the signature: those at whose place one loop
+        stands, in a file of the version that ran."""
+        return {
+            loop: Said(one.loop.verdict, one.loop.reason, one.loop.assumptions)
+            for one in self.joined
+            if one.loop is not None and one.loop.file not in self.other_versions and not one.is_ambiguous
+            for loop in one.ran.loops
+        }
 
     def runs_of(self, finding: Finding) -> tuple[Joined, ...]:
         """The loops that ran of a finding's own loop; where the compiler left none of it, those around."""
@@ -157,8 +172,12 @@ def join(found: Findings, run: Run, files: Iterable[Path] = ()) -> Join:
     for one in placed:
         copies = by_loop[one.loop.file, one.loop.line] if one.loop is not None else [one]
         contradictions = _disagreements(one, [copy.ran for copy in copies], index)
-        joined.append(replace(one, copies=len(copies), disagreements=contradictions))
-    return Join(tuple(joined), index.never_ran(joined, run), tuple(index.notes(run)), run.inside)
+        is_ambiguous = one.loop is not None and index.is_ambiguous(one)
+        joined.append(
+            replace(one, copies=len(copies), disagreements=contradictions, is_ambiguous=is_ambiguous)
+        )  # fmt: skip
+    others = frozenset(index.other_versions(run))
+    return Join(tuple(joined), index.never_ran(joined, run), tuple(index.notes(run)), run.inside, others)
 
 
 def _names_of(run: Run) -> set[str]:
@@ -249,6 +268,12 @@ class _Index:
         around = [loop for loop in self._loops[file] if loop.line <= line <= loop.last_line]
         return min(around, key=lambda loop: (loop.line != line, loop.last_line - loop.line), default=None)
 
+    def is_ambiguous(self, one: Joined) -> bool:
+        """Whether it is open which loop of the source something is that ran, and the verdicts differ."""
+        loop = one.loop
+        assert loop is not None
+        return len({other.verdict for other in self._loops[loop.file] if other.line == loop.line}) > 1
+
     def _starts(self, file: str, line: int) -> bool:
         """Whether a loop starts at a line."""
         return any(loop.line == line for loop in self._loops[file])
@@ -308,13 +333,13 @@ class _Index:
             some = ", ".join(sorted({PurePath(one).name for one in self._names})[:4])
             yield f"none of the files that ran ({some}) is in this source tree"
             return
-        other = {}
-        for name, file in sorted(self._file_of.items()):
-            reason = self._other_version(name, file, run)
-            if reason:
-                other[file] = reason
-        for file, reason in other.items():
+        for file, reason in self.other_versions(run).items():
             yield f"{file}: is of another version than what ran ({reason}): what is said of its loops may be wrong"
+
+    def other_versions(self, run: Run) -> dict[str, str]:
+        """Files of another version than what ran, and why that is known."""
+        found = ((file, self._other_version(name, file, run)) for name, file in sorted(self._file_of.items()))
+        return {file: reason for file, reason in found if reason}
 
     def _other_version(self, name: str, file: str, run: Run) -> str:
         known = run.digests.get(name, "")
@@ -421,7 +446,7 @@ def _of_dependences(one: Joined) -> Iterable[Disagreement]:
         assumed = f"the source assumes that {'; '.join(loop.assumptions)}" if loop.assumptions else ""
         yield Disagreement(
             f"parallel by its source, in the run iterations depend on one another ({ran.reason})",
-            assumed or "a variable that each iteration could have for itself, or a call's own state; trust the run",
+            assumed or "each iteration could have a variable for itself: what the source proves decides",
         )
     elif loop.verdict is Verdict.REDUCTION and ran.judged == SERIAL:
         yield Disagreement(

@@ -4,12 +4,17 @@ Where dependences were recorded, they decide: in all iterations, or in windows o
 loops were seen. Where they were not, a loop counts as parallel, unless the data flow shows that it carries something
 (`carried`). That is an assumption, and it is called so. Loops that only repeat the same work are no parallel ones in
 either case (`repetition`).
+
+What the source proves decides before all that (`with_source`): a recurrence stays, and a loop that it proves to be
+parallel goes, whatever registers or data flow suggest. What it only shows under an assumption counts where no access of
+the run contradicts it.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -17,7 +22,8 @@ import numpy as np
 
 from foretrace.replay.spread import Floats
 from foretrace.tracer.data_flow.verdicts import is_in_part
-from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
+from foretrace.tracer.signature.verdicts import Authority, LoopVerdict, Said, Verdict
 
 from .algorithms import is_known
 from .array_calls import array_operation
@@ -47,9 +53,34 @@ class Parallel(StrEnum):
     NO = "serial"
 
     @property
+    def verdict(self) -> Verdict:
+        """The same on the scale of verdicts. What a repetition's iterations store, each could store for itself."""
+        return _ON_SCALE[self]
+
+    @property
     def is_serial(self) -> bool:
         """Whether iterations run one after the other."""
         return self in (Parallel.NO, Parallel.REPETITION)
+
+
+_ON_SCALE = {
+    Parallel.YES: Verdict.PARALLEL,
+    Parallel.REDUCTION: Verdict.REDUCTION,
+    Parallel.COLLISION: Verdict.COLLISION,
+    Parallel.SAMPLED: Verdict.PARALLEL,
+    Parallel.ASSUMED: Verdict.UNKNOWN,
+    Parallel.REPETITION: Verdict.PARALLEL,
+    Parallel.NO: Verdict.RECURRENCE,
+}
+_SEVERITY = (Verdict.PARALLEL, Verdict.REDUCTION, Verdict.COLLISION, Verdict.RECURRENCE)
+_KINDS = {
+    DependenceKind.PRIVATISABLE: Verdict.PARALLEL,
+    DependenceKind.REDUCTION: Verdict.REDUCTION,
+    DependenceKind.COLLISION: Verdict.COLLISION,
+    DependenceKind.RECURRENCE: Verdict.RECURRENCE,
+}
+Sources = Mapping[int, Said]
+"""What the source says of loops, by the number of the signature's loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +90,8 @@ class Evidence:
     `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes]: loops and
     array operations, without serial loops that hold parallel ones. Those are sequences of kernels. `is_outside` bool
     [nodes]: what runs before, after or around `main`, where there is one. `by_flow` bool [nodes]: loops that
-    count as serial by the data flow alone.
+    count as serial by the data flow alone. `verdicts` are those of loops on the scale of verdicts, None of other nodes.
+    `is_assumed` bool [nodes]: nothing but an assumption makes them parallel.
     """
 
     parallel: tuple[Parallel, ...]
@@ -69,11 +101,13 @@ class Evidence:
     is_candidate: np.typing.NDArray[np.bool_]
     is_outside: np.typing.NDArray[np.bool_]
     by_flow: np.typing.NDArray[np.bool_]
+    verdicts: tuple[LoopVerdict | None, ...]
+    is_assumed: np.typing.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, work: Work, demand: Demand) -> Evidence:
+    def of(cls, work: Work, demand: Demand, sources: Sources | None = None) -> Evidence:
         """Judge all nodes of a program."""
-        judged = _judged(work, demand)
+        judged, verdicts = _with_sources(work, _judged(work, demand), sources or {})
         refusals = [_refusal(work, demand, node) for node in range(len(work))]
         is_outside = _outside_main(work)
         for node in range(len(work)):  # what a call does that needs the host is of no interest of its own
@@ -97,6 +131,8 @@ class Evidence:
             is_candidate=runs & ~is_sequence & ~is_outside & np.array([not text for text in below]),
             is_outside=is_outside,
             by_flow=np.array([text.startswith(HANDED_ON) for _, text in judged], np.bool_),
+            verdicts=verdicts,
+            is_assumed=np.array([one is not None and one.decided_by is Authority.ASSUMPTION for one in verdicts]),
         )
 
 
@@ -163,6 +199,74 @@ def _judged(work: Work, demand: Demand) -> list[tuple[Parallel, str]]:
         else:
             judged.append((Parallel.ASSUMED, "not examined: trace --dependences would tell"))
     return judged
+
+
+def _with_sources(
+    work: Work, judged: Sequence[tuple[Parallel, str]], sources: Sources
+) -> tuple[list[tuple[Parallel, str]], tuple[LoopVerdict | None, ...]]:
+    """What is known of each node when the source has been heard, and the verdicts on the loops."""
+    signature = work.run.workload.signature
+    found: dict[int, list[Dependence]] = defaultdict(list)
+    for one in signature.dependences:
+        found[one.node].append(one)
+    examined = {one.node: one for one in signature.examined_loops}
+    kinds: list[tuple[Parallel, str]] = []
+    verdicts: list[LoopVerdict | None] = []
+    for node, (kind, text) in enumerate(judged):
+        at = int(work.tree_node[node])
+        if work.kinds[node] is not NodeKind.LOOP:
+            kinds.append((kind, text))
+            verdicts.append(None)
+            continue
+        run, binary = _said(examined.get(at), found.get(at, ()))
+        source = sources.get(int(work.loop_number[node]))
+        now, why, decided_by = with_source(kind, text, source, run)
+        if decided_by is Authority.RUN and binary is not None and run is not None and kind is Parallel.NO:
+            decided_by = Authority.RUN if run.verdict is Verdict.RECURRENCE else Authority.BINARY
+        kinds.append((now, why))
+        verdicts.append(LoopVerdict(now.verdict, decided_by, source, run, binary))
+    return kinds, tuple(verdicts)
+
+
+def _said(loop: ExaminedLoop | None, found: Sequence[Dependence]) -> tuple[Said | None, Said | None]:
+    """What the accesses of a run, and the registers of the binary, say of a loop; None where it was not examined."""
+    if loop is None:
+        return None, None
+    said = []
+    for is_register in (False, True):
+        kinds = [_KINDS[one.kind] for one in found if is_register == (one.source < 0 and bool(one.where))]
+        worst = max(kinds, key=_SEVERITY.index, default=Verdict.PARALLEL)
+        said.append(Said(worst, f"in {loop.iterations:,} iterations"))
+    return said[0], said[1]
+
+
+def with_source(kind: Parallel, text: str, source: Said | None, run: Said | None) -> tuple[Parallel, str, Authority]:
+    """What is known of a loop when the source has been heard: what it proves decides.
+
+    Args:
+        kind: what is known of it without.
+        text: why.
+        source: what the source says.
+        run: what the accesses of the run say; None: it was not examined.
+    """
+    before = Authority.ASSUMPTION if kind is Parallel.ASSUMED else Authority.RUN
+    if source is None or source.verdict not in (Verdict.PARALLEL, Verdict.REDUCTION, Verdict.RECURRENCE):
+        return kind, text, before
+    because = f" ({source.reason})" if source.reason else ""
+    if source.verdict is Verdict.RECURRENCE:
+        return Parallel.NO, f"recurrence by its source{because}", Authority.SOURCE
+    if kind in (Parallel.REPETITION, Parallel.COLLISION):
+        return kind, text, before
+    if source.assumptions and run is not None and run.verdict is Verdict.RECURRENCE:
+        return kind, text, before  # what the source assumes does not hold
+    if_so = f" if {'; '.join(source.assumptions)}" if source.assumptions else ""
+    decided_by = Authority.ASSUMPTION if source.assumptions and run is None else Authority.SOURCE
+    if source.verdict is Verdict.REDUCTION:
+        return Parallel.REDUCTION, f"reduction by its source{because}{if_so}", decided_by
+    if kind in (Parallel.YES, Parallel.SAMPLED) and source.assumptions:
+        return kind, text, before
+    now = Parallel.YES if decided_by is Authority.SOURCE else Parallel.ASSUMED
+    return now, f"parallel by its source{if_so}", decided_by
 
 
 def _examined(work: Work, found: list[Dependence], iterations: int, repeated: str) -> tuple[Parallel, str]:

@@ -22,7 +22,7 @@ from .array_calls import array_operation
 from .demand import Demand, Traffic
 from .device import Device, Rates
 from .divergence import TripCounts
-from .evidence import Evidence, Parallel, trip_counts
+from .evidence import Evidence, Parallel, Sources, trip_counts
 from .gather_scatter import GatherScatter
 from .work import NodeKind, Work
 
@@ -108,12 +108,12 @@ class Offers:
     traffic: Traffic | None
 
     @classmethod
-    def of(cls, work: Work, device: Device) -> Offers:
+    def of(cls, work: Work, device: Device, sources: Sources | None = None) -> Offers:
         """Cost every candidate. For a gather/scatter unit, `work` is that of regions."""
         if device.rates is None:
             return cls(work, device, _of_unit(work, device), None, None, None)
         demand = Demand.of(work)
-        evidence, traffic = Evidence.of(work, demand), Traffic.of(work, device.rates)
+        evidence, traffic = Evidence.of(work, demand, sources), Traffic.of(work, device.rates)
         return cls(work, device, _General(work, device, device.rates, evidence, demand, traffic).candidates(), evidence,
                    demand, traffic)  # fmt: skip
 

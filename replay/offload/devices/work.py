@@ -56,6 +56,7 @@ class Work:
         parent: int64 [nodes], -1 for roots; `children` of each node.
         kinds, places: of each node. `entries` and `iterations`: int64 [nodes].
         tree_node: int64 [nodes], the node of the signature's tree, -1 where there is none.
+        loop_number: int64 [nodes], the signature's loop, -1 for other nodes.
         own_s: of each node, {region: seconds} on one core of the host, without the first touch of pages.
         pages_s: float64 [nodes], the first touch of pages: somebody does it wherever a loop runs.
         row_node, row_block, row_share: the share of a block's executions that are a node's own.
@@ -72,6 +73,7 @@ class Work:
     entries: Ints
     iterations: Ints
     tree_node: Ints
+    loop_number: Ints
     own_s: list[dict[int, float]]
     pages_s: Floats
     row_node: Ints
@@ -116,6 +118,7 @@ class Work:
             entries=np.maximum(tree.entries, 1),
             iterations=tree.iterations,
             tree_node=np.arange(len(tree)),
+            loop_number=np.asarray(tree.loop_id, np.int64),
             own_s=times.own_s,
             pages_s=pages.astype(np.float64),
             row_node=tree.work_node,
@@ -148,6 +151,7 @@ class Work:
             entries=entries,
             iterations=np.array([region.iterations for region in regions], np.int64),
             tree_node=np.full(len(order), -1),
+            loop_number=np.array([-1 if one.loop_id is None else one.loop_id for one in regions], np.int64),
             own_s=[{region: float(time_s[region])} for region in order],
             pages_s=run.times.pages_s[order],
             row_node=np.array([node for node, _ in rows], np.int64),

@@ -14,7 +14,10 @@ from foretrace.tracer.data_flow.verdicts import verdicts
 from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
-COMPILERS = ("gcc", "clang", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc")
+BUILT = [
+    *(("gcc", level) for level in ("-O1", "-O2", "-O3")),
+    *((compiler, "-O2") for compiler in ("clang", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc")),
+]
 _LABEL = re.compile(r"/\* (parallel|reduction|recurrence) \*/")
 _SAID = {"none": "parallel", "privatisable": "parallel", "collision": "parallel"}
 
@@ -25,7 +28,7 @@ def expected(source: str) -> dict[int, str]:
     return {number: match[1] for number, line in lines for match in _LABEL.finditer(line)}
 
 
-def found(source: str, compiler: str, level: str, directory: Path, *, in_windows: bool = False) -> dict[int, set[str]]:
+def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, set[str]]:
     """What loops are found to carry, by line. A loop may be several of the binary."""
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")
@@ -34,8 +37,7 @@ def found(source: str, compiler: str, level: str, directory: Path, *, in_windows
     static = ("-static",) if "linux-gnu" in compiler else ()
     command = [compiler, level, "-g", "-fno-inline", *static, "-o", str(program), str(code), "-lm"]
     subprocess.run(command, check=True, cwd=directory)
-    structure = Structure(has_windows=True) if in_windows else Structure(has_dependences=True)
-    signature = trace_binary([str(program)], structure=structure).signature
+    signature = trace_binary([str(program)], structure=Structure(has_dependences=True)).signature
     assert signature.tree is not None
     by_line: dict[int, set[str]] = {}
     for one in verdicts(signature):
@@ -46,8 +48,7 @@ def found(source: str, compiler: str, level: str, directory: Path, *, in_windows
     return by_line
 
 
-@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("compiler", "level"), BUILT)
 @pytest.mark.parametrize("source", [TWO_UPDATES, PLACES, UNSET], ids=["two_updates", "places", "unset"])
 def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path) -> None:
     by_line = found(source, compiler, level, tmp_path)

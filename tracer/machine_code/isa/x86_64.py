@@ -275,8 +275,8 @@ class X8664:
     # System V AMD64 ABI, section 3.2.1: all but rbx, rbp, rsp and r12 to r15.
     call_clobbered = frozenset(set(PARENT.values()) - {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15", "fs", "gs"})
     arguments = frozenset(
-        ["rax", "rdi", "rsi", "rdx", "rcx", "r8", "r9", "r10", "fs", "gs", *(f"xmm{number}" for number in range(8))]
-    )  # figure 3.4; r10 is the static chain, rax counts vector registers
+        ["rdi", "rsi", "rdx", "rcx", "r8", "r9", "r10", "fs", "gs", *(f"xmm{number}" for number in range(8))]
+    )  # figure 3.4; r10 is the static chain
     results = frozenset(["rax", "rdx", "xmm0", "xmm1", *(f"st({number})" for number in range(8))])
 
     def __init__(self) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from foretrace.tracer.signature.verdicts import Verdict
 from foretrace.tracer.source.form.records import Expression, Function, Loop, Name, Place, Subscript
 
 
@@ -109,15 +110,6 @@ class LoopFacts:
     """Functions called inside whose effects are not known."""
     arrays_out: tuple[str, ...] = ()
     """Local arrays it stores to whose elements may be read after it; those that others see are not listed."""
-
-
-class Verdict(StrEnum):
-    """What a loop carries from one iteration to the next."""
-
-    PARALLEL = "parallel"
-    REDUCTION = "reduction"
-    RECURRENCE = "recurrence"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
