@@ -12,6 +12,7 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
+from foretrace.tracer.data_flow.library_code import places_of
 from foretrace.tracer.data_flow.node_flow import Site, data_flow_of
 from foretrace.tracer.data_flow.raw_dependences import RawDependences
 from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
@@ -99,7 +100,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         decoded_share=_decoded_share(blocks),
         paths=find_paths(raw.paths, blocks, instruction_set),
         tree=tree,
-        data_flow=_data_flow(raw, blocks, maker, places) if maker else None,
+        data_flow=_data_flow(raw, blocks, maker, tree, places) if maker and tree else None,
         dependences=found.dependences,
         examined_loops=found.examined,
         sampled_work=_sampled_work(raw, maker, tree),
@@ -333,12 +334,14 @@ def _sampled_work(raw: RawTrace, maker: CodeTree | None, tree: ExecutionTree | N
     return tuple(sampled_work(maker, tree, samples) for samples in raw.event_samples)
 
 
-def _data_flow(raw: RawTrace, basic: BasicBlocks, maker: CodeTree, places: _Places) -> DataFlow | None:
+def _data_flow(
+    raw: RawTrace, basic: BasicBlocks, maker: CodeTree, tree: ExecutionTree, places: _Places
+) -> DataFlow | None:
     if raw.flow is None:
         return None
     block_of = basic.block_of[basic.operation_instruction][basic.operation_map]
     nodes = maker.nodes_of(raw.flow.places(block_of.tolist()))
-    return data_flow_of(raw, nodes, places.variables(), places.call_sites)
+    return data_flow_of(raw, nodes, places_of(tree), places.variables(), places.call_sites)
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

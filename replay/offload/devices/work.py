@@ -254,6 +254,7 @@ def _flow_of_regions(signature: Signature, node_of_block: Ints, entries: Ints) -
         set_starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         set_nodes=pairs[:, 1].astype(np.int64),
         flow_writer=region[flow.flow_writer],
+        node_place=np.zeros(0, np.int64),
     )
 
 
