@@ -43,9 +43,13 @@ class FittingTable(Table):
 
 
 def shorten(text: str, length: int) -> str:
-    """`text` with its middle replaced by an ellipsis where it is longer: both ends tell more than the middle."""
+    """`text` with its middle replaced by an ellipsis where it is longer: both ends tell more than the middle, but for
+    what ends in parentheses."""
     if len(text) <= length:
         return text
+    before = text.find(" (")
+    if 0 < before <= length and text.endswith((")", "\N{HORIZONTAL ELLIPSIS}")):  # what is in parentheses matters less
+        return f"{text[: length - 1]}\N{HORIZONTAL ELLIPSIS}" if length > before + 6 else text[:before]
     head = (length - 1) // 2
     return f"{text[:head]}\N{HORIZONTAL ELLIPSIS}{text[len(text) - (length - 1 - head) :]}"
 

@@ -49,8 +49,12 @@ def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{ending}"
 
 
+_LEAST_NS = 0.01
+"""Below, no figure is told."""
+
+
 def format_seconds(seconds: float) -> str:
-    """A time: "85 ns", "3.2 ms", "12.5 s", "2 min 5 s", "3 h 12 min"."""
+    """A time: "85 ns", "3.2 ms", "12.5 s", "2 min 5 s", "3 h 12 min". No shorter unit than nanoseconds is used."""
     if seconds < 0:
         return "-" + format_seconds(-seconds)
     if seconds == 0:
@@ -58,7 +62,8 @@ def format_seconds(seconds: float) -> str:
     if not math.isfinite(seconds):
         return f"{seconds:g} s"
     if seconds < 0.9995:
-        return _scaled(seconds * 1e12, 1000, ("ps", "ns", "µs", "ms"))
+        nanoseconds = seconds * 1e9
+        return _scaled(nanoseconds, 1000, ("ns", "µs", "ms")) if nanoseconds >= _LEAST_NS else f"< {_LEAST_NS:g} ns"
     if seconds < 119.5:
         return f"{_rounded(seconds, 3)} s"
     minutes, rest = divmod(round(seconds), 60)

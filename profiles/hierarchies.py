@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from foretrace.cache_sim.hierarchy import Hierarchy, Level
@@ -69,15 +70,27 @@ def effective_bytes(profile: Profile) -> int | None:
 def as_measured(hierarchy: Hierarchy, profile: Profile) -> Hierarchy:
     """The hierarchy with what dependent loads get of its last cache: points measured beyond are not of that cache."""
     effective = effective_bytes(profile)
-    return hierarchy if effective is None else shrunk(hierarchy, effective)
+    whole = [float(level.size_bytes) for level in hierarchy.levels]
+    return hierarchy if effective is None else shrunk(hierarchy, (*whole[:-1], effective))
 
 
-def shrunk(hierarchy: Hierarchy, last_level_bytes: float) -> Hierarchy:
-    """The hierarchy with so many bytes for its outermost cache: as many sets, fewer ways, and no less than one."""
-    last = hierarchy.levels[-1]
-    way_bytes = last.size_bytes // last.ways
-    ways = min(max(round(last_level_bytes / way_bytes), 1), last.ways)
-    return replace(hierarchy, levels=(*hierarchy.levels[:-1], replace(last, size_bytes=ways * way_bytes, ways=ways)))
+def shrunk(hierarchy: Hierarchy, held_bytes: Sequence[float]) -> Hierarchy:
+    """The hierarchy with what a program holds of each level: as many ways of fewer sets, and never more than that.
+
+    Lines that others bring fall into all sets, and the more of a set's ways a program uses, the more it keeps of them.
+    So what it holds behaves like a cache of its own with all ways, not like some ways of each set.
+    """
+    levels = (_part(level, held) for level, held in zip(hierarchy.levels, held_bytes, strict=True))
+    return replace(hierarchy, levels=tuple(levels))
+
+
+def _part(level: Level, held_bytes: float) -> Level:
+    """A cache of at most so many bytes; of a line at least."""
+    if held_bytes >= level.size_bytes:
+        return level
+    ways = level.ways if held_bytes >= level.ways * level.line_bytes else 1
+    sets = max(int(held_bytes // (ways * level.line_bytes)), 1)
+    return replace(level, size_bytes=sets * ways * level.line_bytes, ways=ways)
 
 
 def _plausible_ways(cache: CacheLevel, line_bytes: int) -> int:

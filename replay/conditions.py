@@ -13,6 +13,7 @@ import numpy as np
 from foretrace.profiles.profile import Core, Profile
 from foretrace.replay.engine.program import Sharing, Waking
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
+from foretrace.replay.memory.shared_cache import check_held, jobs_of_levels, last_caches
 
 from .known import assumption_text, core_class, default_of
 from .predict import HostRun
@@ -23,17 +24,28 @@ from .workload import Workload
 CORES, MEMORY, CACHE = "cores", "memory", "last cache"
 
 
+@dataclass(frozen=True, slots=True)
+class LevelShare:
+    """A cache level that `jobs` jobs share, and what each of them holds of its `size_bytes`."""
+
+    name: str
+    size_bytes: int
+    jobs: int
+    held_bytes: int
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Conditions:
     """The regions of a program by the number of jobs in the cache.
 
     Attributes:
         run: the program alone on a core.
-        time_s: [jobs, regions] seconds with 1, 2, ... jobs.
+        time_s: [jobs, regions] seconds with 1, 2, ... jobs, as many as may come to share a cache.
         demand_bytes_per_s: [jobs, regions] of main memory while a region runs, counted as loads.
         stored_share: of the time that the program's lines take at the bandwidth, that of lines stored to.
         bandwidth: of main memory.
         waking: until threads that wait go on.
+        levels: of the caches, what each job holds where as many share the last one as may.
         assumptions: of sharing alone.
     """
 
@@ -43,19 +55,20 @@ class Conditions:
     stored_share: float
     bandwidth: MemoryBandwidth
     waking: Waking
+    levels: tuple[LevelShare, ...]
     assumptions: tuple[Assumption, ...]
 
     @classmethod
     def of(
         cls, workload: Workload, profile: Profile, *, jobs: int, cores: int, model: Model = Model.CORE
     ) -> Conditions:
-        """Work out the regions for up to `jobs` jobs that share the last cache.
+        """Work out the regions for `jobs` jobs that are spread over the last caches of so many cores.
 
         Raises:
             PredictionError: as `HostRun.of`.
         """
         alone = HostRun.of(workload, profile, model)
-        sharing = min(jobs, profile.caches[-1].shared_by_cores or cores)
+        sharing = -(-jobs // last_caches(profile, cores))
         counts = sorted({1, *(2**power for power in range(1, sharing.bit_length()) if 2**power <= sharing), sharing})
         runs = [alone, *(HostRun.of(workload, profile, model, jobs=count) for count in counts[1:])]
         memory = alone.figures.memory
@@ -75,6 +88,7 @@ class Conditions:
             stored_share=float(stored[0].sum()) / total if total else 0.0,
             bandwidth=bandwidth,
             waking=waking_of(profile)[0],
+            levels=_levels(profile, runs[-1], sharing),
             assumptions=(*bandwidth.assumptions, *_unknown_sharing(workload, profile, jobs), *_unknown_cores(profile)),
         )
 
@@ -128,13 +142,26 @@ def _line_s(run: HostRun, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
     return np.asarray(of_regions * float(run.figures.memory.line_bytes[-1]) / rate, np.float64)
 
 
+def _levels(profile: Profile, run: HostRun, jobs: int) -> tuple[LevelShare, ...]:
+    """What each of so many jobs holds of the caches, which is no more than there is of them."""
+    counts, levels = jobs_of_levels(profile, jobs), run.misses.hierarchy.levels
+    check_held(profile, [level.size_bytes for level in levels], counts)
+    return tuple(
+        LevelShare(cache.name, cache.size_bytes, count, level.size_bytes)
+        for cache, count, level in zip(profile.caches, counts, levels, strict=True)
+    )
+
+
 def _unknown_sharing(workload: Workload, profile: Profile, jobs: int) -> tuple[Assumption, ...]:
     found = []
     if jobs > 1 and profile.caches[-1].shared_by_cores is None:
         text = f"how many cores share {profile.caches[-1].name} is not in the profile: all are taken to"
         found.append(Assumption("shared_by_cores", text))
     if jobs > 1 and workload.signature.reuse is None:
-        text = "the signature holds no reuse distances: each copy is taken to have the whole cache"
+        text = (
+            "the signature holds no reuse distances: misses of each copy in its part of a cache are taken to lie "
+            "between those of the caches simulated"
+        )
         found.append(Assumption("shared_cache", text))
     return tuple(found)
 

@@ -22,7 +22,7 @@ from foretrace.replay.limits.python_figures import LONG_CALLS
 from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
-from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
+from foretrace.replay.memory.shared_cache import check_held, held_bytes, jobs_of_levels, most_bytes, others_bytes_per_s
 from foretrace.tracer.signature.records import NATIVE_THREADS, Provenance, Signature
 from foretrace.units import format_bytes, format_count
 
@@ -174,40 +174,43 @@ class _RegionModel:
 
 
 def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses, jobs: int) -> Misses:
-    """The misses in what the program holds of a last cache that it shares; `whole` are those if it held all of it."""
+    """The misses in what the program holds of caches that it shares; `whole` are those if it held all of them."""
     workload, figures = region_times.workload, region_times.figures
     signature = workload.signature
     others = others_bytes_per_s(profile, float(figures.memory.dependent_s[TYPICAL, -2]))
-    if (not others and jobs == 1) or signature.reuse is None:
+    if jobs == 1 and (not others or signature.reuse is None):
         return whole
-    effective = effective_bytes(profile) or profile.caches[-1].size_bytes
+    counts = jobs_of_levels(profile, jobs)
+    *inner, last = (level.size_bytes / count for level, count in zip(whole.hierarchy.levels, counts, strict=True))
 
     def lru(held: float) -> Misses:
-        return misses_on(signature, profile, held)
+        return misses_on(signature, profile, (*inner, held))
 
     def time_s(misses: Misses) -> float:
         times, _ = region_times.at(misses, corners=(TYPICAL,))
         return float(times.time_s[TYPICAL].sum())
 
+    effective = (effective_bytes(profile) or profile.caches[-1].size_bytes) / jobs
     held = held_bytes(whole.hierarchy, others, float(most_bytes(profile)), lru, time_s, jobs)
+    check_held(profile, (*inner, held), counts)
     typical = lru(held)
     text = (
         f"{profile.name}: others bring lines into {whole.hierarchy.levels[-1].name} at {others:.2g} bytes/s; "
-        f"{_said_of_share(held, min(effective, held), whole.hierarchy.levels[-1].size_bytes)}"
+        f"{_said_of_share(held, min(effective, held), last)}"
     )
     return replace(
         typical,
-        fewest=np.minimum(whole.misses, typical.misses),
+        fewest=np.minimum((whole if jobs == 1 else lru(last)).misses, typical.misses),
         most=np.maximum(lru(min(effective, held)).misses, typical.misses),
         assumptions=(*typical.assumptions, Assumption("cache_geometry", text)),
     )
 
 
-def _said_of_share(held: float, least: float, size_bytes: int) -> str:
+def _said_of_share(held: float, least: float, size_bytes: float) -> str:
     """What a program keeps of a cache that it shares, for people."""
     if held < 0.001 * size_bytes:
         return "this program brings too few lines to keep a notable part of it"
-    kept = f"this program keeps {format_bytes(round(held))} of {format_bytes(size_bytes)}"
+    kept = f"this program keeps {format_bytes(round(held))} of {format_bytes(round(size_bytes))}"
     return f"{kept} (at least {format_bytes(round(least))}, at most all)" if least < held else f"{kept} (at most all)"
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from foretrace.names import function_text, place_text
 from foretrace.tracer.signature.waiting import Waiting
 
 if TYPE_CHECKING:
@@ -101,12 +102,28 @@ class HitRates:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the program something is."""
+    """Where in the program something is.
+
+    `caller`, of a library's code, is the function of the program that calls it, and `file` and `line` are those of the
+    call. `inlined` says which code was expanded in line there, and where that was expanded (`Loop.inlined`).
+    """
 
     module: str
     function: str
     file: str
     line: int
+    caller: str = ""
+    inlined: str = ""
+
+    @property
+    def text(self) -> str:
+        """`file:line` without directories, with "from" for a library's code, and what was expanded in line there."""
+        return place_text(self.file, self.line, self.module, self.caller, self.inlined)
+
+    @property
+    def name(self) -> str:
+        """The function's name for a table."""
+        return function_text(self.function, self.caller)
 
     def __str__(self) -> str:
         """`file:line`, or what there is in its place."""
@@ -308,7 +325,8 @@ class Instance:
     `host_s` is of one core, without the first touch of pages, which the host does either way; `thread_s` of all cores
     that may be used, None where they gain nothing. Both times lie within `*_low_s` and `*_high_s`. `parallel` says what
     is known of its iterations, `bound_by` what its kernel's time is, `flip` which single figure would change the
-    answer, `explanation` holds the arithmetic line by line. `array_operation` names Python's ("numpy.add").
+    answer, `explanation` holds the arithmetic line by line. `array_operation` names Python's ("numpy.add"). `path` are
+    the calls and loops around it, `would_change` what change of the program would change the answer, where it is known.
     """
 
     place: Place
@@ -343,6 +361,8 @@ class Instance:
     explanation: tuple[str, ...] = ()
     caller: str = ""
     array_operation: str = ""
+    path: str = ""
+    would_change: str = ""
 
     @property
     def what(self) -> str:
@@ -353,6 +373,22 @@ class Instance:
         if self.array_operation:
             return self.array_operation.removeprefix("numpy.")
         return {"array": "array operation", "compiled": "compiled code"}.get(self.kind, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class LoopCounts:
+    """Where the loops of a program are, array operations and compiled code included: `there` is the sum of the others.
+
+    `listed` have a row, `inside` are parts of kernels or of threaded loops, `library` does its work for callers that
+    need the host, or is the loader's, `outside` runs before or after `main`, `small` take less than 0.1 % of the time.
+    """
+
+    there: int
+    listed: int
+    inside: int = 0
+    library: int = 0
+    outside: int = 0
+    small: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,7 +450,7 @@ class Triage:
     `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
     functions, most time first. `is_unit`: the accelerator is a gather/scatter unit. `policies` compares policies of
     offloading. `explained` are the candidates that were asked for. `arrays` is what the plan moves of each allocation,
-    most first.
+    most first. `loops`: which loops have a row, and where the others are.
     """
 
     host: str
@@ -433,6 +469,7 @@ class Triage:
     policies: tuple[PolicyOutcome, ...] = ()
     explained: tuple[Instance, ...] = ()
     arrays: tuple[MovedArray, ...] = ()
+    loops: LoopCounts | None = None
 
     @property
     def notable_instances(self) -> tuple[Instance, ...]:

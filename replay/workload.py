@@ -202,14 +202,14 @@ def _regions(
         first = blocks[0]
         if first.loop_id is None:
             entry = min(blocks, key=lambda block: block.offset)
-            place = Place(first.module, first.function, entry.file, entry.line)
+            place = Place(first.module, first.function, entry.file, entry.line, entry.caller)
             kind = LoopKind.LINE if signature.provenance.guest == "python" else LoopKind.FUNCTION
             entries = max(entry.executions, 1)
             iterations = max(block.executions for block in blocks)
             found: list[Idiom] = []
         else:
             loop = signature.loops[first.loop_id]
-            place = Place(loop.module, loop.function, loop.file, loop.line)
+            place = Place(loop.module, loop.function, loop.file, loop.line, loop.caller, loop.inlined)
             kind = _KINDS.get(loop.kind, LoopKind.LOOP)
             entries, iterations = max(loop.entries, 1), max(loop.iterations, 1)
             found = idioms.get(first.loop_id, [])

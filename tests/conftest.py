@@ -16,9 +16,26 @@ from compilers import compiler_for
 # A shell that starts pytest in the background has it, and all it starts, ignore the terminal's ^C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Time is no reason to fail: other work makes any example slow.
-hypothesis.settings.register_profile("untimed", hypothesis.settings(), deadline=None, max_examples=60)
-hypothesis.settings.load_profile("untimed")
+# No time is a reason to fail: other work makes any example slow. The same examples each time, unless random ones are
+# asked for: `make test ARGS="--hypothesis-profile=random"`.
+hypothesis.settings.register_profile(
+    "fixed",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=60,
+    suppress_health_check=[
+        hypothesis.HealthCheck.too_slow,
+        hypothesis.HealthCheck.data_too_large,
+        hypothesis.HealthCheck.filter_too_much,
+        hypothesis.HealthCheck.large_base_example,
+        hypothesis.HealthCheck.function_scoped_fixture,
+    ],
+)
+hypothesis.settings.register_profile(
+    "random", hypothesis.settings.get_profile("fixed"), derandomize=False, print_blob=True
+)
+hypothesis.settings.load_profile("fixed")
 
 FORBID_SKIPS = bool(os.environ.get("FORETRACE_FORBID_SKIPS"))
 
@@ -80,7 +97,6 @@ def foretrace() -> Callable[..., subprocess.CompletedProcess[str]]:
         settings: dict[str, object] = {
             "capture_output": True,
             "text": True,
-            "timeout": 120,
             "stdin": subprocess.DEVNULL,
         }
         return subprocess.run(command, **(settings | options))  # type: ignore[call-overload, no-any-return]

@@ -50,7 +50,7 @@ Key = tuple[str, str]
 @contextmanager
 def _remembered() -> Iterator[None]:
     """With the core model's results and the misses kept: most sub-models have no part in most programs."""
-    misses: dict[tuple[str, float | None], Misses] = {}
+    misses: dict[tuple[str, tuple[float, ...] | None], Misses] = {}
     known: dict[bytes, np.ndarray[tuple[int, ...], np.dtype[np.float64]]] = {}
     run = _core_model.run
 
@@ -62,10 +62,10 @@ def _remembered() -> Iterator[None]:
             known[key] = cycles.copy()
         cycles[:] = known[key]
 
-    def remember_misses(signature: Signature, profile: Profile, last_level_bytes: float | None = None) -> Misses:
-        key = repr(profile.caches), last_level_bytes
+    def remember_misses(signature: Signature, profile: Profile, held: Sequence[float] | None = None) -> Misses:
+        key = repr(profile.caches), None if held is None else tuple(held)
         if key not in misses:
-            misses[key] = misses_on(signature, profile, last_level_bytes)
+            misses[key] = misses_on(signature, profile, held)
         return misses[key]
 
     with patch.object(_core_model, "run", remember), patch.object(predict, "misses_on", remember_misses):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
 from foretrace.errors import ForetraceError, PredictionError, ProfileError, quoted
-from foretrace.names import demangle, short_name
+from foretrace.names import demangle
 from foretrace.profiles.checks import suggestion
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
@@ -20,7 +20,7 @@ from foretrace.units import format_seconds
 
 from .machines import MachineLike, find_machine, machines
 from .signatures import SignatureLike, signature_of
-from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, shown_as, where
+from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, shown_as, where_of
 
 if TYPE_CHECKING:
     import pandas
@@ -58,7 +58,7 @@ class Prediction(Shown, records.Prediction):
         notable = [loop for loop in self.notable_loops if loop.time_s > 0]
         rows = [
             (
-                where(loop.place.file, loop.place.line, loop.place.module), short_name(loop.place.function), loop.label,
+                where_of(loop.place), loop.place.name, loop.label,
                 str(loop.bound_by), f"{loop.share:.1%}", format_seconds(loop.time_s),
             )
             for loop in notable[:MOST_ROWS]
@@ -346,6 +346,8 @@ def place_row(place: records.Place) -> dict[str, Any]:
         "mangled": place.function if name != place.function else None,
         "file": place.file,
         "line": place.line,
+        "caller": place.caller,
+        "inlined": place.inlined,
     }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from foretrace.names import demangle, short_name
+from foretrace.names import demangle, function_text
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature import file, records
 from foretrace.tracer.signature.records import AddressRange, MemoryOperation, merge_ranges
@@ -62,7 +62,7 @@ class Signature(Shown, records.Signature):
 
 @dataclass(frozen=True, slots=True)
 class LoopSummary:
-    """A loop with what its own blocks (not those of loops inside it) did."""
+    """A loop with what its own blocks (not those of loops inside it) did; for the last four see `records.Loop`."""
 
     module: str
     function: str
@@ -77,6 +77,10 @@ class LoopSummary:
     stores: int
     ranges: tuple[AddressRange, ...]
     idioms: tuple[str, ...]
+    caller: str = ""
+    inlined: str = ""
+    calls: tuple[records.LibraryCall, ...] = ()
+    frames: tuple[records.Frame, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -100,7 +104,8 @@ class Info(Shown):
         headings = ("function", "source", "idioms", "iterations", "instructions", "loads", "stores", "flops")
         rows = [
             (
-                short_name(loop.function), where(loop.file, loop.line, loop.module), ", ".join(loop.idioms),
+                function_text(loop.function, loop.caller),
+                where(loop.file, loop.line, loop.module, loop.caller, loop.inlined), ", ".join(loop.idioms),
                 format_count(loop.executions), format_count(loop.instructions), format_count(loop.loads),
                 format_count(loop.stores), format_count(loop.flops),
             )
@@ -119,13 +124,13 @@ class Info(Shown):
 
 LOOP_COLUMNS = (
     "module", "function", "mangled", "file", "line", "depth", "entries", "executions", "instructions", "flops", "loads",
-    "stores", "num_ranges", "largest_range_bytes", "idioms",
+    "stores", "num_ranges", "largest_range_bytes", "idioms", "caller", "inlined",
 )  # fmt: skip
 
 
 def _loop_row(loop: LoopSummary) -> dict[str, Any]:
     name = demangle(loop.function)
-    return {field: getattr(loop, field) for field in LoopSummary.__slots__} | {
+    return {field: getattr(loop, field) for field in LOOP_COLUMNS if field in LoopSummary.__slots__} | {
         "function": name,
         "mangled": loop.function if name != loop.function else None,
         "num_ranges": len(loop.ranges),
@@ -220,6 +225,10 @@ def summarise_loops(signature: records.Signature) -> list[LoopSummary]:
                 stores=_executions(operations, is_store=True),
                 ranges=merge_ranges(AddressRange(op.first, op.last_exclusive) for op in operations),
                 idioms=tuple(sorted(idioms_of[loop.loop_id])),
+                caller=loop.caller,
+                inlined=loop.inlined,
+                calls=loop.calls,
+                frames=loop.frames,
             )
         )
     return sorted(summaries, key=lambda summary: summary.instructions, reverse=True)

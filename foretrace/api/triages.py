@@ -7,7 +7,6 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from foretrace.errors import PredictionError
-from foretrace.names import short_name
 from foretrace.replay import records
 from foretrace.replay.offload import triage as offload
 from foretrace.tracer.source.joining import Join, Joined
@@ -17,7 +16,7 @@ from .joins import SourceLike, joined, read_source
 from .machines import MachineLike, find_machine
 from .predictions import PLACE_COLUMNS, place_row
 from .signatures import SignatureLike, signature_of
-from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, where
+from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, where_of
 
 if TYPE_CHECKING:
     import pandas
@@ -118,8 +117,8 @@ class Triage(Shown, records.Triage):
             return self._general_table()
         rows = [
             (
-                "yes" if one.offload else "no", where(one.place.file, one.place.line, one.place.module),
-                short_name(one.place.function), one.idiom, format_bytes(one.range_bytes), format_seconds(one.host_s),
+                "yes" if one.offload else "no", where_of(one.place),
+                one.place.name, one.idiom, format_bytes(one.range_bytes), format_seconds(one.host_s),
                 "-" if one.accelerator_s is None else format_seconds(one.accelerator_s),
                 format_seconds(one.gain_s) if one.offload else "-",
             )
@@ -131,8 +130,8 @@ class Triage(Shown, records.Triage):
     def _general_table(self) -> ShownTable:
         rows = [
             (
-                str(one.answer), where(one.place.file, one.place.line, one.place.module),
-                short_name(one.place.function), one.what, one.idiom, format_seconds(one.host_s),
+                str(one.answer), where_of(one.place),
+                one.place.name, one.what, one.idiom, format_seconds(one.host_s),
                 "-" if one.accelerator_s is None else format_seconds(one.accelerator_s), one.bound_by or "-",
                 format_bytes(round(one.to_device_bytes + one.from_device_bytes)),
                 format_seconds(one.gain_s) if one.gain_s else "-",
@@ -214,7 +213,7 @@ class Comparison(Shown):
         names = [one.accelerator for one in self.triages]
         rows = [
             (
-                where(row.place.file, row.place.line, row.place.module), short_name(row.place.function),
+                where_of(row.place), row.place.name,
                 format_seconds(row.host_s),
                 *("-" if one is None else format_seconds(one) for one in row.accelerator_s.values()), row.best,
             )

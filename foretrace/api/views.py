@@ -11,16 +11,18 @@ import io
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from foretrace.errors import OutputError
+from foretrace.names import place_text
 from foretrace.terminal import plain
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from foretrace.replay.records import Place
 
 _Result = TypeVar("_Result")
 
@@ -107,9 +109,14 @@ def shortened(text: str, most: int = MOST_LETTERS) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
-def where(file: str, line: int, module: str) -> str:
-    """`file:line` without directories, `In[3]:line` for a cell of this session, or the module."""
-    return shortened(f"{cell_name(file) or Path(file).name}:{line}" if file else Path(module).name, 40)
+def where(file: str, line: int, module: str, caller: str = "", inlined: str = "") -> str:
+    """`place_text`, with `In[3]:line` for a cell of this session."""
+    return shortened(place_text(cell_name(file) or file, line, module, caller, inlined), 60 if inlined else 40)
+
+
+def where_of(place: Place) -> str:
+    """The same of a place in a prediction."""
+    return where(place.file, place.line, place.module, place.caller, place.inlined)
 
 
 def cell_name(file: str) -> str | None:

@@ -16,13 +16,13 @@ from foretrace.api.signatures import Signature, read_signature, summarise_loops
 from foretrace.errors import OutputError, SignatureError
 from foretrace.file_kinds import PICTURE, STACKS, FileKind
 from foretrace.files import check_output, write_atomically
-from foretrace.names import demangle, short_name
+from foretrace.names import brief_name, demangle, function_text, place_text
 from foretrace.reports import data_flow_reports, dependence_reports, event_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
-from foretrace.tracer.signature.records import IdiomKind, ProcessRecord, Sampling, told_apart
+from foretrace.tracer.signature.records import IdiomKind, LibraryCall, ProcessRecord, Sampling, told_apart
 from foretrace.tracer.signature.tree_records import ExecutionTree
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
@@ -181,9 +181,26 @@ def document(signature: Signature) -> dict[str, Any]:
                 "mangled": loop.function if demangle(loop.function) != loop.function else None,
             }
             | {"ranges": [msgspec.to_builtins(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
+            | {
+                "calls": [call_document(call) for call in loop.calls],
+                "frames": [
+                    {"function": demangle(one.function), "file": one.file, "line": one.line} for one in loop.frames
+                ],
+            }
             for loop in summarise_loops(signature)
         ],
         "events": [event_reports.event_document(event) for event in signature.events.events],
+    }
+
+
+def call_document(call: LibraryCall) -> dict[str, Any]:
+    """A call of a library by the program, as JSON; of all that are not told apart, only the share."""
+    return {
+        "called": demangle(call.called),
+        "function": demangle(call.function),
+        "file": call.file,
+        "line": call.line,
+        "share": call.share,
     }
 
 
@@ -307,6 +324,23 @@ def _ended(process: ProcessRecord) -> str:
     return "-" if process.exit_code is None else str(process.exit_code)
 
 
+_LEAST_CALL = 0.01
+"""Share of the instructions of a library's loop from which on a call besides the first is printed."""
+
+
+def _calls(calls: Sequence[LibraryCall]) -> str:
+    """The program's calls of a library's loop, those with the most instructions first."""
+    places = [
+        (
+            place_text(call.file, call.line, "", call.function).removeprefix("from ") if call.function else "elsewhere",
+            call,
+        )
+        for call in calls
+        if call.share >= _LEAST_CALL
+    ]
+    return ", ".join(f"{place} ({call.share:.0%})" for place, call in places)
+
+
 def _show_loops(signature: Signature, top: int) -> None:
     summaries = summarise_loops(signature)
     if not summaries or not top:
@@ -317,14 +351,17 @@ def _show_loops(signature: Signature, top: int) -> None:
         left=("function", "source", "idioms"), drop=("flops", "ranges", "iterations"),
     )  # fmt: skip
     for loop in summaries[:top]:
-        source = f"{Path(loop.file).name}:{loop.line}" if loop.file else Path(loop.module).name
+        source = place_text(loop.file, loop.line, loop.module, loop.caller, loop.inlined)
         largest = max((r.range_bytes for r in loop.ranges), default=0)
         ranges = f"{len(loop.ranges)}, largest {format_bytes(largest)}" if loop.ranges else "-"
         rows.add_row(
-            plain(short_name(loop.function)), plain(source), format_count(loop.executions),
+            plain(function_text(loop.function, loop.caller)), plain(source), format_count(loop.executions),
             format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores),
             format_count(loop.flops), ranges, ", ".join(told_apart(map(IdiomKind, loop.idioms))),
         )  # fmt: skip
     out = console()
     out.print()
     out.print(rows)
+    for loop in summaries[:top]:
+        if len(loop.calls) > 1 and loop.calls[1].share >= _LEAST_CALL:
+            out.print(plain(f"{brief_name(loop.function)} from {_calls(loop.calls)}"))

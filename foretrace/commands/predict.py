@@ -14,7 +14,6 @@ from foretrace.api.predictions import predict_on, question_of, warnings_once
 from foretrace.api.signatures import read_signature
 from foretrace.cli import EventCount, NumberRange, ThreadCounts
 from foretrace.errors import ForetraceError
-from foretrace.names import short_name
 from foretrace.replay.ranking import ranks
 from foretrace.replay.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, Model, Place, Prediction
 from foretrace.replay.totals import By, totals
@@ -162,9 +161,8 @@ def command(
 
 
 def short_place(place: Place) -> str:
-    """`file:line` without directories, safe to print."""
-    name = Path(place.file or place.module).name
-    return plain(f"{name}:{place.line}" if place.file else name)
+    """`Place.text`, safe to print."""
+    return plain(place.text)
 
 
 def _show(
@@ -281,7 +279,7 @@ def _show_loops(prediction: Prediction, by: By, top: int | None, measured: Measu
         count = [format_count(part.iterations)] if isinstance(part, LoopTime) else []
         rows.add_row(
             *(["-" if share is None else f"{share:.1%}"] if shares else []), f"{part.share:.1%}",
-            format_seconds(part.time_s), short_place(part.place), plain(short_name(part.place.function)),
+            format_seconds(part.time_s), short_place(part.place), plain(part.place.name),
             plain(part.label), *count, str(part.bound_by),
         )  # fmt: skip
     if not shown:

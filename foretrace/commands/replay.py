@@ -13,6 +13,7 @@ from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.records import Model
 from foretrace.reports.replay_documents import document
+from foretrace.reports.replay_groups import groups_of
 from foretrace.reports.timelines import check_timeline, write_timeline
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature.file import read_signature
@@ -92,6 +93,12 @@ def _show(replay: NodeReplay, *, assumptions: bool) -> None:
         out.print(
             f"one copy alone takes {format_seconds(replay.alone_s)}: {slowdown:.2f} times as long with the others"
         )
+    for level in replay.caches:
+        if level.jobs > 1:
+            out.print(
+                f"{plain(level.name)}: {level.jobs} copies share {format_bytes(level.size_bytes)}, each holds "
+                f"{format_bytes(level.held_bytes)}"
+            )
     _show_entities(replay)
     _show_resources(replay)
     _show_path(replay)
@@ -105,15 +112,20 @@ def _show(replay: NodeReplay, *, assumptions: bool) -> None:
 def _show_entities(replay: NodeReplay) -> None:
     outcome = replay.outcome
     rows = table("thread", "busy", "waits", "ends", title=None)
-    shown = outcome.compiled.entities[:_MOST_ENTITIES]
-    for number, entity in enumerate(shown):
-        times = (outcome.busy_s[number], replay.wait_s[number], outcome.end_s[number])
-        rows.add_row(plain(entity.name), *(format_seconds(float(time_s)) for time_s in times))
+
+    def times(number: int) -> tuple[str, ...]:
+        seconds = (outcome.busy_s[number], replay.wait_s[number], outcome.end_s[number])
+        return tuple(format_seconds(float(time_s)) for time_s in seconds)
+
+    groups = groups_of([entity.name for entity in outcome.compiled.entities], times)
+    for group in groups[:_MOST_ENTITIES]:
+        rows.add_row(plain(group.title), *times(group.members[0]))
     out = console()
     out.print()
     out.print(rows)
-    if len(outcome.compiled.entities) > len(shown):
-        out.print(f"and {len(outcome.compiled.entities) - len(shown)} more: --json has all")
+    left = sum(len(group.members) for group in groups[_MOST_ENTITIES:])
+    if left:
+        out.print(f"and {left} more: --json has all")
 
 
 def _show_resources(replay: NodeReplay) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +12,6 @@ import click
 from rich.table import Table
 
 from foretrace.api.triages import Comparison, Triage, cores_asked, triage
-from foretrace.names import short_name
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, ProgramGain
 from foretrace.reports.data_flow_reports import allocation_name
@@ -90,6 +90,7 @@ def document(report: Triage) -> dict[str, Any]:
         "policies": [asdict(policy) for policy in report.policies],
         "arrays": [asdict(one) for one in report.arrays],
         "explained": [_instance_document(report, instance) for instance in report.explained],
+        "loops": asdict(report.loops) if report.loops else None,
         "never_ran": [never_ran_document(one) for one in report.source.never_ran] if report.source else None,
     }
 
@@ -140,6 +141,8 @@ def _instance_document(report: Triage, instance: Instance) -> dict[str, Any]:
         "explanation": [plain(line) for line in instance.explanation],
         "caller": plain(instance.caller),
         "array_operation": plain(instance.array_operation),
+        "path": plain(instance.path),
+        "would_change": plain(instance.would_change),
         "source": joined_document(there) if there is not None else None,
     }
 
@@ -160,9 +163,13 @@ def _show(report: Triage, top: int | None) -> None:
             out.print()
             out.print(_unit_table(shown) if report.is_unit else _table(shown, report.program.host_cores > 1))
             out.print()
+        rows_of = Counter(instance.place for instance in report.instances)
         for number, instance in enumerate(shown, 1):
+            apart = f"[{instance.path}] " if rows_of[instance.place] > 1 else ""
             text = f"{instance.reason}; {instance.flip}" if instance.flip and not report.is_unit else instance.reason
-            out.print(f"{number:3}  {plain(text)}")
+            out.print(f"{number:3}  {plain(apart + text)}")
+            if instance.would_change:
+                out.print(f"     {plain(instance.would_change)}")
             _show_source(report, instance)
         _say_hidden(report, len(notable), len(shown))
         out.print()
@@ -195,6 +202,16 @@ def _say_hidden(report: Triage, notable: int, shown: int) -> None:
     out = console()
     if notable > shown:
         out.print(f"     {counted(notable - shown, 'loop')} of less gain not shown; --top shows more")
+    loops = report.loops
+    if loops is not None and loops.there > loops.listed:
+        left_out = (
+            (loops.inside, "inside kernels or threaded loops"),
+            (loops.library, "of the loader, or of library calls that need the host"),
+            (loops.outside, "before or after main"),
+            (loops.small, "of less than 0.1 % of the time"),
+        )
+        told = ", ".join(f"{many:,} {where}" for many, where in left_out if many)
+        out.print(f"     {counted(loops.there, 'loop')} there: {loops.listed:,} with a row, {told}")
     tiny = len(report.instances) - notable
     if tiny:
         out.print(f"     {counted(tiny, 'loop')} of less than 0.1 % of the time not shown; --all-loops shows them")
@@ -223,7 +240,7 @@ def _unit_table(instances: Sequence[Instance]) -> Table:
     for number, instance in enumerate(instances, 1):
         rows.add_row(
             str(number), "yes" if instance.offload else "no", short_place(instance.place),
-            plain(short_name(instance.place.function)), instance.idiom, format_bytes(instance.range_bytes),
+            plain(instance.place.name), instance.idiom, format_bytes(instance.range_bytes),
             format_seconds(instance.host_s),
             "-" if instance.accelerator_s is None else format_seconds(instance.accelerator_s),
             format_seconds(instance.gain_s) if instance.offload else "-",
@@ -243,7 +260,7 @@ def _table(instances: Sequence[Instance], threads: bool) -> Table:
     for number, one in enumerate(instances, 1):
         low, high = one.accelerator_low_s, one.accelerator_high_s
         cells = [
-            str(number), str(one.answer), short_place(one.place), plain(short_name(one.place.function)), one.what,
+            str(number), str(one.answer), short_place(one.place), plain(one.place.name), one.what,
             "-" if one.idiom == "none" else one.idiom, format_seconds(one.host_s),
         ]  # fmt: skip
         if threads:
@@ -329,14 +346,16 @@ def _show_explained(report: Triage) -> None:
     out.print(f"{plain(report.host_title)}, with {plain(report.accelerator_title)}")
     for one in report.explained:
         out.print()
-        called = f", called by {plain(one.caller)}" if one.caller else ""
-        out.print(f"{one.answer}: {one.kind} {short_place(one.place)} {plain(short_name(one.place.function))}{called}")
+        called = f", in {plain(one.path)}" if one.path else ""
+        out.print(f"{one.answer}: {one.kind} {short_place(one.place)} {plain(one.place.name)}{called}")
         for line in one.explanation:
             out.print(f"  {plain(line)}")
         if one.break_even_launch_s is not None:
             out.print(f"  pays while a launch takes less than {format_seconds(one.break_even_launch_s)}")
         if one.flip:
             out.print(f"  {plain(one.flip)}")
+        if one.would_change:
+            out.print(f"  {plain(one.would_change)}")
         _show_source(report, one)
 
 
@@ -352,9 +371,7 @@ def _show_comparison(report: Comparison, top: int, *, all_loops: bool) -> None:
     for row in notable if all_loops else notable[:top]:
         times = [*([row.thread_s] if threads else []), *row.accelerator_s.values()]
         cells = [format_seconds(one) if one is not None else "-" for one in times]
-        rows.add_row(
-            short_place(row.place), plain(short_name(row.place.function)), format_seconds(row.host_s), *cells, row.best
-        )
+        rows.add_row(short_place(row.place), plain(row.place.name), format_seconds(row.host_s), *cells, row.best)
     ends_s = [*([report.best.program.threads_s] if threads else []), *(one.program.after_s for one in report.triages)]
     program = [format_seconds(one) for one in ends_s]
     rows.add_row("program", "", format_seconds(report.best.program.host_s), *program, report.best.accelerator)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from foretrace.names import demangle, short_name
+from foretrace.names import demangle, function_text, place_text, short_name
 from foretrace.terminal import console, plain, table
 from foretrace.tracer.data_flow.verdicts import LoopVerdict, verdicts
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
@@ -24,10 +24,10 @@ def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> Non
     )  # fmt: skip
     for loop in loops[:top]:
         key = tree.keys[loop.node]
-        place = f"{Path(key.file).name}:{key.line}" if key.file else Path(key.module).name
+        place = place_text(key.file, key.line, key.module, key.caller)
         first = loop.dependences[0] if loop.dependences else None
         rows.add_row(
-            plain(place), plain(short_name(key.function)), format_count(loop.iterations),
+            plain(place), plain(function_text(key.function, key.caller)), format_count(loop.iterations),
             _carries(loop), _what(first) if first else "",
             plain(_where(signature, first)) if first else "",
         )  # fmt: skip
@@ -90,6 +90,7 @@ def _loop_document(signature: Signature, tree: ExecutionTree, loop: LoopVerdict)
         "function": demangle(key.function),
         "file": key.file,
         "line": key.line,
+        "caller": demangle(key.caller) or None,
         "iterations": loop.iterations,
         "verdict": loop.verdict.name.lower(),
         "overwritten_share": loop.overwritten,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from foretrace.names import demangle, short_name
+from foretrace.names import demangle
 from foretrace.replay.events.predictions import EventTimes, NodePace
 from foretrace.replay.records import Place, Prediction
 from foretrace.terminal import console, plain, table
@@ -120,10 +119,10 @@ def _show_places(prediction: Prediction, times: EventTimes, top: int | None) -> 
         rows = table("share", "time", "source", "function", "what", "deviation", left=("source", "function", "what"))
         for one in found[:top]:
             place, deviation = one.place, "-" if one.deviation is None else f"{one.deviation:.1%}"
-            where = f"{Path(place.file).name}:{place.line}" if place.file else Path(place.module).name
+            where = place.text
             rows.add_row(
                 f"{one.time_s / times.traced_s:.1%}", format_seconds(one.time_s), plain(where),
-                plain(short_name(place.function)), plain(one.label), deviation,
+                plain(place.name), plain(one.label), deviation,
             )  # fmt: skip
         out.print(f"\n{plain(prediction.title)}, traced run: {name}")
         out.print(rows)
@@ -178,6 +177,7 @@ def _node_document(node: NodePace) -> dict[str, Any]:
         "function": plain(demangle(node.place.function)),
         "file": plain(node.place.file),
         "line": node.place.line,
+        "caller": plain(demangle(node.place.caller)) or None,
         "kind": str(node.kind),
         "time_s": node.time_s,
         "proportional_s": node.proportional_s,

@@ -12,11 +12,14 @@ import numpy as np
 
 from foretrace.errors import OutputError
 from foretrace.file_kinds import PICTURE_CREATOR
-from foretrace.replay.engine.outcome import KINDS
 from foretrace.terminal import plain
 from foretrace.units import format_bytes, format_seconds
 
+from .replay_groups import ThreadGroup, groups_of
+from .timeline_bars import IDLE, NOT_KEPT, bars_of
+
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -169,23 +172,45 @@ def draw_predictions(points: list[tuple[str, float, float, float, float]], pictu
 
 
 MOST_ROWS = 64
-MOST_BARS = 4_000
+MOST_BARS = 2_000
+"""Rows of a picture, and bars of a row: twice as many as it is wide in points."""
 _COLOURS = {
     "run": "#4477aa", "device": "#228833", "sleep": "#bbbbbb", "folded": "#99bbdd", "barrier": "#ee6677",
     "lock": "#aa3377", "wait": "#ccbb44", "join": "#dddddd", "queue": "#ee9966", "decision": "#000000",
+    IDLE: "#f4f4f4", NOT_KEPT: "#ffe0b0",
 }  # fmt: skip
+_MOST_BEYOND = 1.5
+"""Of the makespan, as far as the upper end of its interval is drawn."""
 
 
 def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:
-    """A Gantt chart: a row for each entity (the first `MOST_ROWS`), a bar for each of the longest segments."""
+    """A Gantt chart: a row for all entities that did the same at the same times (the first `MOST_ROWS` rows)."""
     import matplotlib
     from matplotlib.figure import Figure
 
-    rows = min(len(replay.outcome.compiled.entities), MOST_ROWS)
+    rows = min(len(timeline_groups(replay)), MOST_ROWS)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(10, 1.6 + 0.28 * rows), layout="constrained")
+        figure = Figure(figsize=(10, 2.1 + 0.28 * rows), layout="constrained")
         gantt(figure.add_subplot(), replay)
         return saved_figure(figure, picture_format)
+
+
+def timeline_groups(replay: NodeReplay) -> list[ThreadGroup]:
+    """Entities with the same timeline, to a millionth of the makespan."""
+    outcome = replay.outcome
+    scale = 1e6 / (outcome.makespan_s or 1.0)
+    order = np.argsort(outcome.segments["entity"], kind="stable")
+    segments = outcome.segments[order]
+    ends = np.searchsorted(segments["entity"], np.arange(len(outcome.compiled.entities) + 1))
+    times = np.stack(
+        [np.rint(segments["start_s"] * scale), np.rint(segments["end_s"] * scale), segments["kind"]], axis=1
+    )
+
+    def key(number: int) -> tuple[bytes, int]:
+        own = times[ends[number] : ends[number + 1]].astype(np.int64)
+        return own.tobytes(), int(np.rint(outcome.end_s[number] * scale))
+
+    return groups_of([entity.name for entity in outcome.compiled.entities], key)
 
 
 def gantt(axes: Axes, replay: NodeReplay) -> Axes:
@@ -193,20 +218,41 @@ def gantt(axes: Axes, replay: NodeReplay) -> Axes:
     from matplotlib.patches import Patch
 
     outcome = replay.outcome
-    entities = outcome.compiled.entities[:MOST_ROWS]
-    segments = outcome.segments[outcome.segments["entity"] < len(entities)]
-    lengths = segments["end_s"] - segments["start_s"]
-    shown = segments[np.sort(np.argsort(-lengths, kind="stable")[:MOST_BARS])]
-    for number in range(len(entities)):
-        own = shown[shown["entity"] == number]
-        spans = list(zip(own["start_s"].tolist(), (own["end_s"] - own["start_s"]).tolist(), strict=True))
-        colours = [_COLOURS[KINDS[int(kind)]] for kind in own["kind"]]
-        axes.broken_barh(spans, (number - 0.4, 0.8), facecolors=colours, edgecolor="white", linewidth=0.3)
-    axes.set_yticks(range(len(entities)), [plain(entity.name) for entity in entities], parse_math=False)
-    axes.invert_yaxis()
-    axes.set_xlim(0, outcome.makespan_s or 1)
+    groups = timeline_groups(replay)[:MOST_ROWS]
+    makespan_s = outcome.makespan_s or 1.0
+    limit_s = min(max(replay.high_s, makespan_s), _MOST_BEYOND * makespan_s)
+    seen: dict[str, None] = {}
+    for row, group in enumerate(groups):
+        number = group.members[0]
+        own = outcome.segments[outcome.segments["entity"] == number]
+        bars = bars_of(
+            own, makespan_s, MOST_BARS, end_s=float(outcome.end_s[number]), are_all=not outcome.segments_left_out
+        )
+        seen |= dict.fromkeys(bar.kind for bar in bars)
+        spans = [(bar.start_s, bar.end_s - bar.start_s) for bar in bars]
+        axes.broken_barh(
+            spans, (row - 0.4, 0.8), color=[_COLOURS[bar.kind] for bar in bars], linewidth=0, antialiased=False
+        )
+    axes.set_yticks(range(len(groups)), [plain(group.title) for group in groups], parse_math=False)
+    axes.set_ylim(len(groups) - 0.4, -1.4)
+    axes.set_xlim(0, limit_s * 1.02)
     axes.set_xlabel("time, s")
     axes.set_title(plain(f"{replay.title}, {replay.cores} cores"), parse_math=False)
-    kinds = [kind for number, kind in KINDS.items() if np.any(segments["kind"] == number)]
-    axes.legend(handles=[Patch(color=_COLOURS[kind], label=kind) for kind in kinds], loc="upper right", fontsize=8)
+    handles: list[Any] = [Patch(color=_COLOURS[kind], label=kind) for kind in _COLOURS if kind in seen]
+    axes.legend(
+        handles=[*_interval(axes, replay, limit_s), *handles], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8
+    )
     return axes
+
+
+def _interval(axes: Axes, replay: NodeReplay, limit_s: float) -> list[Artist]:
+    """The makespan with its interval, above the first row; an arrow where its end lies beyond the picture."""
+    line = axes.axvline(replay.makespan_s, color="black", linewidth=1)
+    line.set_label("makespan")
+    ends = (replay.low_s, min(replay.high_s, limit_s))
+    is_beyond = replay.high_s > limit_s
+    (span,) = axes.plot(ends, (-0.9, -0.9), color="black", linewidth=1.2, marker="|", markersize=7, markevery=[0])
+    axes.plot([ends[1]], [-0.9], color="black", marker=">" if is_beyond else "|", markersize=5 if is_beyond else 7)
+    axes.plot([replay.makespan_s], [-0.9], color="black", marker="o", markersize=4)
+    span.set_label(f"{format_seconds(replay.low_s)} to {format_seconds(replay.high_s)}")
+    return [line, span]

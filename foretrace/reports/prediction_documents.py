@@ -57,6 +57,8 @@ def place_document(place: Place) -> dict[str, Any]:
         "mangled": plain(place.function) if demangle(place.function) != place.function else None,
         "file": plain(place.file),
         "line": place.line,
+        "caller": plain(demangle(place.caller)) or None,
+        "inlined": plain(place.inlined) or None,
     }
 
 

@@ -44,6 +44,7 @@ def document(replay: NodeReplay) -> dict[str, Any]:
             for entity, busy_s, wait_s, end_s in entities
         ],
         "resources": [asdict(use) for use in replay.resources],
+        "caches": [asdict(level) for level in replay.caches],
         "critical_path": [
             {"activity": plain(part.activity), "time_s": part.time_s, "share": part.share}
             for part in replay.critical_path

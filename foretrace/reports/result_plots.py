@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from foretrace.names import short_name
 from foretrace.replay.records import Place
 from foretrace.terminal import plain
 from foretrace.units import format_seconds
@@ -60,7 +59,9 @@ def draw_triage(axes: Axes, report: Triage, top: int) -> Axes:
 
 
 def _name(place: Place, label: str) -> str:
-    function = short_name(place.function)
+    function = place.name
+    if place.caller:
+        return f"{function} {place.text}"
     where = f"{function}:{place.line}" if place.line else function or place.module
     return f"{where[:_MOST_LETTERS]} {label}"
 

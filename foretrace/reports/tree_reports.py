@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.names import demangle, short_name
+from foretrace.names import brief_name, demangle, place_text, short_name
 from foretrace.terminal import console, plain
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import (
@@ -82,7 +82,13 @@ def _thread_name(numbers: Sequence[int]) -> str:
 
 def _name(tree: ExecutionTree, node: int) -> str:
     key, kind = tree.keys[node], TreeNodeKind(int(tree.kind[node]))
-    place = f"{Path(key.file).name}:{key.line}" if key.file else Path(key.module).name
+    place = place_text(key.file, key.line, key.module, key.caller)
+    if key.caller:
+        parent = int(tree.parent[node])
+        name = brief_name(key.function)
+        if kind is TreeNodeKind.LOOP:
+            return f"loop in {name}"
+        return name if parent >= 0 and tree.keys[parent].caller else f"{name} {place}"
     if kind is TreeNodeKind.LOOP:
         return f"loop {place}" if key.file else f"loop in {short_name(key.function)}"
     return short_name(key.function) or place or "?"
@@ -160,7 +166,7 @@ def _number(value: float) -> str:
 def _place(node: TreeNode, phases: Sequence[tuple[int, int]]) -> str:
     """What else there is to say of a node."""
     parts = []
-    if node.kind is TreeNodeKind.CALL and node.key.file:
+    if node.kind is TreeNodeKind.CALL and node.key.file and not node.key.caller:
         parts.append(f"{Path(node.key.file).name}:{node.key.line}")
     if node.kind is TreeNodeKind.LOOP and node.least != node.most:
         parts.append(f"{node.least} to {node.most} iterations")
@@ -227,6 +233,7 @@ def document(
                 "function": demangle(node.key.function),
                 "file": node.key.file,
                 "line": node.key.line,
+                "caller": demangle(node.key.caller) or None,
                 "site_line": node.key.site_line,
                 "position": node.key.position,
                 "loop_id": node.loop_id,

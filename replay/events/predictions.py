@@ -276,7 +276,7 @@ def _parts(run: HostRun, paces: Paces, time_s: Floats, repeated_s: Floats) -> Ev
     found = [
         NodePace(
             node=node,
-            place=Place(key.module, key.function, key.file, key.line),
+            place=Place(key.module, key.function, key.file, key.line, key.caller),
             kind=_kind(run.workload, paces.tree, node),
             time_s=float(own_s[node]),
             proportional_s=float(proportional_s[node]),

@@ -57,6 +57,8 @@ class RegionTimes:
     memory_parts_s: Floats
     compute_parts_s: Floats
     bound_by: tuple[Bound, ...]
+    bound_without_pages: tuple[Bound, ...] = ()
+    """What bounds them but for the first touch of pages; empty where that was not added."""
 
 
 def convolve(

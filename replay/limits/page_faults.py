@@ -122,4 +122,10 @@ def with_page_faults(times: RegionTimes, pages: Floats, page_s: Floats) -> Regio
     bounds = [
         Bound.PAGES if added[TYPICAL, region] > rest[region] else bound for region, bound in enumerate(times.bound_by)
     ]
-    return replace(times, time_s=times.time_s + added, pages_s=added[TYPICAL], bound_by=tuple(bounds))
+    return replace(
+        times,
+        time_s=times.time_s + added,
+        pages_s=added[TYPICAL],
+        bound_by=tuple(bounds),
+        bound_without_pages=times.bound_by,
+    )

@@ -54,16 +54,16 @@ class Misses:
         return HitRates(self.source, self.hierarchy.spec, levels, self.relative_error)
 
 
-def misses_on(signature: Signature, profile: Profile, last_level_bytes: float | None = None) -> Misses:
+def misses_on(signature: Signature, profile: Profile, held_bytes: Sequence[float] | None = None) -> Misses:
     """The misses of each operation of `signature` in the caches of `profile`.
 
     Exact if a hierarchy of the same geometry was simulated when the program was traced, otherwise estimated from the
-    reuse distances.
+    reuse distances. Of a part of simulated caches, without reuse distances, they are between those of the caches.
 
     Args:
         signature: of the program.
         profile: of the machine.
-        last_level_bytes: what the program holds of the outermost cache; None: all of it.
+        held_bytes: what the program holds of each level; None: all of it.
 
     Raises:
         PredictionError: the profile has no caches, or the signature has neither that hierarchy nor reuse distances.
@@ -71,10 +71,12 @@ def misses_on(signature: Signature, profile: Profile, last_level_bytes: float | 
     described = hierarchy_of(profile)
     if described.hierarchy is None:
         raise PredictionError(f"profile {profile.name}: has no data caches, so hits cannot be told from misses")
-    hierarchy = described.hierarchy if last_level_bytes is None else shrunk(described.hierarchy, last_level_bytes)
+    hierarchy = described.hierarchy if held_bytes is None else shrunk(described.hierarchy, held_bytes)
     assumptions = tuple(Assumption("cache_geometry", text) for text in described.assumptions)
     executions = np.array([op.executions for op in signature.operations], dtype=np.float64)
     known = _simulated(signature, hierarchy)
+    if signature.reuse is None and held_bytes is not None:
+        known = _parts_of_simulated(signature, described.hierarchy, hierarchy, executions)
     num_known = 0 if known is None else known.misses.shape[1]
     misses = np.zeros((len(executions), 0)) if known is None else known.misses.astype(np.float64)
     source, error = HitSource.SIMULATED, 0.0
@@ -115,6 +117,25 @@ def _simulated(signature: Signature, hierarchy: Hierarchy) -> SimulatedHierarchy
         if inner is None and _inside(one.hierarchy) == _inside(hierarchy) is not None:
             inner = replace(one, misses=one.misses[:, :-1])
     return inner
+
+
+def _parts_of_simulated(
+    signature: Signature, whole: Hierarchy, part: Hierarchy, executions: npt.NDArray[np.float64]
+) -> SimulatedHierarchy | None:
+    """What parts of simulated caches would miss, between the caches by the logarithm of their sizes.
+
+    Of a cache of one line, all accesses are taken to miss.
+    """
+    known = _simulated(signature, whole)
+    if known is None or known.misses.shape[1] < len(whole.levels) or part == whole:
+        return known
+    columns = np.column_stack([executions, known.misses])
+    sizes = [float(whole.levels[0].line_bytes), *(float(level.size_bytes) for level in whole.levels)]
+    at = np.log(np.maximum.accumulate(sizes))
+    place = np.interp(np.log([float(level.size_bytes) for level in part.levels]), at, np.arange(len(at)))
+    below = np.minimum(place.astype(np.int64), len(at) - 2)
+    misses = columns[:, below] * (1 - (place - below)) + columns[:, below + 1] * (place - below)
+    return SimulatedHierarchy(part, np.rint(misses).astype(np.uint64))
 
 
 def _inside(hierarchy: Hierarchy) -> str | None:

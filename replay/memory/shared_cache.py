@@ -9,15 +9,18 @@ which both agree is found by going on from the most.
 using it again and again. How fast others bring lines follows from how long lines stay that nobody uses; where that was
 not measured, from the size that dependent loads get: they bring a line each latency. Bounds: a cache all the program's
 own (fast), and what dependent loads get (slow).
+
+Copies of a program divide each level that their cores share, nearer ones as well: `jobs_of_levels`. What all of them
+hold of a level never exceeds it, which `check_held` asserts.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.profiles.hierarchies import effective_bytes
+from foretrace.profiles.hierarchies import DEFAULT_LINE_BYTES, effective_bytes
 from foretrace.profiles.profile import Profile
 
 from .hit_rates import Misses
@@ -26,6 +29,32 @@ MOST_STEPS = 8
 SETTLED = 0.02
 """Steps in which the size held is looked for, and the relative change that ends it."""
 _FEW = 0.05  # others' rate over that of dependent loads, where these hold as much as streams do
+
+
+def last_caches(profile: Profile, cores: int) -> int:
+    """How many last caches so many cores of a machine have."""
+    return max(-(-cores // (profile.caches[-1].shared_by_cores or cores)), 1)
+
+
+def jobs_of_levels(profile: Profile, jobs: int) -> tuple[int, ...]:
+    """Of each cache level, how many jobs divide one such cache, where `jobs` divide the last one.
+
+    They are spread evenly over the caches nearer to the cores. Of jobs that wait for a core, nothing is in these: a
+    core refills them soon. A last cache keeps lines of all jobs.
+    """
+    last = profile.caches[-1].shared_by_cores or (profile.core.cores if profile.core else None) or jobs
+    running = min(jobs, last)
+    inner = (-(-running * min(cache.shared_by_cores or 1, last) // last) for cache in profile.caches[:-1])
+    return (*inner, jobs)
+
+
+def check_held(profile: Profile, held_bytes: Sequence[float], jobs: Sequence[int]) -> None:
+    """Assert that so many jobs with so many bytes each of a cache level hold no more than there is of it."""
+    for cache, held, number in zip(profile.caches, held_bytes, jobs, strict=True):
+        is_line = held <= (cache.line_bytes or DEFAULT_LINE_BYTES)  # less cannot be simulated
+        assert is_line or held * number <= cache.size_bytes * (1 + 1e-9), (
+            f"{profile.name}: {number} jobs hold {held:.0f} bytes each of {cache.name}, which has {cache.size_bytes}"
+        )
 
 
 def most_bytes(profile: Profile) -> int:

@@ -14,6 +14,7 @@ from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
 from foretrace.replay.engine.simulation import DeadlockError, simulate
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
+from foretrace.replay.memory.shared_cache import last_caches
 from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
@@ -187,8 +188,7 @@ class Node:
     @property
     def num_caches(self) -> int:
         """How many last caches its cores have."""
-        shared_by = self.profile.caches[-1].shared_by_cores or self.cores
-        return max(-(-self.cores // shared_by), 1)
+        return last_caches(self.profile, self.cores)
 
     def system(self, jobs: Sequence[JobPrograms]) -> System:
         """Its resources, and the barriers of the jobs."""
@@ -335,6 +335,8 @@ class Node:
 
     def _simulated(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         jobs, decider = self.jobs(), None
+        most = max(Counter(map(self.cache_of, range(self.copies))).values())
+        assert most <= len(self.conditions.time_s), f"{most} jobs share a cache, with shares of fewer"
         if self.offloaded is not None:
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way
             decider = Decider(self.offers[self._key], versions, way, self.accelerators, self.offloaded.pays)

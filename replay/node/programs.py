@@ -32,6 +32,8 @@ def _name(region: Region) -> str:
     where = place.file.rpartition("/")[2] or place.module.rpartition("/")[2]
     what = place.module if region.kind in (LoopKind.ARRAY, LoopKind.COMPILED) else place.function
     what = short_name(what) or "?"
+    if place.caller:
+        return f"{place.name} {place.text}"
     return f"{what} {where}:{place.line}" if place.line else f"{what} {where}".rstrip()
 
 

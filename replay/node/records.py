@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from foretrace.replay.conditions import LevelShare
 from foretrace.replay.engine.outcome import KINDS, Outcome
 from foretrace.replay.records import Assumption, Decision, Model
 
@@ -65,6 +66,7 @@ class NodeReplay:
         complete: whether the signature is.
         outcome: of the simulation.
         resources: what was used.
+        caches: what each copy holds of each level, where as many as may divide it.
         critical_path: longest part first. Its times add up to the makespan, but for waits that nobody ended.
         shorter: what would shorten the makespan.
         decisions: about offloading, by activity in `regions`.
@@ -88,6 +90,7 @@ class NodeReplay:
     complete: bool
     outcome: Outcome
     resources: tuple[ResourceUse, ...]
+    caches: tuple[LevelShare, ...]
     critical_path: tuple[PathPart, ...]
     shorter: tuple[WhatIf, ...]
     decisions: tuple[Decision, ...]

@@ -76,6 +76,7 @@ def replay_on(
         complete=prediction.complete,
         outcome=outcome,
         resources=_resources(outcome, made),
+        caches=made.conditions.levels,
         critical_path=_path(outcome),
         shorter=_what_if(made, outcome.makespan_s),
         decisions=tuple(decider.decisions) if decider else (),

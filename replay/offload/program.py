@@ -68,7 +68,12 @@ def work_for(run: HostRun, device: Device) -> Work:
 
 def node_names(work: Work) -> tuple[str, ...]:
     """A name for each node: function and place."""
-    return tuple(f"{place.function or place.module or '?'} {_short(place.file)}:{place.line}" for place in work.places)
+    return tuple(
+        f"{place.name} {place.text}"
+        if place.caller
+        else f"{place.function or place.module or '?'} {_short(place.file)}:{place.line}"
+        for place in work.places
+    )
 
 
 def _short(file: str) -> str:

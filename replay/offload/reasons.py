@@ -48,7 +48,8 @@ def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
     """The answer in a sentence or two."""
     one, cost = verdict.candidate, verdict.cost
     if one.refusal or cost is None:
-        return one.refusal
+        carries = evidence.texts[one.node] if evidence is not None and evidence.parallel[one.node].is_serial else ""
+        return f"{iterations_text(evidence, one.node)}; {one.refusal}" if evidence and carries else one.refusal
     entries = one.launches
     kernel = _kernel(one, device)
     back = verdict.moved
@@ -180,6 +181,8 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
     if verdict.thread_s is not None:
         lines.append(f"on all its cores: {format_seconds(verdict.thread_s)}")
     if one.refusal or cost is None:
+        if evidence is not None and evidence.texts[one.node]:
+            lines.append(f"iterations: {iterations_text(evidence, one.node)}")
         return (*lines, f"not on the accelerator: {one.refusal}")
     if one.terms is None or device.rates is None:
         loop = one.loop
@@ -189,7 +192,7 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
         lines.append(f"{_kernel(one, device)}: {format_seconds(cost.kernel_s)}")
     else:
         if evidence is not None:
-            lines.append(f"iterations: {_iterations(evidence, one.node)}")
+            lines.append(f"iterations: {iterations_text(evidence, one.node)}")
         rates, counts = device.rates, one.terms.counts
         made_of = {
             "64-bit arithmetic": (counts["fp64_flops"], "operations"),
@@ -249,7 +252,8 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
     return tuple(lines)
 
 
-def _iterations(evidence: Evidence, node: int) -> str:
+def iterations_text(evidence: Evidence, node: int) -> str:
+    """What is known of a loop's iterations, the kind first."""
     kind, text = str(evidence.parallel[node]), evidence.texts[node]
     return text if text.startswith(kind) else f"{kind} ({text})"
 

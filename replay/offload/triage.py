@@ -14,7 +14,7 @@ from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel
-from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
+from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
@@ -22,6 +22,7 @@ from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
     Instance,
+    LoopCounts,
     MovedArray,
     OffloadCost,
     Place,
@@ -36,6 +37,7 @@ from foretrace.units import format_bytes
 
 from .decisions import Policy
 from .host_threads import HostTimes
+from .listing import counts_of, listed_nodes
 from .plan import Planner
 from .policies import offered_by
 from .program import node_names, work_for
@@ -166,6 +168,7 @@ class _Report:
             policies=self.policies,
             explained=tuple(explained),
             arrays=self._arrays(),
+            loops=self._loop_counts(),
         )
 
     def _arrays(self) -> tuple[MovedArray, ...]:
@@ -186,31 +189,19 @@ class _Report:
         return tuple(sorted(found, key=lambda one: -one.to_device_bytes - one.from_device_bytes))
 
     def _listed(self) -> list[int]:
-        """Nodes that have a row: kernels, threaded loops, and in what is left the outermost loops that could go."""
+        """Nodes that have a row."""
         if self.device.rates is None:
             return list(self.offers.candidates)
-        work, able = self.work, self.planner.able
-        evidence = self.offers.evidence
-        assert evidence is not None
-        is_goal = np.array([n in set(self.kernels) or n in self.threaded for n in range(len(work))], np.float64)
-        goes = work.inclusive(is_goal) > 0
-        is_able = np.array([n in able and not evidence.parallel[n].is_serial for n in range(len(work))], np.float64)
-        could = work.inclusive(is_able) > 0
-        found: list[int] = []
-        pending = [node for node in range(len(work)) if work.parent[node] < 0]
-        while pending:
-            node = pending.pop()
-            if is_loader(work.places[node].module):
-                pending += work.children[node]
-            elif is_goal[node] or (is_able[node] and not goes[node]):
-                found.append(node)
-            elif evidence.refusals[node].startswith("calls "):
-                continue
-            elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
-                pending += work.children[node]
-            elif self.alone_s[node] > 0 and not evidence.is_outside[node]:
-                found.append(node)
-        return found
+        assert self.offers.evidence is not None
+        goals = self.threaded.union(self.kernels)
+        return listed_nodes(self.work, self.offers.evidence, self.planner.able, goals, self.alone_s)
+
+    def _loop_counts(self) -> LoopCounts:
+        """Where the loops are; a gather/scatter unit only knows those that gather or scatter."""
+        if self.device.rates is None:
+            return LoopCounts(there=len(self.listed), listed=len(self.listed))
+        goals = self.threaded.union(self.kernels)
+        return counts_of(self.work, self.offers.evidence, self.listed, goals, self.alone_s)
 
     def _matching(self, text: str) -> list[int]:
         found = []
@@ -220,7 +211,26 @@ class _Report:
             if text in shown and self.work.kinds[node] is not NodeKind.OTHER:
                 found.append(node)
         loops = [node for node in found if self.work.kinds[node] is not NodeKind.CALL]
-        return loops or found
+        return loops or found or self._with_code_at(text)
+
+    def _with_code_at(self, text: str) -> list[int]:
+        """The innermost loops that ran code of a line, or the calls where no loop is around it."""
+        name, _, line = text.rpartition(":")
+        if not name or not line.isdecimal():
+            return []
+        signature, work = self.signature, self.work
+        is_file = {file: file == name or file.rpartition("/")[2] == name for file in {b.file for b in signature.blocks}}
+        is_file |= {one.file: one.file == name or one.file.rpartition("/")[2] == name for one in signature.operations}
+        blocks = {n for n, block in enumerate(signature.blocks) if block.line == int(line) and is_file[block.file]}
+        blocks |= {one.block_id for one in signature.operations if one.line == int(line) and is_file[one.file]}
+        found = set()
+        for node in np.unique(work.row_node[np.isin(work.row_block, list(blocks))]).tolist():
+            around = node
+            while around >= 0 and work.kinds[around] in (NodeKind.CALL, NodeKind.OTHER):
+                around = int(work.parent[around])
+            found.add(around if around >= 0 else node)
+        kept = sorted(node for node in found if work.kinds[node] is not NodeKind.OTHER)
+        return [node for node in kept if work.kinds[node] is not NodeKind.CALL] or kept
 
     def _shares(self) -> dict[int, Moved]:
         """What each kernel of the plan makes move: what it needs first, and what of its results the host needs."""
@@ -291,7 +301,8 @@ class _Report:
                 seconds[region] = seconds.get(region, 0.0) + time_s
         if not seconds:
             return "nothing"
-        return str(self.run.times.bound_by[max(seconds, key=lambda region: seconds[region])])
+        bounds = self.run.times.bound_without_pages or self.run.times.bound_by
+        return str(bounds[max(seconds, key=lambda region: seconds[region])])
 
     def instance(self, node: int) -> Instance:
         """A row of the report."""
@@ -343,6 +354,7 @@ class _Report:
             flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
+            path=self._path(node),
             array_operation=self._array_operation(node),
         )
 
@@ -402,6 +414,19 @@ class _Report:
         while around >= 0:
             if self.work.kinds[around] is NodeKind.CALL:
                 names.append(self.work.places[around].function)
+            around = int(self.work.parent[around])
+        names.reverse()
+        return " > ".join(names[names.index("main") :] if "main" in names else names)
+
+    def _path(self, node: int) -> str:
+        """The calls and loops around a node, outermost first, without the start-up code."""
+        names: list[str] = []
+        around = int(self.work.parent[node])
+        while around >= 0:
+            if self.work.kinds[around] is NodeKind.CALL:
+                names.append(self.work.places[around].function)
+            elif self.work.kinds[around] is NodeKind.LOOP:
+                names.append(f"loop {shown(self.work.places[around])}")
             around = int(self.work.parent[around])
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)

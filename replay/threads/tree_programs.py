@@ -159,6 +159,7 @@ class _Job:
         self.shares: dict[tuple[str, str], list[float]] = {}
         self.dynamic: set[tuple[str, str]] = set()
         self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
+        self.run_whole: set[int] = set()
         self.held: str | None = None
         self.taken: set[str] = set()
         self.shared_locks: set[str] = set()
@@ -303,7 +304,10 @@ class _Job:
         return shares_of_blocks(along.ravel().tolist(), size)
 
     def never_forked(self, together: Iterable[tuple[str, str]]) -> list[list[Part]]:
-        """Work of the team in regions and tasks that the first thread never came to: at the end of each thread."""
+        """Work of the team in regions and tasks that the first thread never came to: at the end of each thread.
+
+        What ran with a call that creates threads has run.
+        """
         parts: list[list[Part]] = [[] for _ in self.members]
         for key in together:
             if f"{self.prefix} {key[1]} fork" in self.barriers:
@@ -311,6 +315,8 @@ class _Job:
             for number, member in enumerate(self.members):
                 share = self.shares[key][number] if key in self.shares else 1.0
                 for node in member.get(key, []) if share else []:
+                    if node in self.run_whole:
+                        continue
                     parts[number] += self.runs(self.work.sums_below(node), 1 / share)
         return parts
 
@@ -557,6 +563,7 @@ class _Job:
 
     def created(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
         due = creations.due(node, entries, times)
+        self.run_whole.update(self.work.all_parallel(node))
         return [*self.runs(self.work.sums_below(node), times), *self.spawns(node, due, creations)]
 
     def spawns(self, node: int, count: int, creations: _Creations) -> list[Part]:

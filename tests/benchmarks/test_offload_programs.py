@@ -13,7 +13,7 @@ NAMES = sorted(offload_programs())
 
 def run(name, directory, *arguments):
     command = [str(part) for part in (build(name, directory), *arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def figures(name, directory, *arguments):

@@ -30,7 +30,7 @@ def build(programs_directory):
 
 
 def run(*command):
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=60)
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True)
 
 
 def arrays(output):

@@ -101,7 +101,7 @@ def output(programs_directory):
         command = program.command(programs_directory, small=True)
         if arguments:
             command = [*command[: -len(program.small)], *arguments]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        result = subprocess.run(command, capture_output=True, text=True)
         assert result.returncode == 0, result.stderr
         return result.stdout.splitlines()[-1]
 
@@ -197,7 +197,7 @@ def test_programs_are_chosen_by_name_in_the_order_of_the_suite():
 def test_a_program_of_the_system_works_on_its_text(program, programs_directory):
     command = program.command(programs_directory, small=True)
     assert Path(command[-1]).stat().st_size >> 10 == 16
-    result = subprocess.run(command, capture_output=True, timeout=60)
+    result = subprocess.run(command, capture_output=True)
     assert (result.returncode, result.stderr) == (0, b"")
     assert result.stdout
 

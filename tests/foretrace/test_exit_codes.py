@@ -99,7 +99,7 @@ def on_terminal(directory: Path, *command: str) -> list[str]:
             break
         written += part
     os.close(master)
-    done.wait(timeout=60)
+    done.wait()
     lines = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", written.decode()).replace("\r", "\n").splitlines()
     return [line for line in lines if line.startswith("foretrace: ")]
 
@@ -117,4 +117,4 @@ def test_a_trace_ends_by_what_it_wrote_and_what_to_type_next_on_a_terminal_only(
     assert killed[0] == "foretrace: wrote app.sig (incomplete: the program was killed by SIGTERM)"
     for words in ("info 'an app.sig'", "predict 'an app.sig' --all --top 0"):  # what it says to type works
         run = f"{sys.executable} -P -m foretrace {words}"
-        subprocess.run(run, shell=True, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL, timeout=120)
+        subprocess.run(run, shell=True, cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)

@@ -339,7 +339,7 @@ def test_progress_is_on_a_terminal_only(foretrace: Run, tree: Path) -> None:
     import pexpect
 
     child = pexpect.spawn(
-        sys.executable, ["-P", "-m", "foretrace", "idioms", "--no-cache", str(tree)], timeout=60, encoding="utf-8"
+        sys.executable, ["-P", "-m", "foretrace", "idioms", "--no-cache", str(tree)], encoding="utf-8"
     )
     child.expect("Reading")
     child.expect("100%")
@@ -360,7 +360,7 @@ def test_an_interrupt_ends_it_at_once_and_keeps_nothing_half(tree: Path) -> None
         assert child.poll() is None
         time.sleep(0.1)
     os.killpg(child.pid, signal.SIGINT)
-    out, error = child.communicate(timeout=60)
+    out, error = child.communicate()
     assert child.returncode == -signal.SIGINT
     assert out == b""
     assert b"Traceback" not in error

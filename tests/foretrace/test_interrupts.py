@@ -77,7 +77,7 @@ class Trace:
                 break
             self.output += more
         os.close(self.terminal)
-        return self.process.wait(60)
+        return self.process.wait()
 
 
 FORETRACE = ("-m", "foretrace")

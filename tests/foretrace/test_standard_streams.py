@@ -45,7 +45,7 @@ SHOWING = (
 def run(arguments: str, redirections: str, directory: Path) -> subprocess.CompletedProcess[str]:
     """Run foretrace with its standard streams redirected by a shell."""
     command = f"{shlex.quote(sys.executable)} -P -m foretrace {arguments} {redirections}"
-    return subprocess.run(["sh", "-c", command], cwd=directory, capture_output=True, text=True, timeout=120)
+    return subprocess.run(["sh", "-c", command], cwd=directory, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,6 @@ from pathlib import Path
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import MemoryOperation, Signature
 
-TIMEOUT_S = 120
-
 
 @dataclass(frozen=True, slots=True)
 class BinaryRun:
@@ -46,7 +44,5 @@ def run_traced(directory: Path, *program: str | Path, options: tuple[str, ...] =
     """Trace a program to its end, in `directory`."""
     signature = directory / "run.sig"
     command = trace_command(signature, *program, options=("--force", *options))
-    result = subprocess.run(
-        command, cwd=directory, capture_output=True, text=True, timeout=TIMEOUT_S, stdin=subprocess.DEVNULL
-    )
+    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return BinaryRun(result.stdout, result.stderr, result.returncode, read_signature(signature))

@@ -24,7 +24,7 @@ def run(program: Path, folder: Path, *arguments: str, **environment: str) -> sub
     """Run it with its board in a folder."""
     return subprocess.run(
         [program, *arguments], env=os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(folder), **environment},
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 

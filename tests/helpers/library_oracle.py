@@ -156,7 +156,7 @@ def _valgrind(directory: Path, command: Sequence[str]) -> np.ndarray:
     options = [f"--output={output}", f"--first={ARENA:#x}", f"--bytes={ARENA_BYTES:#x}", "--smc-check=none"]
     subprocess.run(
         ["valgrind", "--tool=accesses", "-q", *options, *command],
-        env=os.environ | {"VALGRIND_LIB": str(_build_tool(directory))}, check=True, timeout=300,
+        env=os.environ | {"VALGRIND_LIB": str(_build_tool(directory))}, check=True,
     )  # fmt: skip
     return np.fromfile(output, _ACCESS)
 

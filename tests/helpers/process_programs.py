@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from polling import wait_until
 
 FORKS_OFTEN = r"""
 #include <stdio.h>
@@ -55,10 +55,7 @@ def nothing_is_left(tmp_path: Path) -> Iterator[None]:
     """
     before = set(Path("/dev/shm").iterdir())
     yield
-    deadline = time.monotonic() + 30
-    while processes_of(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes_of(tmp_path) == []
+    wait_until(lambda: not processes_of(tmp_path))
     assert not [
         path
         for path in set(Path("/dev/shm").iterdir()) - before

@@ -36,7 +36,7 @@ os._exit(ending.exit_code)
 def run_plain(directory: Path, *arguments: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
     """What the interpreter alone does with these arguments."""
     command = [sys.executable, *options, *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True)
 
 
 def run_traced(
@@ -44,7 +44,7 @@ def run_traced(
 ) -> subprocess.CompletedProcess[str]:
     """What it does when it is traced by a foretrace that was started with the same options."""
     command = [sys.executable, *options, "-c", RUNNER, core, *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True)
 
 
 @dataclass(frozen=True, slots=True)

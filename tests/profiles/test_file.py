@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import tomli_w
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from profile_samples import GOOD
 
@@ -299,9 +299,6 @@ def test_an_impossible_profile_is_not_written(tmp_path):
 
 # ---- random input
 
-# The machine may be busy: time is no criterion.
-relaxed = settings(suppress_health_check=[HealthCheck.too_slow])
-
 words = st.text(string.ascii_lowercase + "_", min_size=1, max_size=12)
 keys = st.one_of(
     words, st.sampled_from(["schema", "name", "core", "caches", "memory", "sources", "source", "clock_hz"])
@@ -325,19 +322,16 @@ def read_or_refuse(content):
         return None
 
 
-@relaxed
 @given(st.binary(max_size=400))
 def test_random_bytes_are_read_or_refused(content):
     read_or_refuse(content)
 
 
-@relaxed
 @given(st.dictionaries(keys, values, max_size=6))
 def test_random_tables_are_read_or_refused(table):
     read_or_refuse(tomli_w.dumps(table).encode("utf-8", "surrogatepass"))
 
 
-@relaxed
 @given(st.data())
 def test_a_good_profile_with_a_value_changed_is_read_or_refused(data):
     table = msgspec.to_builtins(parse_profile(GOOD.encode()))
@@ -354,7 +348,6 @@ def test_a_good_profile_with_a_value_changed_is_read_or_refused(data):
     read_or_refuse(tomli_w.dumps(without_none(table)).encode("utf-8", "surrogatepass"))
 
 
-@relaxed
 @given(st.integers(0, len(GOOD)), st.integers(0, len(GOOD)), st.text(max_size=3))
 def test_a_mangled_text_is_read_or_refused(begin, end, middle):
     read_or_refuse((GOOD[:begin] + middle + GOOD[end:]).encode("utf-8", "surrogatepass"))
@@ -405,13 +398,11 @@ def profiles(draw):
     )
 
 
-@relaxed
 @given(profiles())
 def test_what_is_written_is_read_back(profile):
     assert parse_profile(format_profile(profile).encode()) == profile
 
 
-@relaxed
 @given(profiles(), st.integers(0, 1 << 41))
 def test_a_curve_answers_inside_its_pieces_and_only_there(profile, range_bytes):
     (curve,) = profile.gather_scatter

@@ -174,7 +174,7 @@ def _number_alike(siblings: Sequence[Draft]) -> None:
     for (_, key), drafts in alike.items():
         for position, draft in enumerate(sorted(drafts, key=lambda draft: draft.place)):
             if position:
-                draft.key = NodeKey(key.module, key.function, key.file, key.line, key.site_line, position)
+                draft.key = replace(key, position=position)
 
 
 def _phases_of(draft: Draft) -> list[tuple[int, int]]:

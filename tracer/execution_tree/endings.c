@@ -1,6 +1,8 @@
 /* See endings.h. Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, appendix A; Arm
  * Architecture Reference Manual for A-profile (DDI 0487), section C4.1; The RISC-V Instruction Set Manual, volume I, sections 2.5
- * and 16.4, table 2.1 (which registers hold return addresses). */
+ * and 16.4, table 2.1 (which registers hold return addresses). Of procedure linkage tables: System V ABI, AMD64 supplement,
+ * section 5.2, "Procedure Linkage Table"; Procedure Call Standard for the Arm 64-bit Architecture, section 6.1.1 (IP0 and IP1);
+ * RISC-V ELF psABI, "Program Linkage Table". */
 #include "endings.h"
 
 #include <stdbool.h>
@@ -165,5 +167,59 @@ enum ft_ending ft_ending_of(enum ft_guest guest, const unsigned char *code, uint
         return riscv64(code, length, address, target);
     default:
         return FT_ENDING_PLAIN;
+    }
+}
+
+/* ---- procedure linkage tables ----------------------------------------------------------------------------------- */
+
+#define X86_MODRM_MEMORY_RIP(operation) (uint8_t)((operation) << 3 | 5) /* of opcode 0xff: 4 jumps, 6 pushes */
+#define AARCH64_BTI_C UINT32_C(0xd503245f)
+#define AARCH64_SAVE_IP0_LR UINT32_C(0xa9bf7bf0) /* stp x16, x30, [sp, #-16]! */
+#define RISCV_SUB_T1_T1_T3 UINT32_C(0x41c30333)
+#define RISCV_JR_T3 UINT32_C(0x000e0067)
+
+static enum ft_linkage x86_64_linkage(const unsigned char *code, uint32_t bytes, uint32_t length)
+{
+    const unsigned char *jump = code + bytes - length;
+    while (length > 6 && is_prefix(*jump)) {
+        jump++;
+        length--;
+    }
+    if (length != 6 || jump[0] != 0xff || jump[1] != X86_MODRM_MEMORY_RIP(4))
+        return FT_LINKAGE_NONE;
+    const bool pushes = bytes - length >= 6 && code[0] == 0xff && code[1] == X86_MODRM_MEMORY_RIP(6);
+    return pushes && jump - code <= 7 ? FT_LINKAGE_LAZY : FT_LINKAGE_STUB; /* 7: the jump has a prefix */
+}
+
+static enum ft_linkage aarch64_linkage(const unsigned char *code, uint32_t bytes)
+{
+    const uint32_t jump = word_at(code + bytes - 4, 4);
+    if ((jump & 0xffffffdf) != 0xd61f0200) /* to x16 or x17, the registers of linkage */
+        return FT_LINKAGE_NONE;
+    const uint32_t first = word_at(code, 4);
+    const bool saves = first == AARCH64_SAVE_IP0_LR ||
+                       (first == AARCH64_BTI_C && bytes > 8 && word_at(code + 4, 4) == AARCH64_SAVE_IP0_LR);
+    return saves ? FT_LINKAGE_LAZY : FT_LINKAGE_STUB;
+}
+
+static enum ft_linkage riscv64_linkage(const unsigned char *code, uint32_t bytes, uint32_t length)
+{
+    const uint32_t jump = length == 4 ? word_at(code + bytes - 4, 4) : 0;
+    if (jump == RISCV_JR_T3 && bytes > 8 && word_at(code + 4, 4) == RISCV_SUB_T1_T1_T3)
+        return FT_LINKAGE_LAZY;
+    return (jump & 0xfff) == 0x367 ? FT_LINKAGE_STUB : FT_LINKAGE_NONE; /* jalr t1: t1 tells the resolver which one */
+}
+
+enum ft_linkage ft_linkage_of(enum ft_guest guest, const unsigned char *code, uint32_t bytes, uint32_t length)
+{
+    switch (guest) {
+    case FT_GUEST_X86_64:
+        return x86_64_linkage(code, bytes, length);
+    case FT_GUEST_AARCH64:
+        return aarch64_linkage(code, bytes);
+    case FT_GUEST_RISCV64:
+        return riscv64_linkage(code, bytes, length);
+    default:
+        return FT_LINKAGE_NONE;
     }
 }

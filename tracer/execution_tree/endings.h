@@ -22,4 +22,14 @@ enum ft_ending {
 enum ft_ending ft_ending_of(enum ft_guest guest, const unsigned char *code, uint32_t length, uint64_t address,
                             uint64_t *target);
 
+/* Blocks of procedure linkage tables. */
+enum ft_linkage {
+    FT_LINKAGE_NONE,
+    FT_LINKAGE_STUB, /* jumps to a function whose address the loader has written down: a tail call by definition */
+    FT_LINKAGE_LAZY  /* the table's first entry: goes to the loader's resolver, which jumps to the function it has found */
+};
+
+/* What a block is whose code ends with an indirect jump, the last `length` of its `bytes` bytes. */
+enum ft_linkage ft_linkage_of(enum ft_guest guest, const unsigned char *code, uint32_t bytes, uint32_t length);
+
 #endif

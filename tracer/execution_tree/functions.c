@@ -23,6 +23,8 @@ bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, cons
     *block = (struct ft_code){.address = address, .end = address + before + length, .last = address + before, .canonical = id,
                               .entered = FT_NONE, .function = FT_NONE, .instructions = n};
     block->ending = (uint8_t)ft_ending_of(tree->guest, code + before, length, block->last, &block->target);
+    if (block->ending == FT_ENDING_INDIRECT_JUMP)
+        block->linkage = (uint8_t)ft_linkage_of(tree->guest, code, before + length, length);
     block->hash = hash_bytes(UINT64_C(0xcbf29ce484222325) ^ n, code, before + length) | 1;
     tree->num_codes = id;
     const uint32_t same = ft_table_find(&tree->code_table, address, block->hash);

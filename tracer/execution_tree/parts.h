@@ -36,6 +36,7 @@ struct ft_code {
     uint32_t entered; /* the function that it is the first block of, FT_NONE */
     uint32_t function; /* that it was first found in, FT_NONE */
     uint8_t ending;
+    uint8_t linkage;  /* of enum ft_linkage */
     uint8_t bytecode; /* of enum ft_bytecode */
     uint32_t instructions;
     uint32_t code_id; /* of bytecode: its function's */
@@ -83,6 +84,7 @@ struct ft_function {
     uint32_t entry_action; /* of being called */
     uint32_t version;      /* changes with the loops */
     uint32_t nodes;        /* the first of its nodes, FT_NONE */
+    bool resolves;         /* the loader's resolver: its indirect jumps are tail calls of what it has found */
 };
 
 /* The function that begins with a block; FT_NONE when memory ran out. */

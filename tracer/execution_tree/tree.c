@@ -275,9 +275,23 @@ static bool has_block(const struct ft_tree *tree, uint32_t function, uint32_t id
     return tree->codes[id].address >= f->low && tree->codes[id].address < f->high;
 }
 
-/* How many frames are below the one of a function that has a block; FT_NONE if there is none. The function at hand is left out. */
+/* How many frames are below the one of a function that ran a block before; FT_NONE if there is none. The function at hand is left
+ * out. */
+static uint32_t find_frame_that_ran(const struct ft_tree *tree, const struct ft_tree_thread *t, uint32_t id)
+{
+    for (uint32_t i = t->num_frames; i > 0 && t->num_frames - i < FRAMES_SEARCHED; i--)
+        if (t->frames[i - 1].call != FT_SIGNAL &&
+            ft_local_find(tree, tree->nodes[t->frames[i - 1].node]->function, id) != FT_NONE)
+            return i - 1;
+    return FT_NONE;
+}
+
+/* The same of a function that ran it, or else has blocks before and behind it. */
 static uint32_t find_frame_with(const struct ft_tree *tree, const struct ft_tree_thread *t, uint32_t id)
 {
+    const uint32_t ran = find_frame_that_ran(tree, t, id);
+    if (ran != FT_NONE)
+        return ran;
     for (uint32_t i = t->num_frames; i > 0 && t->num_frames - i < FRAMES_SEARCHED; i--)
         if (t->frames[i - 1].call != FT_SIGNAL && has_block(tree, tree->nodes[t->frames[i - 1].node]->function, id))
             return i - 1;
@@ -360,16 +374,31 @@ static bool is_restoring(const struct ft_tree_thread *t)
     return false;
 }
 
+/* A tail call of what a linkage table or the resolver jumps to: a function that begins there, wherever the block ran before. */
+static bool links(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
+{
+    const bool is_lazy = tree->codes[t->locals[t->current].id].linkage == FT_LINKAGE_LAZY;
+    const uint32_t function = ft_function_of(tree, id);
+    if (function == FT_NONE)
+        return false;
+    tree->functions[function].resolves |= is_lazy;
+    return replace(tree, t, id);
+}
+
 static bool jumps_indirectly(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
     const struct ft_code *next = &tree->codes[id];
     const struct ft_function *f = &tree->functions[t->function];
+    if (f->resolves)
+        return links(tree, t, id);
     if (ft_local_find(tree, t->function, id) != FT_NONE)
         return follow(tree, t, id);
     const bool is_far = next->address + FAR_BYTES < f->low || next->address > f->high + FAR_BYTES;
     const bool is_near = next->address >= f->low && next->address < f->high;
+    if (!is_near && tree->codes[t->locals[t->current].id].linkage != FT_LINKAGE_NONE)
+        return links(tree, t, id);
     if (!is_near && next->entered == FT_NONE && next->function != FT_NONE) {
-        const uint32_t frame = find_frame_with(tree, t, id);
+        const uint32_t frame = find_frame_that_ran(tree, t, id);
         if (frame != FT_NONE) {
             tree->remarks.unwound++;
             return pop_to(tree, t, frame) && jump(tree, t, id);

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import starmap
+from pathlib import PurePosixPath
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from foretrace.cache_sim.results import OperationStatistics
@@ -16,15 +19,26 @@ from foretrace.tracer.data_flow.library_code import places_of
 from foretrace.tracer.data_flow.node_flow import Site, data_flow_of
 from foretrace.tracer.data_flow.raw_dependences import RawDependences
 from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
+from foretrace.tracer.execution_tree.raw_tree import CallKind
 from foretrace.tracer.execution_tree.sampled_work import SampledWork, sampled_work
+from foretrace.tracer.machine_code.debug_info.inlined_calls import NONE, InlinedCalls
 from foretrace.tracer.machine_code.debug_info.line_table import EMPTY, LineTable
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols, Variable
 from foretrace.tracer.machine_code.isa import registry as isa
+from foretrace.tracer.machine_code.isa.registry import Flow
 from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.data_flow_records import DataFlow
-from foretrace.tracer.signature.records import Block, Loop, MemoryOperation, OperationCount, OperationKind
+from foretrace.tracer.signature.records import (
+    Block,
+    Frame,
+    Idiom,
+    Loop,
+    MemoryOperation,
+    OperationCount,
+    OperationKind,
+)
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .access_idioms import AccessIdioms
@@ -32,6 +46,7 @@ from .basic_blocks import BasicBlocks, Counts, Ints, find_basic_blocks
 from .control_flow import find_loops
 from .dependences import Found, find_dependences
 from .idioms import IdiomFinder, Indirections, fixed_operations
+from .library_code import Arrival, FunctionKey, is_library_source, is_own_source, names_by_arrival, owned_code
 from .paths import find_paths
 from .value_graph import ValueGraph
 
@@ -61,7 +76,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     """
     instruction_set = isa.load(arch)
     blocks = find_basic_blocks(raw, instruction_set)
-    places = _Places(raw, blocks)
+    places = _Places(raw, blocks, arch)
     forest = find_loops(blocks, places.function_numbers())
     merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = places.sites(blocks.operation_instruction)
@@ -80,6 +95,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     loops = tuple(_loop(number, blocks, places, forest) for number in range(len(forest.loops)))
     maker = _tree(raw, blocks, signature_blocks, loops)
     tree = maker.tree() if maker else None
+    named_blocks = signature_blocks
     found = Found()
     examined = raw.dependences
     if maker and tree is not None and examined is not None and not _is_too_large(examined, signature_blocks):
@@ -88,24 +104,45 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         found = find_dependences(
             examined, nodes, tree, blocks, forest, instruction_set, signature_blocks,
             functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
+            lines=places.lines.tolist(),
         )  # fmt: skip
+    data_flow = _data_flow(raw, blocks, maker, tree, places) if maker and tree is not None else None
+    work = _sampled_work(raw, maker, tree)
+    idioms: Sequence[Idiom] = (*indirections.idioms, *access_idioms)
+    if maker and tree is not None:
+        owned = owned_code(maker, tree, places.library_blocks(), places.frames_at_end)
+        tree, loops, named_blocks = owned.tree, owned.loops, owned.blocks
+        sites = _owned_sites(sites, blocks, named_blocks)
+        idioms = tuple(_owned_idiom(idiom, loops[idiom.loop_id]) for idiom in idioms)
     return Analysis(
-        blocks=signature_blocks,
+        blocks=named_blocks,
         operations=_operations(blocks, places, merged, sites, indirections),
         loops=loops,
-        idioms=(*indirections.idioms, *access_idioms),
+        idioms=idioms,
         edges=blocks.edges,
         operation_map=blocks.operation_map,
         block_map=blocks.block_map,
         decoded_share=_decoded_share(blocks),
         paths=find_paths(raw.paths, blocks, instruction_set),
         tree=tree,
-        data_flow=_data_flow(raw, blocks, maker, tree, places) if maker and tree else None,
+        data_flow=data_flow,
         dependences=found.dependences,
         examined_loops=found.examined,
-        sampled_work=_sampled_work(raw, maker, tree),
+        sampled_work=work,
         notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
     )
+
+
+def _owned_sites(
+    sites: Sequence[tuple[str, int]], basic: BasicBlocks, blocks: Sequence[Block]
+) -> list[tuple[str, int]]:
+    """Places of memory operations: those of libraries are at the program's call."""
+    owners = (blocks[block] for block in basic.block_of[basic.operation_instruction].tolist())
+    return [(block.file, block.line) if block.caller else site for site, block in zip(sites, owners, strict=True)]
+
+
+def _owned_idiom(idiom: Idiom, loop: Loop) -> Idiom:
+    return msgspec.structs.replace(idiom, file=loop.file, line=loop.line) if loop.caller else idiom
 
 
 def _statistics(
@@ -127,20 +164,40 @@ def _statistics(
     return scaled, [f"counts of accesses are estimated for {what}: {share:.2%} of all"]
 
 
+_ADDRESS_MASK = (1 << 64) - 1
+_PLT = "@plt"
+
+
+def _is_loader(module: str) -> bool:
+    return PurePosixPath(module).name.startswith(("ld-", "ld.", "ld64"))
+
+
+def _own_frame(frames: Sequence[Frame]) -> int:
+    """Position of the innermost frame in the program's own source; of the innermost one if there is none."""
+    own = (at for at, frame in enumerate(frames) if is_own_source(frame.file))
+    return next(own, 0)
+
+
 class _Places:
     """Where each instruction and block comes from: module, link-time address, function, file and line."""
 
-    def __init__(self, raw: RawTrace, blocks: BasicBlocks) -> None:
-        self._blocks = blocks
+    def __init__(self, raw: RawTrace, blocks: BasicBlocks, arch: str) -> None:
+        self._blocks, self._is_x86 = blocks, arch == "x86_64"
         self._map = ModuleMap(raw.maps, raw.guest_base)
         self._symbols: dict[str, Symbols] = {}
         self.module_paths: list[str] = []
         self.module_of, self.offsets = self._locate(blocks.addresses)
         starts = blocks.first[:-1]
         self.functions = list(map(self._function, self.modules(starts), self.offsets[starts].tolist()))
+        self._name_by_arrival(raw)
         self.paths: list[str] = []
         self.files = np.full(len(self.offsets), -1, np.int32)
         self.lines = np.zeros(len(self.offsets), np.int32)
+        self._raw_files, self._raw_lines = self.files.copy(), self.lines.copy()
+        self._is_own_function = np.zeros(len(self.offsets), bool)
+        """Of each instruction, whether the function that has it in the end is in the program's own source."""
+        self._inlined: dict[str, InlinedCalls] = {}
+        self._paths_known: dict[str, int] = {}
         self._first_lines: dict[tuple[str, int], tuple[int, int]] = {}
         self._tables: dict[str, tuple[int, LineTable]] = {}
         self._find_lines()
@@ -175,7 +232,9 @@ class _Places:
             ):
                 function = symbols.function(offset)
                 name = function.name if function else ""
-                found[at] = Site(name, table.paths[file], line) if file >= 0 and line > 0 else Site(name, "", 0)
+                frames = self._chain(mapping.path, offset, table.paths[file] if file >= 0 else "", line, name)
+                own = frames[_own_frame(frames)]
+                found[at] = Site(name, own.file, own.line) if own.file and own.line > 0 else Site(name, "", 0)
         return found
 
     def _locate(self, addresses: Counts) -> tuple[Ints, Counts]:
@@ -204,8 +263,81 @@ class _Places:
         symbols = self._symbols.get(module)
         return symbols.function(offset) if symbols else None
 
+    def _name_by_arrival(self, raw: RawTrace) -> None:
+        """Name functions without a symbol, and the variants that an IFUNC chooses from, by how they are called."""
+        blocks = self._blocks
+        starts, lasts = blocks.first[:-1], blocks.first[1:] - 1
+        modules, offsets = self.modules(starts), self.offsets[starts].tolist()
+        keys: list[FunctionKey | None] = [
+            (module, function.start) if function else None
+            for module, function in zip(modules, self.functions, strict=True)
+        ]
+        flows = blocks.flows()
+        symbols = [
+            self._symbol_at(block, last) if flow in (Flow.CALL, Flow.INDIRECT_JUMP) else ""
+            for block, (last, flow) in enumerate(zip(lasts.tolist(), flows, strict=True))
+        ]
+        arrivals = []
+        for source, target, count in blocks.edges.tolist():
+            key = keys[target]
+            if key is None or keys[source] == key or flows[source] is Flow.RETURN:
+                continue
+            is_start = key[1] == offsets[target]
+            if symbols[source] and is_start:
+                if not modules[target].rpartition("/")[2].startswith("ld-"):  # it may resolve the symbol first
+                    arrivals.append(Arrival(key, count, symbol=symbols[source]))
+            elif flows[source] is Flow.CALL or flows[source] is Flow.INDIRECT_JUMP:
+                arrivals.append(Arrival(key, count))
+            else:
+                arrivals.append(Arrival(key, count, jumped_from=keys[source]))
+        arrivals += self._first_calls(raw, keys, symbols, offsets)
+        names = {key: function.name for key, function in zip(keys, self.functions, strict=True) if key and function}
+        found = names_by_arrival(arrivals, names, lambda key, name: name in self._symbols[key[0]].ifuncs)
+        self.functions = [
+            msgspec.structs.replace(function, name=found[key]) if function and key in found else function
+            for key, function in zip(keys, self.functions, strict=True)
+        ]
+
+    def _symbol_at(self, block: int, last: int) -> str:
+        """The symbol through which a block calls or jumps at its end: it is a stub, or reads a slot."""
+        symbols = self._symbols.get(self.module_paths[int(self.module_of[last])])
+        if symbols is None:
+            return ""
+        code = self._blocks.codes[last].removeprefix(b"\xf2").removeprefix(b"\x3e").removeprefix(b"\x40")
+        if len(code) == 6 and code[:2] in (b"\xff\x15", b"\xff\x25") and self._is_x86:  # call or jmp *slot(%rip)
+            after = int(self.offsets[last]) + len(self._blocks.codes[last])
+            return symbols.slot((after + int.from_bytes(code[2:], "little", signed=True)) & _ADDRESS_MASK)
+        function = self.functions[block]
+        is_stub = function is not None and function.name.endswith(_PLT)
+        return function.name.removesuffix(_PLT) if function and is_stub else ""
+
+    def _first_calls(
+        self, raw: RawTrace, keys: Sequence[FunctionKey | None], symbols: Sequence[str], offsets: Sequence[int]
+    ) -> list[Arrival]:
+        """Functions that the dynamic linker jumped to after it had resolved the symbol of a stub."""
+        if raw.tree is None:
+            return []
+        nodes = raw.tree.nodes.astype(np.int64)
+        block_map = self._blocks.block_map
+        entry = [int(block_map[block]) if 0 < block < len(block_map) else -1 for block in nodes[:, 1].tolist()]
+        parent, kind = nodes[:, 0].tolist(), nodes[:, 3].tolist()
+        found = []
+        for node, block in enumerate(entry):
+            key = keys[block] if block >= 0 else None
+            above = parent[node]
+            if key is None or kind[node] != CallKind.TAIL_CALL or key[1] != offsets[block]:
+                continue
+            while (
+                above >= 0 and kind[above] == CallKind.TAIL_CALL and not (entry[above] >= 0 and symbols[entry[above]])
+            ):
+                above = parent[above]
+            if above >= 0 and entry[above] >= 0 and symbols[entry[above]] and not _is_loader(key[0]):
+                found.append(Arrival(key, int(nodes[node, 4]), symbol=symbols[entry[above]]))
+        return found
+
     def _find_lines(self) -> None:
-        """Look up the lines of all instructions, and of the functions' first ones, module by module."""
+        """Look up the lines of all instructions, and of the functions' first ones, module by module. Where a library's
+        code was expanded in line, they are those of the program's call."""
         entries: dict[str, set[int]] = {}
         for module, function in zip(self.modules(self._blocks.first[:-1]), self.functions, strict=True):
             if function is not None:
@@ -221,12 +353,111 @@ class _Places:
             self._tables[module] = (base, table)
             self.paths.extend(table.paths)
             files, lines = table.find(self.offsets[here])
-            self.files[here] = np.where(files >= 0, files + base, -1)
-            self.lines[here] = lines
+            self._raw_files[here] = self.files[here] = np.where(files >= 0, files + base, -1)
+            self._raw_lines[here] = self.lines[here] = lines
+            if table.paths:
+                self._inlined[module] = symbols.inlined(self.offsets[here])
+                self._climb(module, here)
             for start in starts.tolist():
                 file, line = table.find_first(start)
                 if file >= 0:
                     self._first_lines[module, start] = (file + base, line)
+
+    def _climb(self, module: str, here: Ints) -> None:
+        """Give instructions of libraries that were expanded in line the place of the program's call."""
+        is_library = [is_library_source(path) for path in self.paths]
+        calls = self._inlined[module]
+        outermost = calls.outermost_files()
+        known: dict[tuple[int, int, int], tuple[int, int]] = {}
+        for at in here.tolist():
+            file, line = int(self.files[at]), int(self.lines[at])
+            if file < 0:
+                continue
+            call = calls.at(int(self.offsets[at]))
+            self._is_own_function[at] = is_own_source(outermost[call]) if call >= 0 else not is_library[file]
+            if not is_library[file]:
+                continue
+            key = call, file, line
+            if key not in known:
+                known[key] = self._own_place(module, int(self.offsets[at]), file, line)
+            self.files[at], self.lines[at] = known[key]
+
+    def _own_place(self, module: str, offset: int, file: int, line: int) -> tuple[int, int]:
+        """The innermost place of the program's own source at an address; the place itself if there is none."""
+        frames = self._chain(module, offset, self.paths[file], line, "")
+        own = frames[_own_frame(frames)]
+        if is_library_source(own.file):
+            return file, line
+        return self._path_number(own.file), own.line
+
+    def _path_number(self, path: str) -> int:
+        for number in range(len(self._paths_known), len(self.paths)):
+            self._paths_known.setdefault(self.paths[number], number)
+        if path not in self._paths_known:
+            self._paths_known[path] = len(self.paths)
+            self.paths.append(path)
+        return self._paths_known[path]
+
+    def _chain(self, module: str, offset: int, file: str, line: int, function: str) -> tuple[Frame, ...]:
+        """The functions at an address, innermost first: `file` and `line` are what the line table says of it."""
+        calls = self._inlined.get(module, NONE)
+        return tuple(Frame(*one) for one in calls.chain(calls.at(offset), file, line, function))
+
+    def _frames(self, instruction: int, function: str) -> tuple[Frame, ...]:
+        file = int(self._raw_files[instruction])
+        module = self.module_paths[int(self.module_of[instruction])]
+        path, line = (self.paths[file], int(self._raw_lines[instruction])) if file >= 0 else ("", 0)
+        return self._chain(module, int(self.offsets[instruction]), path, line, function)
+
+    def frames_at_end(self, block: int) -> tuple[Frame, ...]:
+        """The chain of functions at a block's last instruction, innermost first."""
+        return self._frames(int(self._blocks.first[block + 1]) - 1, self.function_name(block))
+
+    def frames_of_loop(self, header: int, members: Sequence[int], place: tuple[str, int]) -> tuple[Frame, ...]:
+        """The chain of functions at a loop's place: where its header begins, else where most of it is expanded code of
+        libraries; none if all of it is the code of one function."""
+        name = self.function_name(header)
+        chains = [self._frames(int(self._blocks.first[header]), name)]
+        others: Counter[tuple[Frame, ...]] = Counter()
+        for block in members:
+            for at in self._blocks.instructions(block):
+                if self.files[at] != self._raw_files[at] or self.lines[at] != self._raw_lines[at]:
+                    others[self._frames(at, name)] += 1
+        chains += [chain for chain, _ in sorted(others.items(), key=lambda item: (-item[1], str(item[0])))]
+        for chain in chains:
+            own = _own_frame(chain)
+            is_at_place = chain[own].line == place[1] if own else chain is chains[0]
+            if len(chain) > 1 and chain[own].file == place[0] and is_at_place:
+                around = [frame for frame in chain[own + 1 :] if not is_library_source(frame.file)]
+                return (*chain[:own], Frame(chain[own].function, *place), *around)
+        return ()
+
+    def library_blocks(self) -> list[bool]:
+        """Of each block, whether its function is a library's: no line of it is in the program's own source, but for
+        what was expanded in it.
+
+        Where the program itself has no lines, all of its file is the program's.
+        """
+        functions = self.function_numbers()
+        modules = self.module_of[self._blocks.first[:-1]].tolist()
+        block_of = self._blocks.block_of.tolist()
+        own_functions = {
+            functions[block] for block, is_own in zip(block_of, self._is_own_function.tolist(), strict=True) if is_own
+        }
+        with_lines = {modules[block] for block, number in enumerate(functions) if number in own_functions}
+        programs = {number for number, path in enumerate(self.module_paths) if self._is_program(number, path)}
+        return [
+            number not in own_functions and (module in with_lines or module not in programs)
+            for number, module in zip(functions, modules, strict=True)
+        ]
+
+    def _is_program(self, number: int, path: str) -> bool:
+        """Whether a module is what was started, not a library: where it begins has run. What is no file is the
+        program's too, such as code that it made."""
+        symbols = self._symbols.get(path)
+        if symbols is None:
+            return True
+        return not _is_loader(path) and bool(np.any(self.offsets[self.module_of == number] == symbols.entry))
 
     def sites(self, instructions: Ints) -> list[tuple[str, int]]:
         """File and line of each instruction; empty and 0 if unknown."""
@@ -267,24 +498,36 @@ class _Places:
             begin, last = int(self.offsets[self._blocks.first[block]]), int(self._blocks.first[block + 1]) - 1
             end = int(self.offsets[last]) + len(self._blocks.codes[last])
             candidates.update(
-                (number + base, at) for number, at in rows.statements(begin, end, from_code=block == header)
+                self._own_statement(module, number + base, at, address)
+                for number, at, address in rows.statements(begin, end, from_code=block == header)
             )
             inside = slice(int(self._blocks.first[block]), last + 1)
             with_code.update(zip(self.files[inside].tolist(), self.lines[inside].tolist(), strict=True))
         # Statements without code at the header's very start may come before the loop, but not if it has code of them.
         begin = int(self.offsets[start])
         at_start = rows.statements(begin, begin + 1)
-        candidates.update(with_code.intersection((number + base, at) for number, at in at_start))
+        candidates.update(with_code.intersection((number + base, at) for number, at, _ in at_start))
         function = self.functions[header]
         own = self._first_lines.get((module, function.start)) if function else None
+        if own is not None and is_library_source(self.paths[own[0]]):  # its own lines are those of what was given to it
+            candidates = {one for one in candidates if is_own_source(self.paths[one[0]])} or candidates
+            own = None
         if own is not None:
             lines = [at for number, at in candidates if number == own[0] and at >= own[1]]
             if lines:
                 return self.paths[own[0]], min(lines, key=lambda at: (at == own[1], at))
+        if candidates and file not in {number for number, _ in candidates}:
+            file = min(candidates)[0]
         lines = [at for number, at in candidates if number == file and at > 0]
         if file < 0:
             return "", 0
         return self.paths[file], min(lines, default=line)
+
+    def _own_statement(self, module: str, file: int, line: int, address: int) -> tuple[int, int]:
+        """The place of the program's own source that a statement belongs to."""
+        if file < 0 or not is_library_source(self.paths[file]):
+            return file, line
+        return self._own_place(module, address, file, line)
 
     def notes(self) -> tuple[str, ...]:
         """What a reader of the signature has to know about what was not found."""
@@ -387,7 +630,8 @@ def _operations(
 
 def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest) -> Loop:
     loop = forest.loops[number]
-    file, line = places.loop_site(loop.header, sorted(loop.blocks))
+    members = sorted(loop.blocks)
+    file, line = places.loop_site(loop.header, members)
     (module,) = places.modules(blocks.first[loop.header : loop.header + 1])
     return Loop(
         loop_id=number,
@@ -401,6 +645,7 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
         entries=loop.entries,
         iterations=loop.iterations,
         order=number,
+        frames=places.frames_of_loop(loop.header, members, (file, line)),
     )
 
 

@@ -112,13 +112,14 @@ class CarriedValues:
         fixed: Mapping[int, int],
         indirect: Collection[int],
         functions: Sequence[str],
+        lines: Sequence[int] = (),
     ) -> None:
-        """Nothing is classified yet. `functions` names the function of each block."""
+        """Nothing is classified yet. `functions` names the function of each block, `lines` are of each instruction."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
         self._graph = values
         self._updates, self._stores = updates, stores
         self._fixed, self._indirect = fixed, indirect
-        self._names = functions
+        self._names, self._lines = functions, lines
         self._block_of_operation: list[int] = blocks.block_of[blocks.operation_instruction].tolist()
         self._is_store: list[bool] = blocks.operation_is_store.tolist()
         self._functions: dict[int, LoopValues] = {}
@@ -152,7 +153,7 @@ class CarriedValues:
             if finding.register:
                 if not pairs:
                     total.add(again, 1, 1)
-                where = self._name(finding.register)
+                where = self._name(finding.register) + self._at(finding)
             if total.count:
                 yield Dependence(
                     seen.node, finding.kind, source, sink, total.count, total.least, total.most, finding.operation,
@@ -162,6 +163,15 @@ class CarriedValues:
     @staticmethod
     def _name(register: str) -> str:
         return "condition flags" if register == FLAGS else f"register {register}"
+
+    def _at(self, finding: Finding) -> str:
+        """The lines that compute a value, moves of it aside; empty where they are not known."""
+        nodes = [node for node in finding.cycle or {finding.node} if node >= 0]
+        computing = [node for node in nodes if self._combines(node) != "move"] or nodes
+        lines = sorted({int(self._lines[node // STEPS]) for node in computing} - {0}) if len(self._lines) else []
+        if len(lines) <= 1:
+            return f" at line {lines[0]}" if lines else ""
+        return f" at lines {lines[0]} to {lines[-1]}"
 
     def _storage(
         self, loop: int, seen: Seen, findings: Iterable[Finding], in_cycle: Collection[Pair]

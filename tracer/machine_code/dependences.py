@@ -61,12 +61,13 @@ def find_dependences(
     values: ValueGraph,
     *,
     in_windows: bool = False,
+    lines: Sequence[int] = (),
 ) -> Found:
     """What loops carry. `loop_nodes` are the tree's nodes of the rows of `raw.loops`, -1 for those that it has not.
 
     `fixed` are memory operations that touched one place only, and its address; `indirect` those of gathers and
     scatters. With `in_windows` only parts of the run were examined: hot loops are judged, of which iterations were seen
-    that follow on one another. Then `values` do, which are without a look into calls.
+    that follow on one another. Then `values` do, which are without a look into calls. `lines` are of each instruction.
     """
     if in_windows:
         loop_nodes = _hot(loop_nodes, tree, blocks)
@@ -119,7 +120,7 @@ def find_dependences(
                 above = parents[above]
     carried = CarriedValues(
         basic, forest, isa, function_of, values, updates, stores, fixed, frozenset(indirect),
-        [block.function for block in blocks],
+        [block.function for block in blocks], lines,
     )  # fmt: skip
     by_loop: dict[int, list[Seen]] = defaultdict(list)
     for node, one in seen.items():

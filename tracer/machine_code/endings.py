@@ -144,7 +144,7 @@ def _source_line(table: LineTable, start: int, address: int) -> str:
     file, line = int(files[0]), int(lines[0])
     own, _ = table.find_first(start)
     if own not in (-1, file):
-        before = [at for number, at in table.statements(start, address + 1) if number == own and at > 0]
+        before = [at for number, at, _ in table.statements(start, address + 1) if number == own and at > 0]
         file, line = (own, before[-1]) if before else (file, line)
     return f"{table.paths[file]}:{line}" if file >= 0 and line > 0 else ""
 

@@ -2,9 +2,10 @@
 
 Version history (PRAGMA user_version): 16, with synchronisation, phases and rounds of the execution tree
 (`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`) and
-software-defined events (`event_tables.py`), is what is written. 15 is read, too: its data flow had all nodes count for
-themselves (no `data_flow_nodes`), and up to 8,192 sets of readers. Older ones are not: 14 had no events, 13 no rounds of
-loops, 12 no allocations, and no overwritten bytes of loops.
+software-defined events (`event_tables.py`), library code (`library_tables.py`) and the nodes that the data flow is counted
+for, is what is written. 15 is read, too: it had no table of those nodes, whose data flow all counted for themselves, up to
+8,192 sets of readers, and no library code at first. Older ones are not: 14 had no events, 13 no rounds of loops, 12 no
+allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -22,7 +23,7 @@ import os
 import sqlite3
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from operator import attrgetter
 from pathlib import Path
@@ -43,6 +44,7 @@ from . import checksum as signature_checksum
 from . import data_flow_tables as signature_flow
 from . import dependence_tables as signature_dependences
 from . import event_tables as signature_events
+from . import library_tables as signature_library
 from . import path_tables as signature_paths
 from . import reuse_tables as signature_reuse
 from . import tree_tables as signature_tree
@@ -159,7 +161,10 @@ _SCHEMA = {
     **signature_flow.SCHEMA,
     **signature_dependences.SCHEMA,
     **signature_events.SCHEMA,
+    **signature_library.SCHEMA,
 }
+_ADDED = frozenset((*signature_library.SCHEMA, *signature_flow.SINCE_16))
+"""Tables that signatures of version 15 may lack."""
 
 Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
 _ROWS_AT_ONCE = 64  # inserted by one statement: few take longer to run, many longer to prepare for small tables
@@ -200,9 +205,10 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
 
     insert("checksum", [(signature_checksum.PLACEHOLDER,)])
     insert("provenance", [(json_text.encode(signature.provenance).decode(),)])
-    insert("blocks", _rows(Block, signature.blocks, skip="operations"))
+    insert("blocks", _rows(Block, signature.blocks, skip=("operations", "caller")))
     insert("memory_operations", _rows(MemoryOperation, signature.operations))
-    insert("loops", _rows(Loop, signature.loops))
+    insert("loops", _rows(Loop, signature.loops, skip=("calls", "frames")))
+    signature_library.insert_library_code(signature, insert)
     insert("block_operations", _block_operation_rows(signature))
     insert("block_ranges", _block_range_rows(signature))
     insert("idioms", ((i.idiom_id, i.loop_id, str(i.kind), i.file, i.line) for i in signature.idioms))
@@ -238,9 +244,9 @@ def _as_text(value: Any) -> Any:
     return os.fsdecode(value) if isinstance(value, bytes) else value
 
 
-def _rows(kind: type[Record], records: Iterable[Record], skip: str = "") -> Iterator[tuple[Any, ...]]:
+def _rows(kind: type[Record], records: Iterable[Record], skip: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
     """The fields of each record; an `offset` of 2^63 and more wraps to negative, as SQLite's integers are signed."""
-    names = [name for name in kind.__struct_fields__ if name != skip]
+    names = [name for name in kind.__struct_fields__ if name not in skip]
     offset: int = names.index("offset") if "offset" in names else -1
     fields = attrgetter(*names)
     for record in records:
@@ -369,8 +375,9 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
-    absent = () if _version(database) == VERSION else signature_flow.SINCE_16
-    if dict(rows) != {table: statement for table, statement in _SCHEMA.items() if table not in absent}:
+    found = dict(rows)
+    may_lack = () if _version(database) == VERSION else _ADDED
+    if {**{name: _SCHEMA[name] for name in may_lack}, **found} != _SCHEMA:
         raise SignatureError(f"{path}: its tables are not those of a signature; trace the program again")
 
 
@@ -415,6 +422,7 @@ def _read(database: sqlite3.Connection) -> Signature:
             database, _process_numbers(provenance), 0 if tree is None else len(tree), _as_text
         ),
     )
+    signature = signature_library.with_library_code(signature, database, _as_text)
     _check_references(signature)
     return signature
 
@@ -434,7 +442,7 @@ def _records(
     for row in cursor:
         texts = map(_as_text, row) if bytes in map(type, row) else row
         values = dict(zip(names, texts, strict=True))
-        for name in flags:
+        for name in flags.intersection(names):
             values[name] = bool(values[name])
         if mixes is not None:
             values["operations"] = mixes.get(row[0], [])

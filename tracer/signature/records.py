@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms as ReuseHistograms
+from foretrace.names import brief_name
 
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .event_records import NO_EVENTS, Events
@@ -80,7 +81,9 @@ class Block(msgspec.Struct, frozen=True):
     """A basic block: it runs from its first instruction to its last whenever it is entered.
 
     `offset` is the address within `module` (its link-time virtual address; for Python the bytecode offset). `file` and
-    `line` are empty and 0 where the program does not tell. `loop_id` is the innermost loop, or None.
+    `line` are empty and 0 where the program does not tell; of a library's code that was expanded in line, they are the
+    program's own line that called it. `loop_id` is the innermost loop, or None. `caller`, of a library's block, is
+    the function of the program for whose call it ran most, and `file` and `line` are those of that call.
     """
 
     block_id: int
@@ -93,6 +96,7 @@ class Block(msgspec.Struct, frozen=True):
     executions: int
     instructions: int
     operations: tuple[OperationCount, ...]
+    caller: str = ""
 
     @property
     def flops(self) -> int:
@@ -174,12 +178,40 @@ class MemoryOperation(msgspec.Struct, frozen=True):
         return self.last_exclusive - self.first
 
 
+class Frame(msgspec.Struct, frozen=True):
+    """A function, and the place in it that runs, or calls what is behind it; "" and 0 where that is not known."""
+
+    function: str
+    file: str
+    line: int
+
+
+class LibraryCall(msgspec.Struct, frozen=True):
+    """A call of a library by the program: `called`, in line `line` of `file`, in `function`.
+
+    `share`, from 0 to 1, is the part of the instructions of a piece of library code that ran for it. Where all four are
+    empty, it is that of all other places.
+    """
+
+    called: str
+    function: str
+    file: str
+    line: int
+    share: float
+
+
 class Loop(msgspec.Struct, frozen=True):
     """A natural loop of one function. Of Python, also an array operation's own loop (`kind` "array"), or the calls of a
     compiled function whose accesses were not seen ("compiled"): `module` names the operation or function.
 
     `entries` counts the times it was entered from outside, `iterations` the executions of its header. `order` is its
     rank in the order in which loops first ran.
+
+    `calls`, of a loop of a library, are the program's calls for which it ran, most instructions first. `function`,
+    `file` and `line` are then those of the first: the library's function that the program calls, and where.
+
+    `frames`, where calls were expanded in line at the loop, or a function that the program does not call itself has it:
+    the chain of functions, innermost first. One of them is at the loop's place; libraries' come before it.
     """
 
     loop_id: int
@@ -194,6 +226,43 @@ class Loop(msgspec.Struct, frozen=True):
     iterations: int
     order: int
     kind: str = "code"
+    calls: tuple[LibraryCall, ...] = ()
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def caller(self) -> str:
+        """The function of the program that calls a library's loop, whose place is that of the call; else empty."""
+        return self.calls[0].function if self.calls else ""
+
+    @property
+    def is_library(self) -> bool:
+        """Whether it is a library's, which is called or was expanded in line at its place."""
+        return bool(self.calls) or (
+            bool(self.frames) and (self.frames[0].file, self.frames[0].line) != (self.file, self.line)
+        )
+
+    @property
+    def inlined(self) -> str:
+        """The code behind the loop's place, and the calls around it, that were expanded in line; empty if none were."""
+        return inlined_text(self.frames, self.file, self.line)
+
+
+def inlined_text(frames: Sequence[Frame], file: str, line: int) -> str:
+    """What was expanded in line at a place, which is one of the frames, innermost first: the function of a library that
+    it calls, and the line there, such as "std::vector::operator[] at stl_vector.h:1046"; and where its own function was
+    expanded, such as "dot, inlined at main.c:12"."""
+    at = next((at for at, frame in enumerate(frames) if (frame.file, frame.line) == (file, line)), None)
+    if at is None:
+        return ""
+    parts = []
+    if at:
+        frame = frames[at - 1]
+        where = f" at {frame.file.rpartition('/')[2]}:{frame.line}" if frame.file else ""
+        parts.append(f"{brief_name(frame.function)}{where}")
+    if at + 1 < len(frames):
+        around = frames[at + 1]
+        parts.append(f"{brief_name(frames[at].function)}, inlined at {around.file.rpartition('/')[2]}:{around.line}")
+    return "; ".join(parts)
 
 
 class IdiomKind(StrEnum):

@@ -51,7 +51,8 @@ class NodeKey:
 
     `module` and `function` are those of the code, `file` and `line` those of the call's function or the loop; "" and 0
     where unknown. `site_line` is the line that calls (0 for loops, or unknown). `position` counts siblings that are
-    alike in all the above, by address: 0 for the first.
+    alike in all the above, by address: 0 for the first. `caller`, of library code, is the function of the program that
+    calls the library, and `file` and `line` are those of that call.
     """
 
     module: str
@@ -60,6 +61,7 @@ class NodeKey:
     line: int
     site_line: int
     position: int
+    caller: str = ""
 
 
 @dataclass(frozen=True, slots=True)

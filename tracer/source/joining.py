@@ -235,9 +235,11 @@ class _Index:
         line = place[1]
         at_line = [one for one in self._findings[file] if one.first_line <= line <= one.last_line]
         loop = self.loop(file, line)
+        if ran.is_library and loop is not None and loop.line != line:
+            loop = None  # of the statement alone, not of the loop around it
         written = [one for one in at_line if not self._starts(file, one.loop_line)]  # array syntax, algorithms
         if (written and (loop is None or loop.line != line)) or site is not None or loop is None:
-            at_line = written or at_line
+            at_line = written or ([] if ran.is_library and site is None else at_line)
             return Joined(ran, None, tuple(at_line), site=site) if at_line else None
         inside = [one for one in self._findings[file] if loop.line <= one.loop_line <= loop.last_line]
         return Joined(ran, loop, tuple(sorted(inside, key=lambda one: (one.loop_line != loop.line, one.first_line))))
@@ -327,7 +329,7 @@ class _Index:
             length = content.count(b"\n") + (not content.endswith(b"\n"))
             if ran[-1] > length:
                 return f"line {ran[-1]} ran, and it has {length}"
-        loops = [one.line for one in run.loops if one.file == name]
+        loops = [one.line for one in run.loops if one.file == name and not one.is_library]
         outside = [line for line in loops if self.loop(file, line) is None and not self._has_finding(file, line)]
         if len(loops) > 1 and len(outside) > _MOST_MISSED * len(loops):
             return f"of {len(loops)} loops that ran, {len(outside)} stand where it has none, such as line {outside[0]}"

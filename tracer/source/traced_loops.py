@@ -40,6 +40,8 @@ class Ran:
     entries: int = 0
     irregular: float | None = None
     """Share of its accesses that follow no stride, of the operation with the most; None: too few accesses."""
+    is_library: bool = False
+    """It is a library's, called or expanded in line at its place."""
     sites: tuple[Place, ...] = ()
     """Where it was expanded in line, or called from: innermost first."""
 
@@ -85,7 +87,8 @@ def run_of(signature: Signature) -> Run:
         ran.append(
             Ran(
                 one.file, one.line, one.function, one.module, (one.loop_id,), frozenset(idioms[one.loop_id]), verdict,
-                reason, one.iterations, one.entries, _irregular(own[one.loop_id]), sites.of(one.loop_id),
+                reason, one.iterations, one.entries, _irregular(own[one.loop_id]), one.is_library,
+                sites.of(one.loop_id),
             )
         )  # fmt: skip
     return Run(

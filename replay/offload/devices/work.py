@@ -191,6 +191,8 @@ class Work:
 
 def shown(place: Place) -> str:
     """A place in a sentence: file and line, else the function."""
+    if place.caller:
+        return f"{place.name} {place.text}"
     if place.line:
         return f"{place.file.rpartition('/')[2] or place.module.rpartition('/')[2]}:{place.line}"
     return place.function or place.module.rpartition("/")[2]
@@ -226,8 +228,9 @@ def _place(signature: Signature, tree: ExecutionTree, node: int) -> Place:
     key, loop = tree.keys[node], int(tree.loop_id[node])
     if loop >= 0:
         found = signature.loops[loop]
-        return Place(found.module, found.function, found.file, found.line)
-    return Place(key.module, key.function, key.file, key.line)
+        if not key.caller:
+            return Place(found.module, found.function, found.file, found.line, "", found.inlined)
+    return Place(key.module, key.function, key.file, key.line, key.caller)
 
 
 def _node_of_block(tree: ExecutionTree, executions: Floats) -> Ints:

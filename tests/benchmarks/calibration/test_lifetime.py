@@ -56,6 +56,5 @@ def test_lines_are_left_alone_for_each_of_the_times_and_read_once():
     sampling.measure_once(list(measurements.values()), sample_s=1e-4)
     timings = [measurement.timing for measurement in measurements.values()]
     assert all(timing.time_s > 0 for timing in timings)
-    seconds, loads = measurements[0.0].run(1)
+    _, loads = measurements[0.0].run(1)
     assert 0 < loads <= 512 * KIB // 64 // 8
-    assert seconds < 1

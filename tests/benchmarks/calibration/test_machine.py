@@ -36,7 +36,7 @@ QUIET = SimpleNamespace(glance=lambda: 1.0, slowdown=lambda time_s: 1.0)
 
 def foretrace(*arguments, **options):
     return subprocess.run(
-        [sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True, timeout=120, **options
+        [sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True, **options
     )
 
 
@@ -552,7 +552,7 @@ def test_calibrate_writes_a_profile_of_this_machine(quick_run):
     assert profile.sources["calibrate"].kind is SourceKind.MEASURED
     for field in ("clock_hz", "issue_width_instructions_per_cycle", "peak_flops_per_cycle", "python_block_s", "cores"):
         assert math.isfinite(getattr(profile.core, field))
-    assert 1e8 < profile.core.clock_hz < 1e10
+    assert profile.core.clock_hz == pytest.approx(1e9)
     assert profile.core.outstanding_misses >= 1
     assert {p.pattern for p in profile.bandwidth} == set(Pattern)
     assert len(profile.latency) >= 5
@@ -624,16 +624,27 @@ def test_interrupted_partial_results_are_kept_if_asked_for(tmp_path):
     assert os.listdir(tmp_path) == ["here.toml"]  # noqa: PTH208
 
 
-_FEW_SAMPLES = """
+_RECORDED = """
+from foretrace.benchmarks.harness.sampling import SAMPLES_OF_PASS, Sample
+def recorded(measurements, **_):
+    for measurement in measurements:
+        seconds, operations = measurement.run(1)
+        assert seconds >= 0 and operations > 0
+        measurement.samples.groups.append([Sample(1e-9)] * SAMPLES_OF_PASS)
+"""
+"""Runs the kernel of each measurement, and records a nanosecond an operation whatever it took."""
+
+_FEW_SAMPLES = (
+    _RECORDED
+    + """
 from foretrace.benchmarks.calibration import calibrate, latency_suite; from foretrace.benchmarks.harness import sampling
 from foretrace.cli import main
 calibrate._LARGEST_BYTES, calibrate._QUICK_BUDGET_S = 4 << 20, 0.1
-calibrate._PATIENCE_S = calibrate._QUICK_PATIENCE_S = 0
-sampling._OWN_WARM_S = sampling._SHARED_WARM_S = latency_suite._WARM_PASSES = 0
-once = sampling.measure_once
-sampling.measure_once = lambda *a, **k: once(*a, **(k | {"sample_s": 1e-5}))
+latency_suite._WARM_PASSES = 0
+sampling.measure_once = recorded
 main()
 """
+)
 
 _INTERRUPTED = """
 import os, signal, sys
@@ -645,19 +656,22 @@ sys.argv = ["foretrace", "calibrate", "--quick", "-o", "here.toml"]
 main()
 """
 
-_KEPT = """
+_KEPT = (
+    _RECORDED
+    + """
 import os, signal, sys
 from foretrace.benchmarks.calibration import calibrate
 from foretrace.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 calibrate._LARGEST_BYTES = 4 << 20
-whole, turns = calibrate.sampling.measure_once, []
+turns = []
 def measure(*arguments, **options):
     turns.append(1)
     if len(turns) == 4:
         os.kill(os.getpid(), signal.SIGINT)
-    whole(*arguments, **(options | {"sample_s": 1e-5}))
+    recorded(*arguments, **options)
 calibrate.sampling.measure_once = measure
 sys.argv = ["foretrace", "calibrate", "--quick", "--keep-partial", "-o", "here.toml"]
 main()
 """
+)

@@ -29,7 +29,7 @@ class Rank:
         self.boxes[dest].put(bytes(buf))
 
     def Recv(self, buf, source, tag=0):  # noqa: N802
-        message = self.boxes[self.rank].get(timeout=20)
+        message = self.boxes[self.rank].get()
         assert len(message) == len(buf)
         buf[:] = message
 
@@ -42,7 +42,7 @@ def test_messages_go_there_and_back():
     other = threading.Thread(target=lambda: found.update({1: ping_pong.ping_pong(ranks[1], (8, 64), lambda: 0.0)}))
     other.start()
     found[0] = ping_pong.ping_pong(ranks[0], (8, 64), lambda: float(next(seconds)))
-    other.join(timeout=20)
+    other.join()
     assert [size for size, _ in found[0]] == [8, 64]
     for _, samples in found[0]:
         assert samples == [1 / 2 / 2] * SAMPLES, "two turns of a second, each there and back"

@@ -1,15 +1,15 @@
-"""Solvers traced with few iterations, predicted for more: against traces of the longer runs. Nothing is timed, but
-how often events are sampled depends on how busy the machine is."""
+"""Solvers traced with few iterations, predicted for more: against traces of the longer runs. Events are sampled by a
+clock that the traced programs move, so as often each time."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from command_line import run
+from fake_clock import fake_clock
 
 from foretrace.benchmarks.validation.events import SOURCES, build
+from foretrace.tracer.signature.file import write_signature
+from foretrace.tracer.tracing import trace_binary, trace_python
 
 MACHINE = "epyc-milan-vm"
 
@@ -24,11 +24,15 @@ def executable(folder):
     return build(folder)
 
 
-def traced(folder, name, *program):
-    signature = folder / f"{name}.sig"
-    foretrace = Path(sys.executable).parent / "foretrace"
-    subprocess.run([foretrace, "trace", "--force", "-o", signature, "--", *map(str, program)], check=True)
-    return signature
+def traced(folder, name, program, *arguments):
+    path, arguments = folder / f"{name}.sig", [str(argument) for argument in arguments]
+    with fake_clock(folder, large_blocks_wait=True):
+        if program.suffix == ".py":
+            signature = trace_python(str(program), arguments).signature
+        else:
+            signature = trace_binary([str(program), *arguments]).signature
+    write_signature(signature, path, force=True)
+    return path
 
 
 def predicted(signature, *options):
@@ -60,7 +64,7 @@ def test_more_iterations(folder, executable, name, arguments, iterations):
 
 def test_array_operations(folder):
     pytest.importorskip("numpy")
-    signature = traced(folder, "poisson", SOURCES / "poisson.py", 300, 40)
+    signature = traced(folder, "poisson", SOURCES / "poisson.py", 400, 40)  # each new array is waited for
     event = predicted(signature, "--set", "Poisson::iterations=80")["event"]
     assert event["traced"] == 40
     in_loop = [node for node in event["traced_parts"]["nodes"] if node["function"] == "apply" and node["time_s"] > 1e-4]

@@ -77,6 +77,21 @@ def openmp(works, entries=10, serial=5, wakes=0):
     return tree.signature()
 
 
+@pytest.mark.parametrize("threads", [None, 2])
+def test_a_region_below_a_call_that_creates_threads_runs_once(threads):
+    """Trees that were recorded wrongly have such; the program's work stays what it was."""
+    tree = Tree()
+    create = tree.call(tree.call(tree.thread(), "main"), "pthread_create", entries=2, module="/lib/libc.so.6")
+    tree.does(create, 2)
+    block = tree.does(tree.call(create, "main._omp_fn.0"), 30)
+    for number in (1, 2):
+        start = tree.call(tree.thread(number), "start", module="/lib/libgomp.so.1")
+        tree.does(tree.call(start, "main._omp_fn.0"), 30, block)
+    signature = tree.signature()
+    replayed = replay_on(signature, host(), threads=threads)
+    assert replayed.outcome.busy_s.sum() == pytest.approx((2 + 90) * STEP_S)
+
+
 @pytest.mark.parametrize(("wakes", "latency_s"), [(0, 1e-6), (3, 1e-6), (10, 5e-6), (20, 5e-6)])
 def test_a_team_that_slept_is_woken_before_and_after_each_entry(wakes, latency_s):
     """Ten entries have twenty waits; the other thread works longer, and the first one waits for it."""

@@ -68,7 +68,7 @@ def check_bytes(
         assert key[1] in program.known_late or written[key] == program.written[key]
 
 
-@settings(max_examples=12, derandomize=True)
+@settings(max_examples=12)
 @given(st.integers(0, 1 << 30), st.booleans(), st.booleans())
 def test_dependences_of_random_loop_nests(seed: int, only_words: bool, has_branches: bool) -> None:
     """All kinds, counts and distances are equal, with branches that are first taken late, too.

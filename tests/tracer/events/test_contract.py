@@ -51,9 +51,7 @@ def contract(compiled: Compiled) -> Path:
 def events_of(program: Path, folder: Path, *arguments: int) -> tuple[float, dict[str, dict[str, Any]]]:
     """The norm that it prints, and values by library and event."""
     environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(folder), "FORETRACE_EVENTS_KEEP": "1"}
-    done = subprocess.run(
-        [program, *map(str, arguments)], env=environment, capture_output=True, text=True, check=True, timeout=120
-    )
+    done = subprocess.run([program, *map(str, arguments)], env=environment, capture_output=True, text=True, check=True)
     (path,) = folder.iterdir()
     found: dict[str, dict[str, Any]] = {}
     for event in read_board(path).events:

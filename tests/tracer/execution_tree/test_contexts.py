@@ -144,6 +144,40 @@ def test_each_thread_has_a_tree(compile_c: Callable[..., Path]) -> None:
     assert all(one.last <= other.first for one, other in itertools.pairwise(sequential))
 
 
+TEAM = r"""
+#include <stdio.h>
+volatile int sinks[64];
+__attribute__((noinline)) static void row(int n) { for (int i = 0; i < n; i++) sinks[n % 64] += 1; }
+int main(void) {
+    #pragma omp parallel for schedule(static, 1) num_threads(4)
+    for (int i = 0; i < 100; i++) row(i + 2);
+    #pragma omp parallel for schedule(static, 1) num_threads(3)
+    for (int i = 0; i < 30; i++) row(i + 2);
+    return 0;
+}"""
+
+
+@pytest.mark.parametrize("binding", ["lazy", "now"])
+def test_a_region_is_below_its_function_when_the_loader_bound_calls_on_the_way(
+    binding: str, compile_c: Callable[..., Path]
+) -> None:
+    program = compile_c(TEAM, "-O1", "-fopenmp", f"-Wl,-z,{binding}")
+    tree = tree_of(trace_binary([str(program)]).signature)
+    rows = {thread.root: 0 for thread in tree.threads}
+    for node in function_nodes(tree, "row"):
+        names = path_of(tree, node.node)
+        root = node.node
+        while tree.parent[root] >= 0:
+            root = int(tree.parent[root])
+        rows[root] += node.entries
+        assert names.count("row") == 1
+        if root == tree.threads[0].root:
+            assert names[names.index("main") + 1] == "GOMP_parallel"
+        assert not {"pthread_create", "_dl_allocate_tls_init"} & set(names)
+    assert list(rows.values()) == [25 + 10, 25 + 10, 25 + 10, 25]
+    assert not any("longjmp" in note or "coroutines" in note for note in tree.notes)
+
+
 CHILDREN = r"""
 #include <sys/wait.h>
 #include <unistd.h>

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from linked_programs import ISAS, linked
 from structured_programs import Path, Program
 from word_streams import ENTRY, Stream, machine_code_block, python_block
 
@@ -66,6 +67,24 @@ def test_any_order_of_blocks_is_counted(order: list[int], seed: int) -> None:
         executions[block] = executions.get(block, 0) + times
     assert executions == {block: program.ran.count(block) for block in program.ran}
     assert all(parent == NONE or parent < node for node, (parent, *_) in enumerate(tree.nodes.tolist()))
+
+
+@pytest.mark.parametrize("guest", list(ISAS))
+def test_what_the_loader_binds_is_called_wherever_it_ran_before(guest: str) -> None:
+    """A function that the loader's resolver once led to is none of the resolver's own blocks."""
+    stream, blocks = linked(ISAS[guest])
+    tree = raw_tree(stream.reader.tree())
+    assert tree is not None
+    nodes = tree.nodes.tolist()
+    names = {block: name for name, block in blocks.items()}
+
+    def path(node: int) -> list[str]:
+        above = [] if nodes[node][0] == NONE else path(nodes[node][0])
+        return [*above, names[nodes[node][1]]] if nodes[node][1] in names else above
+
+    found = sorted(path(node) for node, row in enumerate(nodes) if names.get(row[1], "fixup") != "fixup")
+    assert found == [["main"], ["main", "f"], ["main", "f", "g"], ["main", "g"]]
+    assert (tree.unwound, tree.resumed, tree.signals) == (0, 0, 0)
 
 
 PYTHON_BLOCKS = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.booleans())

@@ -78,10 +78,10 @@ def test_each_run_reads_the_same(kind: str, sums: Path, tmp_path: Path) -> None:
             os.lseek(file.fileno(), len(b"skipped"), os.SEEK_SET)
             if kind == "deleted file":
                 (tmp_path / "input").unlink()
-            result = subprocess.run(command, stdin=file, capture_output=True, timeout=60)
+            result = subprocess.run(command, stdin=file, capture_output=True)
             assert os.lseek(file.fileno(), 0, os.SEEK_CUR) == len(b"skipped" + CONTENT)
     elif kind == "pipe":
-        result = subprocess.run(command, input=CONTENT, capture_output=True, timeout=60)
+        result = subprocess.run(command, input=CONTENT, capture_output=True)
     else:
         import socket
 
@@ -90,7 +90,7 @@ def test_each_run_reads_the_same(kind: str, sums: Path, tmp_path: Path) -> None:
         theirs.close()
         ours.sendall(CONTENT)
         ours.close()
-        stdout, stderr = process.communicate(timeout=60)
+        stdout, stderr = process.communicate()
         result = subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
     assert (result.returncode, result.stderr) == (0, b"")
     lines = log.read_text().splitlines()
@@ -101,10 +101,10 @@ def test_each_run_reads_the_same(kind: str, sums: Path, tmp_path: Path) -> None:
 def test_the_runs_that_are_divided_read_it_too(sums: Path, tmp_path: Path) -> None:
     log, signature = tmp_path / "log", tmp_path / "x.sig"
     content = CONTENT[:20_000]
-    subprocess.run(trace_command(signature, sums, log), input=content, check=True, capture_output=True, timeout=60)
+    subprocess.run(trace_command(signature, sums, log), input=content, check=True, capture_output=True)
     options = ("--signature", str(signature), "--seconds", "0.5")
     command = time_command(tmp_path / "x.timing", sums, log, options=options)
-    subprocess.run(command, input=content, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, input=content, check=True, capture_output=True)
     lines = log.read_text().splitlines()
     assert len(lines) >= 2
     assert len(set(lines)) == 1
@@ -116,7 +116,7 @@ def test_the_runs_that_are_divided_read_it_too(sums: Path, tmp_path: Path) -> No
 def test_a_pipe_without_end_of_which_little_is_read(tmp_path: Path) -> None:
     command = time_command(tmp_path / "x.timing", "head", "-c", "100000")
     with subprocess.Popen(["yes"], stdout=subprocess.PIPE) as endless:
-        result = subprocess.run(command, stdin=endless.stdout, capture_output=True, timeout=60)
+        result = subprocess.run(command, stdin=endless.stdout, capture_output=True)
         assert endless.stdout is not None
         endless.stdout.close()
     assert (result.returncode, result.stderr) == (0, b"")
@@ -127,7 +127,7 @@ def test_a_pipe_without_end_of_which_little_is_read(tmp_path: Path) -> None:
 def test_a_pipe_that_nobody_writes_to_delays_nothing(tmp_path: Path) -> None:
     idle, writer = os.pipe()
     try:
-        result = subprocess.run(time_command(tmp_path / "x.timing", "true"), stdin=idle, timeout=60)
+        result = subprocess.run(time_command(tmp_path / "x.timing", "true"), stdin=idle)
     finally:
         os.close(idle)
         os.close(writer)
@@ -136,7 +136,7 @@ def test_a_pipe_that_nobody_writes_to_delays_nothing(tmp_path: Path) -> None:
 
 def test_a_program_that_closes_its_input_early(tmp_path: Path) -> None:
     command = time_command(tmp_path / "x.timing", "sh", "-c", "read -r x; exec <&-; sleep 0.01; echo $x")
-    result = subprocess.run(command, input=b"first\n" + CONTENT, capture_output=True, timeout=60)
+    result = subprocess.run(command, input=b"first\n" + CONTENT, capture_output=True)
     assert (result.returncode, result.stdout) == (0, b"first\n")
 
 
@@ -159,7 +159,7 @@ def test_a_single_run_has_our_own_input(tmp_path: Path) -> None:
     source, target = os.pipe()
     os.write(target, b"ours, theirs")
     os.close(target)
-    result = subprocess.run(command, stdin=source, capture_output=True, timeout=60)
+    result = subprocess.run(command, stdin=source, capture_output=True)
     assert result.stdout == b"b'ours,'\n"
     assert os.read(source, 100) == b" theirs"
     os.close(source)
@@ -168,7 +168,7 @@ def test_a_single_run_has_our_own_input(tmp_path: Path) -> None:
 def test_a_terminal_is_said_to_be_read_once(tmp_path: Path) -> None:
     ours, theirs = os.openpty()
     command = time_command(tmp_path / "x.timing", "true")
-    result = subprocess.run(command, stdin=theirs, capture_output=True, text=True, timeout=60)
+    result = subprocess.run(command, stdin=theirs, capture_output=True, text=True)
     os.close(ours)
     os.close(theirs)
     assert "the first run alone reads from the terminal" in result.stderr
@@ -186,14 +186,14 @@ def test_programs_that_look_find_the_same_kind_of_input(
     (tmp_path / "input").write_bytes(CONTENT[:200_000])
     with (tmp_path / "input").open("rb") as file:
         if "--signature" in options:
-            subprocess.run(trace_command("x.sig", looks, log), stdin=file, check=True, capture_output=True, timeout=60)
+            subprocess.run(trace_command("x.sig", looks, log), stdin=file, check=True, capture_output=True)
             log.unlink()
             file.seek(0)
         command = time_command(tmp_path / "x.timing", looks, log, options=options)
         if kind == "file":
-            subprocess.run(command, stdin=file, check=True, capture_output=True, timeout=60)
+            subprocess.run(command, stdin=file, check=True, capture_output=True)
         else:
-            subprocess.run(command, input=file.read(), check=True, capture_output=True, timeout=60)
+            subprocess.run(command, input=file.read(), check=True, capture_output=True)
     lines = log.read_text().splitlines()
     assert len(lines) >= 3
     assert set(lines) == {f"{kind} 200000"}
@@ -203,7 +203,7 @@ def test_a_later_run_that_reads_little_of_much_is_not_waited_for(tmp_path: Path)
     """Nor a child of it that keeps its input open."""
     script = "head -c 10; sleep 100 & exit 0"
     command = time_command(tmp_path / "x.timing", "sh", "-c", f"{script}")
-    result = subprocess.run(command, input=CONTENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60)
+    result = subprocess.run(command, input=CONTENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert result.returncode == 0
     assert len(read_timing(tmp_path / "x.timing").runs) == 4
 
@@ -270,7 +270,7 @@ def test_a_program_whose_output_nobody_reads_any_more_runs_once(
 
 def test_a_program_whose_output_nobody_reads_is_not_divided(tmp_path: Path) -> None:
     output, signature = tmp_path / "x.timing", tmp_path / "x.sig"
-    subprocess.run(trace_command(signature, "seq", "1000000"), check=True, stdout=subprocess.DEVNULL, timeout=120)
+    subprocess.run(trace_command(signature, "seq", "1000000"), check=True, stdout=subprocess.DEVNULL)
     command = time_command(output, "seq", "1000000", options=("--signature", str(signature)))
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fake_clock import LARGE_BLOCK_NS, ROUND_NS, fake_clock
 from msgspec import structs
 from python_runs import Run, trace
 
@@ -16,12 +17,12 @@ from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.reader.raw_trace import RawPythonBlock
 
 PROGRAM = """\
-import json
+import json, time
 def numbers(n):
     for i in range(n):
         yield i
 def sort(values):
-    return sorted(values)
+    return time.clock_getres(50_000_000)
 total = 0
 for x in numbers(3000):
     total += x
@@ -32,8 +33,15 @@ b = 0
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def clock(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Time is what the programs say it is: `time.clock_getres(NANOSECONDS)` runs for so long."""
+    with fake_clock(tmp_path_factory.mktemp("clock")):
+        yield
+
+
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(clock: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
     return trace(tmp_path_factory.mktemp("times"), PROGRAM)
 
 
@@ -44,6 +52,11 @@ def analysed(run: Run) -> Analysis:
 
 def block_of(run: Run, line: int, function: str = "<module>") -> RawPythonBlock:
     return max((b for b in run.blocks(function) if b.line == line and b.instructions), key=lambda b: b.executions)
+
+
+def nanoseconds_of(block: RawPythonBlock) -> float:
+    """What its timings came to, in the fake clock's time."""
+    return (block.timed_rounds + block.long_rounds) * 1e-6 * ROUND_NS
 
 
 def test_the_first_executions_are_timed_and_then_one_of_many_stands_for_all(run: Run) -> None:
@@ -66,7 +79,8 @@ def test_a_block_that_imports_is_not_timed(run: Run) -> None:
 def test_what_a_block_calls_of_compiled_code_counts_for_it(run: Run) -> None:
     sort = block_of(run, 6, "sort")
     assert sort.timed == 3
-    assert (sort.timed_rounds + sort.long_rounds) / sort.timed > 100 * block_of(run, 7).timed_rounds
+    assert nanoseconds_of(sort) == pytest.approx(3 * 50e6, rel=1e-3)
+    assert nanoseconds_of(block_of(run, 7)) < 10_000
 
 
 def test_a_module_that_is_loaded_late_does_not_end_a_timing(tmp_path: Path) -> None:
@@ -75,16 +89,16 @@ def test_a_module_that_is_loaded_late_does_not_end_a_timing(tmp_path: Path) -> N
     library = tmp_path / "site-packages"
     library.mkdir()
     (library / "lazy.py").write_text(
-        "import importlib\ndef ordered(values):\n    importlib.import_module('late')\n    return sorted(values)\n"
+        "import importlib, time\n"
+        "def ordered():\n    importlib.import_module('late')\n    return time.clock_getres(50_000_000)\n"
     )
     source = (
         f"import sys\nsys.path[:0] = [{str(tmp_path)!r}, {str(library)!r}]\nimport lazy\n"
-        "values = [(i * 7919) % 200003 for i in range(200003)]\n"
-        "a = lazy.ordered(values)\nb = lazy.ordered(values)\n"
+        "a = lazy.ordered()\nb = lazy.ordered()\n"
     )
     run = trace(tmp_path, source)
-    first, second = block_of(run, 5), block_of(run, 6)
-    assert (first.timed_rounds + first.long_rounds) > 0.5 * (second.timed_rounds + second.long_rounds)
+    assert nanoseconds_of(block_of(run, 4)) == pytest.approx(50e6, rel=1e-2)
+    assert nanoseconds_of(block_of(run, 5)) == pytest.approx(50e6, rel=1e-3)
 
 
 def test_the_last_block_is_timed_to_the_program_s_end(run: Run) -> None:
@@ -93,11 +107,20 @@ def test_the_last_block_is_timed_to_the_program_s_end(run: Run) -> None:
 
 @pytest.mark.parametrize("last", ["b = 0", "raise SystemExit(0)"])
 def test_the_interpreter_s_end_is_not_timed(tmp_path: Path, last: str) -> None:
-    """What the program still holds then takes about as long to take apart as it took to make."""
-    run = trace(tmp_path, f"a = 0\nvalues = list(map(list, [()] * 1_000_000))\n{last}\n")
+    """What the program still holds then takes as long to take apart as it took to make."""
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "holding.py").write_text(
+        "import time\nclass Held:\n"
+        "    def __init__(self, clock=time.clock_getres):\n        self.clock = clock\n        clock(50_000_000)\n"
+        "    def __del__(self):\n        self.clock(50_000_000)\n"
+    )
+    start = f"import sys; sys.path.insert(0, {str(library)!r}); import holding\n"
+    run = trace(tmp_path, f"{start}values = holding.Held()\n{last}\n")
     made, end = block_of(run, 2), block_of(run, 3)
     assert end.timed == 1
-    assert 20 * (end.timed_rounds + end.long_rounds) < made.timed_rounds + made.long_rounds
+    assert nanoseconds_of(made) == pytest.approx(50e6, rel=1e-3)
+    assert nanoseconds_of(end) < 1e6
 
 
 def test_less_than_nothing_is_nothing(run: Run) -> None:
@@ -121,7 +144,7 @@ def test_times_are_told_in_lines(run: Run) -> None:
 
 
 def test_array_operations_that_are_seen_are_left_out(tmp_path: Path) -> None:
-    """The first can be told from its accesses; Fourier transforms cannot."""
+    """The first can be told from its accesses; Fourier transforms cannot. Each gets memory, which takes its time."""
     source = (
         "import numpy as np\na = np.ones(3_000_000)\n"
         "for _ in range(5):\n    b = a * 1.5\n"
@@ -130,7 +153,8 @@ def test_array_operations_that_are_seen_are_left_out(tmp_path: Path) -> None:
     run = trace(tmp_path, source)
     seen, unseen = block_of(run, 4), block_of(run, 6)
     assert seen.timed == unseen.timed == 5
-    assert unseen.timed_rounds + unseen.long_rounds > 20 * (seen.timed_rounds + seen.long_rounds)
+    assert nanoseconds_of(seen) < 1e6
+    assert nanoseconds_of(unseen) >= 5 * LARGE_BLOCK_NS
 
 
 def test_what_recording_elements_adds_is_taken_off(tmp_path: Path) -> None:
@@ -148,17 +172,12 @@ def test_the_other_core_times_nothing(tmp_path: Path) -> None:
 
 
 def test_what_takes_very_long_counts_for_itself(tmp_path: Path) -> None:
-    """The sort begins when the last key has been asked for. Few of these calls are timed; the last would have all."""
-    source = (
-        "values = [(i * 7919) % 200003 for i in range(200003)]\n"
-        "x = sorted(values, key=lambda v: (v % 7, v))[:3]\ny = 1\n"
-    )
+    """As a sort that begins when the last key has been asked for. Few calls are timed; the last would have all."""
+    source = "import time\nx = sum(map(lambda v: v % 7, range(200_000))), time.clock_getres(50_000_000)\ny = 1\n"
     run = trace(tmp_path, source)
     assert block_of(run, 2).executions == 1
-    long_rounds = {
-        line: sum(b.long_rounds for b in run.recording.raw.python_blocks if b.line == line) for line in (1, 2)
-    }
-    assert long_rounds[2] > long_rounds[1] + 1e6 * 10
+    long_rounds = sum(b.long_rounds for b in run.recording.raw.python_blocks if b.line == 2)
+    assert long_rounds * 1e-6 * ROUND_NS == pytest.approx(50e6, rel=1e-2)
 
 
 def test_pages_of_arrays_that_come_and_go_are_counted(tmp_path: Path) -> None:
@@ -191,17 +210,15 @@ def test_pages_that_recording_touches_are_not_counted(tmp_path: Path) -> None:
 
 
 def test_waiting_for_the_reader_hides_no_time(tmp_path: Path) -> None:
-    """Recording the indices waits, within the same lines as the sorts."""
+    """Recording the indices waits, within the same lines as what takes its time."""
     source = (
-        "import numpy as np\na = np.zeros(1_000_000)\n"
+        "import time\nimport numpy as np\na = np.zeros(1_000_000)\n"
         "i = np.random.default_rng(1).integers(0, 1_000_000, 4_000_000)\n"
-        "values = [(k * 7919) % 50021 for k in range(50021)]\n"
-        "for _ in range(3):\n    b = sorted(values)\n"
-        "for _ in range(3):\n    a[i] = 1.0; b = sorted(values)\n"
+        "for _ in range(3):\n    b = time.clock_getres(20_000_000)\n"
+        "for _ in range(3):\n    a[i] = 1.0; b = time.clock_getres(20_000_000)\n"
     )
     run = trace(tmp_path, source)
     alone, beside = block_of(run, 6), block_of(run, 8)
     assert alone.timed == beside.timed == 3
-    comparisons = math.lgamma(50022) / math.log(2)  # at least, of a sort of 50,021 values in no order
-    for block in (alone, beside):  # each takes more than a hundredth of a line, of which a round has 20
-        assert block.timed_rounds + block.long_rounds > 3 * comparisons / 100 / 20 * 1e6
+    for block in (alone, beside):
+        assert nanoseconds_of(block) == pytest.approx(3 * 20e6, rel=1e-2)

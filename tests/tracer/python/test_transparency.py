@@ -6,11 +6,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
 import pytest
+from polling import wait_until
 from python_runs import RUNNER, run_plain, run_traced
 
 from foretrace.errors import ProgramError
@@ -279,10 +279,7 @@ def test_the_program_outlives_its_tracer(tmp_path: Path) -> None:
         process.stdin.write("go\n")
         process.stdin.close()
         process.stdout.read()  # until the program, which has it too, has ended
-    for _ in range(100):
-        if finished.exists() and finished.read_text():
-            break
-        time.sleep(0.05)
+    wait_until(lambda: finished.exists() and finished.read_text())
     assert finished.read_text() == str(sum(range(2_000_000)))
 
 

@@ -7,12 +7,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from binary_runs import run_traced, trace_command
+from polling import wait_until
 from process_programs import FORKS_OFTEN
 
 Compile = Callable[..., Path]
@@ -100,7 +100,7 @@ def test_what_the_engine_says_of_an_end_is_passed_on(compile_c: Compile, tmp_pat
     program = compile_c("int main(void) { return 0; }", f"-Wl,--dynamic-linker={loader}")
     result = subprocess.run(
         [sys.executable, "-P", "-m", "foretrace", "trace", "-o", str(tmp_path / "x.sig"), "--", str(program)],
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True,
     )  # fmt: skip
     assert result.returncode != 0
     [line] = result.stderr.splitlines()
@@ -197,10 +197,7 @@ def test_daemon_lives_on_after_the_program(compile_c: Compile, tmp_path: Path) -
     assert (run.returncode, run.stdout, run.stderr) == (4, "", "")
     assert run.signature.provenance.complete
     assert run.signature.provenance.untraced_children == 1  # its grandchild is not known to us
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "made").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert (tmp_path / "made").is_dir()
+    wait_until((tmp_path / "made").is_dir)
 
 
 @pytest.mark.usefixtures("nothing_is_left")
@@ -221,7 +218,7 @@ def test_program_that_becomes_another(compile_c: Compile, tmp_path: Path) -> Non
 @pytest.mark.parametrize(("limit", "limit_bytes"), [("RLIMIT_FSIZE", 1 << 20), ("RLIMIT_AS", 1 << 30)])
 def test_no_room_for_the_shared_memory(limit: str, limit_bytes: int, compile_c: Compile, tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIMITED, limit, str(limit_bytes), "trace", "-o", str(tmp_path / "x.sig"), "--"]
-    result = subprocess.run([*command, compile_c(FORKS_OFTEN), "0"], capture_output=True, text=True, timeout=60)
+    result = subprocess.run([*command, compile_c(FORKS_OFTEN), "0"], capture_output=True, text=True)
     assert (result.returncode, result.stdout) == (72, "")
     [line] = result.stderr.splitlines()
     assert re.fullmatch(r"foretrace: error: cannot set up \d+ MiB of shared memory: [A-Z][a-z ]+", line)

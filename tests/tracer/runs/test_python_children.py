@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from polling import wait_until
 from process_programs import nothing_is_left
 
 from foretrace.profiles import library
@@ -77,13 +77,13 @@ def follow(directory: Path, source: str, *arguments: str) -> Run:
     script, signature = directory / "program.py", directory / "program.sig"
     script.write_text(WORK + source)
     command = [*TRACE, "-o", str(signature), "--follow-children", str(script), *arguments]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     return Run(script, done.stdout, done.stderr, done.returncode, read_signature(signature))
 
 
 def alone(run: Run, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(run.script), *arguments]
-    return subprocess.run(command, cwd=run.script.parent, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=run.script.parent, capture_output=True, text=True, check=False)
 
 
 POOL = """
@@ -147,6 +147,10 @@ def test_what_processes_hand_each_other_is_an_edge(method: str, tmp_path: Path) 
 
 def test_connections_and_locks_are_edges(tmp_path: Path) -> None:
     source = """
+def waits_for_a_futex(pid):  # as sem_wait does: FUTEX_WAIT_BITSET
+    with open(f"/proc/{pid}/syscall") as file:
+        number, *arguments = file.read().split()
+    return number in ("98", "202") and int(arguments[1], 16) & 127 == 9
 def echo(end, lock):
     with lock:
         end.send(end.recv() + 1)
@@ -157,7 +161,8 @@ if __name__ == "__main__":
     lock.acquire()
     child = mp.Process(target=echo, args=(theirs, lock))
     child.start()
-    time.sleep(0.3)
+    while not waits_for_a_futex(child.pid):
+        time.sleep(0.001)
     lock.release()
     ours.send(1)
     print(ours.recv())
@@ -260,7 +265,7 @@ main()
     script = tmp_path / "program.py"
     script.write_text(WORK + source)
     command = [*TRACE, "-o", "p.sig", "--python-core", core, "--follow-children", str(script)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "2 285\n"
     signature = read_signature(tmp_path / "p.sig")
     (loop,) = [loop for loop in signature.loops if loop.function == "work"]
@@ -271,16 +276,15 @@ main()
 
 def test_an_interrupt_ends_all(tmp_path: Path) -> None:
     script, signature = tmp_path / "program.py", tmp_path / "program.sig"
-    script.write_text(WORK + "if os.fork() == 0:\n    signal.pause()\nprint('ready', flush=True)\nos.wait()\n")
+    script.write_text(WORK + "if os.fork() == 0:\n    print('ready', flush=True)\n    signal.pause()\nos.wait()\n")
     command = [*TRACE, "-o", str(signature), "--follow-children", str(script)]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
-    time.sleep(0.5)
     os.killpg(process.pid, signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate()
     assert process.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in stderr
     assert signature.exists()
@@ -290,7 +294,10 @@ def test_an_interrupt_ends_all(tmp_path: Path) -> None:
 def test_a_child_that_outlives_the_program_goes_on(tmp_path: Path) -> None:
     source = """
 if os.fork() == 0:
-    time.sleep(1.5)
+    for descriptor in range(3):
+        os.close(descriptor)
+    while not os.path.exists("go on"):
+        time.sleep(0.01)
     open("done", "w").write("yes")
     os._exit(0)
 print(work(10))
@@ -299,10 +306,8 @@ print(work(10))
     assert (run.returncode, run.stdout) == (0, "285\n")
     assert not run.signature.provenance.complete
     assert "still running when the first program ended" in run.signature.provenance.incomplete_reason
-    deadline = time.monotonic() + 30
-    while not (tmp_path / "done").exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert (tmp_path / "done").exists()
+    (tmp_path / "go on").touch()
+    wait_until((tmp_path / "done").exists)
 
 
 def test_processes_run_beside_each_other_in_the_replay(tmp_path: Path) -> None:

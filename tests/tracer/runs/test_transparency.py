@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from binary_runs import trace_command
+from polling import child_of, wait_until_it_has_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Compile = Callable[..., Path]
@@ -54,8 +54,9 @@ static volatile sig_atomic_t got;
 static void note(int s) { got = s; }
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "handle")) { signal(SIGINT, note); signal(SIGTERM, note); signal(SIGHUP, note); }
-    puts("ready"); fflush(stdout);
     volatile double x = 0;
+    for (int i = 0; i < 1000; i++) x += 1;
+    puts("ready"); fflush(stdout);
     while (!got) x += 1;
     printf("got %d\n", got); return 7;
 }"""
@@ -175,7 +176,7 @@ def test_signals_reach_the_program(
 ) -> None:
     process = start(compile_c(WAITS, "-O1"), "handle")
     (os.kill if whom == "us" else os.killpg)(process.pid, number)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert (process.returncode, out, err) == (7, f"got {int(number)}\n", "")
     assert info(foretrace, tmp_path / "w.sig")["complete"] is True
 
@@ -186,26 +187,25 @@ def test_ignored_signals_reach_a_program_that_handles_them(number: int, start: S
         compile_c(WAITS, "-O1"), "handle", ignored=(number,)
     )  # as a shell starts background jobs, and nohup
     os.kill(process.pid, number)
-    assert process.communicate(timeout=60) == (f"got {int(number)}\n", "")
+    assert process.communicate() == (f"got {int(number)}\n", "")
     assert process.returncode == 7
 
 
 def test_ignored_signals_stay_ignored_by_a_program_that_does_not(start: Start, compile_c: Compile) -> None:
     process = start(compile_c(WAITS, "-O1"), ignored=(signal.SIGINT,))
     os.kill(process.pid, signal.SIGINT)
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=1)
+    wait_until_it_has_run(child_of(process.pid))
+    assert process.poll() is None
     os.kill(process.pid, signal.SIGTERM)
-    assert process.wait(timeout=60) == -signal.SIGTERM
+    assert process.wait() == -signal.SIGTERM
 
 
 def test_interrupted_program_leaves_a_valid_incomplete_signature(
     start: Start, compile_c: Compile, foretrace: Run, tmp_path: Path
 ) -> None:
     process = start(compile_c(WAITS, "-O1"))
-    time.sleep(0.2)
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     assert (process.returncode, out, err) == (-signal.SIGINT, "", "")
     document = info(foretrace, tmp_path / "w.sig")
     assert document["complete"] is False
@@ -218,14 +218,10 @@ def test_many_signals_leave_the_trace_whole(compile_c: Compile, foretrace: Run, 
     assert info(foretrace, tmp_path / "a.sig")["complete"] is True
 
 
-def child_of(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
-
-
 def test_killed_program(start: Start, compile_c: Compile, foretrace: Run, tmp_path: Path) -> None:
     process = start(compile_c(WAITS, "-O1"))
     os.kill(child_of(process.pid), signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert info(foretrace, tmp_path / "w.sig")["complete"] is False
 
@@ -235,7 +231,7 @@ def test_program_outlives_a_killed_reader(start: Start, compile_c: Compile, tmp_
     child = child_of(process.pid)
     process.kill()
     process.wait()
-    time.sleep(0.3)
+    wait_until_it_has_run(child)
     os.kill(child, signal.SIGTERM)
     assert process.stdout is not None
     assert process.stdout.read() == "got 15\n"

@@ -77,7 +77,7 @@ def result(body: tuple[form.Statement, ...]) -> list[int]:
     return cells.tolist()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(bodies())
 def test_random_jumps(body: tuple[form.Statement, ...]) -> None:
     made = without_gotos(body)

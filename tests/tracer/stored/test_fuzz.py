@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from fuzz_streams import FOREIGN, SMALL, Check, fuzz, read_foreign, read_frame
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_samples import entry
 
@@ -52,7 +52,7 @@ def test_frames(head: tuple[int, int, int], rest: bytes) -> None:
     read_frame(b"".join(number.to_bytes(4, "little") for number in head) + rest, Check(), random.Random(0))
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(data=st.binary(max_size=400))
 def test_any_bytes_as_a_file(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "trace").write_bytes(data)

@@ -9,15 +9,15 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from polling import wait_until
 from stored_samples import DOCS, documented_reader
 
 from foretrace.cache_sim.hierarchy import Hierarchy
@@ -90,7 +90,7 @@ def looping(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
     return columns
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(columns=looping())
 def test_what_goes_in_comes_out(columns: list[tuple[int, int, int, int]], tmp_path: Path) -> None:
     path = tmp_path / "stream"
@@ -281,11 +281,10 @@ def test_a_killed_foretrace_leaves_no_stream_that_looks_whole(compile_c: Callabl
     stream = directory / "x.fts"
     command = [sys.executable, "-P", "-m", "foretrace", "trace", "-o", directory / "x.sig", "--keep-stream", stream]
     with subprocess.Popen([*map(str, command), "--", str(program)], start_new_session=True) as process:
-        for _ in range(600):
-            time.sleep(0.05)
-            if descriptor := half_written(process.pid, directory):
-                rest.write_bytes(descriptor.read_bytes())
-                break
+        wait_until(lambda: half_written(process.pid, directory))
+        descriptor = half_written(process.pid, directory)
+        assert descriptor is not None
+        rest.write_bytes(descriptor.read_bytes())
         process.kill()
         process.wait()
         os.killpg(process.pid, signal.SIGKILL)

@@ -55,8 +55,8 @@ class LineTable(msgspec.Struct, frozen=True, eq=False):
             row += 1
         return -1, 0
 
-    def statements(self, begin: int, end: int, *, from_code: bool = False) -> list[tuple[int, int]]:
-        """File and line of each statement that starts at an address in [begin, end).
+    def statements(self, begin: int, end: int, *, from_code: bool = False) -> list[tuple[int, int, int]]:
+        """File, line and address of each statement that starts at an address in [begin, end).
 
         Statements without code are included, but with `from_code` not those ahead of the first instruction.
         """
@@ -66,7 +66,11 @@ class LineTable(msgspec.Struct, frozen=True, eq=False):
             first = int(np.searchsorted(self.addresses, np.uint64(begin)))
         last = int(np.searchsorted(self.addresses, np.uint64(end)))
         rows = range(first, last)
-        return [(int(self.files[row]), int(self.lines[row])) for row in rows if self.starts_statement[row]]
+        return [
+            (int(self.files[row]), int(self.lines[row]), int(self.addresses[row]))
+            for row in rows
+            if self.starts_statement[row]
+        ]
 
 
 EMPTY = LineTable((), np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.bool_))
@@ -82,7 +86,7 @@ def read_line_table(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64]) -> tupl
     rows = _Rows()
     problems: list[str] = []
     done: set[int] = set()
-    for unit in _units(dwarf, addresses, problems):
+    for unit in units_at(dwarf, addresses, problems):
         try:
             program = dwarf.line_program_for_CU(unit)
             if program is None or program.program_start_offset in done:
@@ -199,6 +203,12 @@ def _run(program: Any, numbers: dict[int, int], address_bytes: int, little: bool
                 uleb()
 
 
+def paths_of(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
+    """Path of each file number of a unit."""
+    program = dwarf.line_program_for_CU(unit)
+    return {} if program is None else _file_names(program.header, _attribute(unit, "DW_AT_comp_dir"))
+
+
 def _file_names(header: Any, directory: str) -> dict[int, str]:
     """Path of each file number of a line program. Numbers count from 0 in DWARF 5, from 1 before."""
     version5 = header["version"] >= 5
@@ -221,7 +231,7 @@ def _attribute(unit: CompileUnit, name: str) -> str:
     return _text(attribute.value) if attribute else ""
 
 
-def _units(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64], problems: list[str]) -> Iterator[CompileUnit]:
+def units_at(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64], problems: list[str]) -> Iterator[CompileUnit]:
     """Compilation units that hold any of the addresses, told by .debug_aranges, or else by the units themselves."""
     listed: dict[int, bool] = {}
     try:

@@ -12,15 +12,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from . import line_table
+from . import inlined_calls, line_table
 from .elf_file import PT_GNU_EH_FRAME, PT_LOAD, SHF_EXECINSTR, SHT_DYNSYM, ElfFile, text_at
 from .frame_table import function_ranges, function_starts
+from .inlined_calls import InlinedCalls
 from .line_table import LineTable
 
 # ELF-64 Object File Format, version 1.5, sections 6 and 7.
@@ -30,8 +31,14 @@ _SYMBOL = np.dtype(
 _RELOCATION = np.dtype([("offset", "<u8"), ("info", "<u8"), ("addend", "<i8")])
 _STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_GNU_IFUNC = 0, 1, 2, 10
 _STB_LOCAL = 0
+_IRELATIVE = frozenset({37, 1032, 58})
+"""Types of relocations whose addend is the address of an IFUNC's resolver: R_X86_64_IRELATIVE (System V ABI, AMD64
+supplement, table 4.9), R_AARCH64_IRELATIVE (ELF for AArch64, section 5.7.14), R_RISCV_IRELATIVE (RISC-V ELF psABI)."""
 _PLT_ENTRY_BYTES = 16
 _LAST_ADDRESS = (1 << 64) - 1
+
+if TYPE_CHECKING:
+    from elftools.dwarf.dwarfinfo import DWARFInfo
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -158,20 +165,91 @@ class Symbols:
 
     def lines(self, addresses: Addresses) -> LineTable:
         """The lines of all compilation units that hold any of these link-time addresses."""
-        if self._elf is None or not _tells_lines(self._elf):
-            return line_table.EMPTY
-        from elftools.elf.elffile import ELFFile  # takes long to import, and few programs have debug information
-
-        try:
-            file = ELFFile(cast(IO[bytes], self._elf.mapping))
-            dwarf = file.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
-        except Exception as error:  # a damaged file can make the library raise anything
-            self._note("debug information left out", error)
+        dwarf = self._dwarf
+        if dwarf is None:
             return line_table.EMPTY
         table, problems = line_table.read_line_table(dwarf, np.sort(addresses))
         if problems:
             self._note("lines missing", f"{problems[0]}; {len(problems)} such problems")
         return table
+
+    def inlined(self, addresses: Addresses) -> InlinedCalls:
+        """The calls that a compiler expanded in line at these link-time addresses."""
+        dwarf = self._dwarf
+        if dwarf is None:
+            return inlined_calls.NONE
+        found, problems = inlined_calls.read_inlined_calls(dwarf, np.unique(addresses))
+        if problems:
+            self._note("calls expanded in line missing", f"{problems[0]}; {len(problems)} such problems")
+        return found
+
+    @cached_property
+    def _dwarf(self) -> DWARFInfo | None:
+        """The debug information; None where there is none, or it cannot be read."""
+        if self._elf is None or not _tells_lines(self._elf):
+            return None
+        from elftools.elf.elffile import ELFFile  # takes long to import, and few programs have debug information
+
+        try:
+            file = ELFFile(cast(IO[bytes], self._elf.mapping))
+            return file.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+        except Exception as error:  # a damaged file can make the library raise anything
+            self._note("debug information left out", error)
+            return None
+
+    @property
+    def entry(self) -> int:
+        """Link-time address at which a program begins; 0 for what is none."""
+        return self._elf.entry if self._elf else 0
+
+    def slot(self, address: int) -> str:
+        """The function whose address the dynamic linker puts at a link-time address; empty if there is none."""
+        return self._slots.get(address, "")
+
+    @cached_property
+    def ifuncs(self) -> frozenset[str]:
+        """The names of functions that choose among variants for the processor."""
+        found: set[str] = set()
+        for section_name in (".symtab", ".dynsym"):
+            with suppress(Exception):  # what is damaged was noted where functions are read
+                table, strings = self._symbols(section_name)
+                table = table[(table["info"] & 15) == _STT_GNU_IFUNC]
+                found.update(text_at(strings, offset) for offset in table["name"].tolist())
+        return frozenset(found)
+
+    @cached_property
+    def _slots(self) -> dict[int, str]:
+        """Slots of the global offset table, and the functions that they lead to."""
+        found: dict[int, str] = {}
+        for section_name in (".rela.dyn", ".rela.plt", ".rela.iplt"):
+            try:
+                relocations, names = self._relocated(section_name)
+                pairs = zip(relocations["offset"].tolist(), names, strict=True)
+                found.update((offset, name) for offset, name in pairs if name)
+            except Exception as error:  # a damaged file can make the reader raise anything
+                self._note(f"{section_name} left out", error)
+        return found
+
+    def _relocated(self, section_name: str) -> tuple[npt.NDArray[np.void], list[str]]:
+        """The relocations of a section, and the function or variable that each is about; empty where none has a
+        name. An IFUNC goes by the name of its resolver."""
+        section = self._elf.section(section_name) if self._elf else None
+        if self._elf is None or section is None:
+            return np.empty(0, _RELOCATION), []
+        data = self._elf.data(section)
+        relocations = np.frombuffer(data[: len(data) // _RELOCATION.itemsize * _RELOCATION.itemsize], _RELOCATION)
+        names = [""] * len(relocations)
+        numbers = relocations["info"] >> np.uint64(32)
+        linked = self._elf.sections[section.link]
+        if linked.kind == SHT_DYNSYM:
+            symbols = np.frombuffer(self._elf.data(linked), _SYMBOL)
+            strings = self._elf.data(self._elf.sections[linked.link])
+            names = [text_at(strings, offset) for offset in symbols["name"][numbers].tolist()]
+        kinds = relocations["info"] & np.uint64(0xFFFFFFFF)
+        for row in np.flatnonzero(np.isin(kinds, list(_IRELATIVE))).tolist():
+            resolver = self._named.holding(int(relocations["addend"][row]))
+            names[row] = resolver.name if resolver else ""
+        return relocations, names
 
     @cached_property
     def _named(self) -> _Functions:
@@ -263,16 +341,9 @@ class Symbols:
         """Stubs through which functions of other modules are called, in the order of their relocations."""
         stubs: list[tuple[int, str]] = []
         try:
-            relocations = self._elf.section(".rela.plt") if self._elf else None
-            if self._elf is None or relocations is None:
+            if self._elf is None:
                 return _NO_FUNCTIONS
-            section = self._elf.sections[relocations.link]
-            if section.kind != SHT_DYNSYM:
-                return _NO_FUNCTIONS
-            symbols = np.frombuffer(self._elf.data(section), _SYMBOL)
-            strings = self._elf.data(self._elf.sections[section.link])
-            numbers = np.frombuffer(self._elf.data(relocations), _RELOCATION)["info"] >> np.uint64(32)
-            names = [text_at(strings, offset) for offset in symbols["name"][numbers].tolist()]
+            _, names = self._relocated(".rela.plt")
             for section_name in (".plt", ".plt.sec"):
                 plt = self._elf.section(section_name)
                 if plt is None:

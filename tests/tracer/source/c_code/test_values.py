@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from form_interpreter import run
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("clang", reason="the extra 'source' is not installed")
@@ -108,7 +108,7 @@ def both(path: Path, length: int) -> None:
         np.testing.assert_array_equal(made, theirs)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25)
 @given(
     body=st.lists(STATEMENTS, min_size=1, max_size=5).map("\n        ".join),
     loop=st.sampled_from([(0, "< n", "i++"), (0, "<= n - 2", "i += 2"), (9, "> 0", "i--"), (1, "!= 11", "i += 5")]),

@@ -166,7 +166,7 @@ class Programs:
         source, library = folder / "values.f90", folder / "values.so"
         source.write_text(SOURCE)
         options = ["-w", "-O0", "-shared", "-fPIC", "-J", str(folder)]
-        subprocess.run(["gfortran", *options, "-o", str(library), str(source)], check=True, timeout=120)
+        subprocess.run(["gfortran", *options, "-o", str(library), str(source)], check=True)
         self.compiled = ctypes.CDLL(str(library))
         self.unit = lower_file(source)
         self.normal = msgspec.structs.replace(self.unit, functions=tuple(map(normal, self.unit.functions)))
@@ -194,7 +194,7 @@ def computed(unit: form.Unit, name: str, given: tuple[npt.NDArray[Any], ...]) ->
 
 @pytest.mark.parametrize("name", BODIES)
 def test_lowered_fortran_computes_what_gfortran_computes(name: str, programs: Programs) -> None:
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=15)
     @given(inputs())
     def check(given: tuple[npt.NDArray[Any], ...]) -> None:
         expected = [np.array(one, order="F") for one in given]

@@ -1,0 +1,104 @@
+"""Which loops have a row in triage's table, and where the others are.
+
+A row is a kernel, a loop that is threaded, or one that stays: those around kernels, and those inside of others that
+stay, as long as they take part of the time. What is inside a kernel is a part of it. Nothing else is left out but what
+takes hardly any time, what libraries do for their callers, and what runs before and after `main`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from foretrace.replay.offload.devices.evidence import Evidence
+from foretrace.replay.offload.devices.gather_scatter import is_loader
+from foretrace.replay.offload.devices.work import NodeKind, Work
+from foretrace.replay.records import LEAST_SHOWN_SHARE, LoopCounts
+from foretrace.replay.spread import Floats
+
+COUNTED = (NodeKind.LOOP, NodeKind.ARRAY, NodeKind.COMPILED)
+"""What counts as a loop."""
+
+
+def listed_nodes(
+    work: Work, evidence: Evidence, able: Collection[int], goals: Collection[int], alone_s: Floats
+) -> list[int]:
+    """Nodes that have a row.
+
+    Args:
+        work: the program.
+        evidence: of its loops.
+        able: nodes that the device can take.
+        goals: kernels of the plan, and loops that are threaded.
+        alone_s: float64 [nodes], seconds on the host of each node and all below it.
+    """
+    nodes = range(len(work))
+    is_goal = np.array([node in goals for node in nodes], np.float64)
+    is_able = np.array([node in able and not evidence.parallel[node].is_serial for node in nodes], np.float64)
+    goes, could = work.inclusive(is_goal) > 0, work.inclusive(is_able) > 0
+    least_s = LEAST_SHOWN_SHARE * float(work.own_host_s.sum())
+    found: list[int] = []
+    pending = [(node, False) for node in nodes if work.parent[node] < 0]  # and whether it is inside a row
+    while pending:
+        node, inside = pending.pop()
+        below = [(child, inside) for child in work.children[node]]
+        if is_loader(work.places[node].module):
+            pending += below
+        elif is_goal[node]:
+            found.append(node)
+        elif evidence.refusals[node].startswith("calls "):
+            continue
+        elif inside or (goes[node] and not is_able[node]):
+            if work.kinds[node] in COUNTED and not evidence.is_outside[node] and alone_s[node] >= max(least_s, 1e-300):
+                found.append(node)
+            pending += below
+        elif is_able[node] and not goes[node]:
+            found.append(node)
+            pending += [(child, True) for child in work.children[node]]
+        elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
+            pending += below
+            if work.kinds[node] is NodeKind.LOOP and not evidence.is_outside[node] and alone_s[node] >= least_s > 0:
+                found.append(node)
+        elif alone_s[node] > 0 and not evidence.is_outside[node]:
+            found.append(node)
+            pending += [(child, True) for child in work.children[node]]
+    return found
+
+
+def counts_of(
+    work: Work, evidence: Evidence | None, listed: Collection[int], goals: Collection[int], alone_s: Floats
+) -> LoopCounts:
+    """Where all loops of a program are. Each is in one of the places: what takes part of the time has a row."""
+    loops = [node for node in range(len(work)) if work.kinds[node] in COUNTED]
+    rows = set(listed)
+    assert len(rows) == len(listed), "a loop has two rows"
+    least_s = LEAST_SHOWN_SHARE * float(work.own_host_s.sum())
+    found = dict.fromkeys(("listed", "inside", "library", "outside", "small"), 0)
+    for node in loops:
+        around = _around(work, node)
+        if node in rows:
+            where = "listed"
+        elif any(one in goals for one in around):
+            where = "inside"
+        elif is_loader(work.places[node].module) or (
+            evidence is not None and any(evidence.refusals[one].startswith("calls ") for one in around)
+        ):
+            where = "library"
+        elif evidence is not None and evidence.is_outside[node]:
+            where = "outside"
+        else:
+            assert alone_s[node] < least_s or not alone_s[node], f"a loop that takes its time has no row: node {node}"
+            where = "small"
+        found[where] += 1
+    made = LoopCounts(there=len(loops), **found)
+    assert made.there == made.listed + made.inside + made.library + made.outside + made.small
+    assert made.listed == len(listed), "a row is no loop"
+    return made
+
+
+def _around(work: Work, node: int) -> list[int]:
+    found = [node]
+    while (parent := int(work.parent[found[-1]])) >= 0:
+        found.append(parent)
+    return found
