@@ -34,7 +34,8 @@ def work_of(parents: Sequence[int], own_s: Sequence[float], versions, touched=()
         entries=np.array(entries or [1] * count), iterations=np.array(entries or [1] * count),
         tree_node=np.arange(count), own_s=[{node: time_s} for node, time_s in enumerate(own_s)],
         pages_s=np.zeros(count), row_node=np.zeros(0, np.int64), row_block=np.zeros(0, np.int64),
-        row_share=np.zeros(0), flow=flow_of(versions, touched), notes=(),
+        row_share=np.zeros(0), flow=flow_of(versions, touched), place=np.arange(count),
+        left_out_bytes=0.0, notes=(),
     )  # fmt: skip
 
 

@@ -1,9 +1,9 @@
-"""Library code, whose data flow is its caller's.
+"""Library code, whose data flow is that of the call into it.
 
-All that runs between a call into libraries and its return is one place, that call's node, other than functions of the
-program that libraries call back. All of the dynamic loader is one place, and so is what runs before and after `main` in
-the thread that runs it. Without that, each lazy binding and each formatted number would be hundreds of places of which
-no question is ever asked.
+All that runs between a call into libraries and its return is one place, other than functions of the program that
+libraries call back. All of the dynamic loader is one place, and so is what runs before and after `main` in the thread
+that runs it. Without that, each lazy binding and each formatted number would be hundreds of places of which no question
+is ever asked.
 """
 
 from __future__ import annotations
@@ -60,11 +60,39 @@ def code_ranges(maps: Sequence[str], guest_base: int) -> npt.NDArray[np.uint64]:
     return np.array(ranges, np.uint64).reshape(-1, 3)
 
 
-def places_of(tree: ExecutionTree) -> Ints:
-    """[nodes]: the node that the data flow of each node counts for.
+_MOST_OF_A_CALL = 0.5
+"""Of the instructions of a call into libraries: a loop that has more stands for the call."""
 
+
+def places_of(tree: ExecutionTree, instructions: Sequence[int]) -> Ints:
+    """[nodes]: the node that the data flow of each node counts for; `instructions` of each block.
+
+    Of a call into libraries that is the outermost loop in which it spends most of its instructions, else the call.
     Beside the system's libraries, shared objects without line information count as such where `main` has some.
     """
+    calls = _calls(tree)
+    work = np.array(instructions, np.float64)[tree.work_block] * tree.work_executions
+    own = np.bincount(tree.work_node, work, len(tree)).astype(np.float64)
+    of_call = np.bincount(calls, own, len(tree))
+    within = own.copy()  # a node and all below it that belong to the same call
+    parent = tree.parent.tolist()
+    for node in range(len(tree) - 1, -1, -1):
+        if parent[node] >= 0 and calls[parent[node]] == calls[node]:
+            within[parent[node]] += within[node]
+    stands = np.arange(len(tree))
+    is_loop = tree.kind == TreeNodeKind.LOOP
+    has_inside = np.bincount(calls, minlength=len(tree)) > 1
+    has_inside[[root for root in range(len(tree)) if parent[root] < 0]] = False
+    for node in np.flatnonzero(is_loop & has_inside[calls] & (within > _MOST_OF_A_CALL * of_call[calls])).tolist():
+        call = int(calls[node])
+        if stands[call] == call:  # else one around it stands for the call
+            stands[call] = node
+    return np.asarray(stands[calls], np.int64)
+
+
+def _calls(tree: ExecutionTree) -> Ints:
+    """[nodes]: of library code the call into libraries, of the loader its first node, of what runs outside of `main` the
+    thread's root; itself of all others."""
     owners = _owners(tree)
     outside = _outside_main(tree)
     places = np.arange(len(tree))

@@ -584,7 +584,8 @@ def _data_flow(
         return None
     block_of = basic.block_of[basic.operation_instruction][basic.operation_map]
     nodes = maker.nodes_of(raw.flow.places(block_of.tolist()))
-    return data_flow_of(raw, nodes, places_of(tree), places.variables(), places.call_sites)
+    counts_as = places_of(tree, np.diff(basic.first).tolist())
+    return data_flow_of(raw, nodes, counts_as, places.variables(), places.call_sites)
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

@@ -86,7 +86,7 @@ def test_dependences_of_random_loop_nests(seed: int, only_words: bool, has_branc
     assert stores == program.stores
     assert found.share == 1
     paths = paths_by_rank(tree)
-    iterations = {(paths[rank], header): number for rank, _, header, _, number, _ in found.loops.tolist()}
+    iterations = {(paths[rank], header): number for rank, _, header, _, number, *_ in found.loops.tolist()}
     assert iterations == program.iterations
     check_bytes(found, tree, operations, program)
 
