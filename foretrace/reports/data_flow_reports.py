@@ -245,7 +245,13 @@ def _names(names: Sequence[str], readers: Sequence[int], *, has_system: bool = F
     return listed + (f" and {len(readers) - _MAX_READERS} more" if len(readers) > _MAX_READERS else "")
 
 
-MOST_BYTES = {"flows": 3_000_000, "nodes": 2_000_000, "objects": 1_000_000, "allocations": 2_000_000, "touched": 1_500_000}
+MOST_BYTES = {
+    "flows": 3_000_000,
+    "nodes": 2_000_000,
+    "objects": 1_000_000,
+    "allocations": 2_000_000,
+    "touched": 1_500_000,
+}
 """Of the JSON text of each list, sets included: all together stay below 10 MB, whatever the program."""
 
 
@@ -292,8 +298,8 @@ def _text_bytes(row: dict[str, Any]) -> int:
 
 
 def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
-    """The JSON face: flows, most bytes first, and nodes that have any, as many as have room. A writer of null is outside
-    of the traced program. `set` is the place in `sets` of the nodes that read or touch."""
+    """The JSON face: flows, most bytes first, and nodes that have any, as many as have room. A writer of null is
+    outside of the traced program. `set` is the place in `sets` of the nodes that read or touch."""
     names, lists = node_names(tree), _Lists(flow)
     hottest: list[int] = np.argsort(-flow.flow_bytes, kind="stable").tolist()
     flows = lists.kept(
@@ -371,7 +377,8 @@ def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
             len(flow.allocations),
         ),
         "touched": touched,
-        "left_out": lists.left_out | {
+        "left_out": lists.left_out
+        | {
             "flow_bytes": float(flow.flow_bytes.sum()) - sum(row["bytes"] for row in flows),
         },
     }

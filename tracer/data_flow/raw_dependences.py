@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -70,18 +71,23 @@ def nest_of(
         nodes: of each row its node in the tree, -1 where it has none.
         parents: of each node.
     """
-    chain = [innermost]
-    while chain[-1] != outermost and around[chain[-1]] != NO_LOOP:
-        chain.append(around[chain[-1]])
-    if chain[-1] != outermost:
-        chain = [innermost, outermost]
-    found = list(dict.fromkeys(nodes[loop] for loop in chain if nodes[loop] >= 0))
+    beyond = set(_outwards(outermost, around)[1:])
+    inside = itertools.takewhile(lambda loop: loop != outermost and loop not in beyond, _outwards(innermost, around))
+    found = list(dict.fromkeys(nodes[loop] for loop in (*inside, outermost) if nodes[loop] >= 0))
     if not found:
         return []
     path = [found[0]]
     while path[-1] != found[-1] and parents[path[-1]] >= 0:
         path.append(parents[path[-1]])
     return path if path[-1] == found[-1] else found
+
+
+def _outwards(loop: int, around: Sequence[int]) -> list[int]:
+    """A loop and those around it."""
+    found = [loop]
+    while around[found[-1]] != NO_LOOP:
+        found.append(around[found[-1]])
+    return found
 
 
 def examined_loop(node: int, iterations: int, written_bytes: int, overwritten_bytes: int) -> ExaminedLoop:

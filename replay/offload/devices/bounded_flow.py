@@ -1,7 +1,7 @@
 """A data flow small enough to weigh every division of a program by it.
 
-Library code counts for the call into it, also in signatures that were recorded otherwise. What is still too much is left
-out, fewest bytes first, and counted.
+Library code counts for the call into it, also in signatures that were recorded otherwise. What is still too much is
+left out, fewest bytes first, and counted.
 """
 
 from __future__ import annotations

@@ -56,8 +56,8 @@ class Evidence:
 
     `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes]: loops and
     array operations, without serial loops that hold parallel ones. Those are sequences of kernels. Of a call into
-    libraries only its main loop is one. `is_outside` bool [nodes]: what runs before, after or around `main`, where there
-    is one. `by_flow` bool [nodes]: loops that count as serial by the data flow alone.
+    libraries only its main loop is one. `is_outside` bool [nodes]: what runs before, after or around `main`, where
+    there is one. `by_flow` bool [nodes]: loops that count as serial by the data flow alone.
     """
 
     parallel: tuple[Parallel, ...]

@@ -240,8 +240,8 @@ def _notes_on(limited: BoundedFlow) -> tuple[str, ...]:
     total = float(flow.flow_bytes.sum()) + limited.left_out_bytes
     if flow.merged_bytes > LEAST_TOLD_SHARE * total:
         notes.append(
-            f"{flow.merged_bytes / total:.0%} of the data flow had too many different sets of readers to tell apart, and "
-            "counts as read by all: less may have to move; intervals reach to none of it"
+            f"{flow.merged_bytes / total:.0%} of the data flow had too many different sets of readers to tell apart, "
+            "and counts as read by all: less may have to move; intervals reach to none of it"
         )
     if limited.left_out_bytes:
         notes.append(

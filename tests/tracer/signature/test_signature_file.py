@@ -253,11 +253,39 @@ def test_impossible_counts_of_reuse_are_refused(
         read_signature(tmp_path / "s.sig")
 
 
-@pytest.mark.parametrize("version", [0, 12, 13, 14, 16])
+@pytest.mark.parametrize("version", [0, 12, 13, 14, 17])
 def test_another_version_is_refused(version: int, file: Path) -> None:
     change_signature(file, f"PRAGMA user_version = {version}")
-    with pytest.raises(SignatureError, match=f"version {version}, and this release reads version 15; trace .* again"):
+    with pytest.raises(
+        SignatureError, match=f"version {version}, and this release reads versions 15 to 16; trace .* again"
+    ):
         read_signature(file)
+
+
+def test_version_15_is_read(signature: Signature, file: Path) -> None:
+    """It has no nodes that others count for, and no library code."""
+    for table in ("data_flow_nodes", "called_code", "library_calls", "frames"):
+        change_signature(file, f"DROP TABLE {table}")
+    with pytest.raises(SignatureError, match="tables"):
+        read_signature(file)
+    change_signature(file, "PRAGMA user_version = 15")
+    before, after = signature.data_flow, read_signature(file).data_flow
+    assert before is not None
+    assert after is not None
+    assert after.flow_bytes.tolist() == before.flow_bytes.tolist()
+    assert len(before.node_place)
+    assert not len(after.node_place)
+
+
+def test_nodes_that_count_for_others_are_checked(signature: Signature, tmp_path: Path) -> None:
+    flow = signature.data_flow
+    assert flow is not None
+    wrong = [flow.node_place[:-1], np.roll(flow.node_place, 1), flow.node_place + len(flow.node_place)]
+    for place in wrong:
+        changed_flow = dataclasses.replace(flow, node_place=place)
+        write_signature(dataclasses.replace(signature, data_flow=changed_flow), tmp_path / "s.sig", force=True)
+        with pytest.raises(SignatureError, match="counts? "):
+            read_signature(tmp_path / "s.sig")
 
 
 def test_each_of_its_bytes_is_covered_by_the_checksum(file: Path) -> None:
