@@ -360,7 +360,8 @@ class Session:
 
             self._maps = maps
             with suppress(StreamError):  # the analysis says so
-                self._reader.set_owners(code_ranges(self._side_table().maps, self._reader.header()["guest_base"]))
+                ranges = code_ranges(self._side_table().maps, self._reader.header()["guest_base"])
+                self._reader.set_owners(ranges.tobytes())
 
     def _events(self, *, has_ended: bool) -> tuple[ProcessEvents, ...]:
         self._find_board()

@@ -22,8 +22,8 @@ Ints = npt.NDArray[np.int64]
 
 _LOADER = re.compile(r"ld(-linux.*|-musl-.*|64|-[\d.]+)?\.so(\.\d+)*")
 _SYSTEM = re.compile(r"(/usr)?/(lib|lib32|lib64|libx32)/|/usr/[^/]+-[^/]+/(lib|lib64)/|/(nix|gnu)/store/")
-"""Directories of libraries: Filesystem Hierarchy Standard 3.0, sections 3.9, 3.10, 4.6 and 4.7; those of cross compilers'
-sysroots; Nix and Guix."""
+"""Directories of libraries: Filesystem Hierarchy Standard 3.0, sections 3.9, 3.10, 4.6 and 4.7; those of cross
+compilers' sysroots; Nix and Guix."""
 _SHARED_OBJECT = re.compile(r".*\.so(\.\d+)*")
 _VDSO = "[vdso]"
 
@@ -50,8 +50,8 @@ def owner_of(path: str) -> Owner:
 
 
 def code_ranges(maps: Sequence[str], guest_base: int) -> npt.NDArray[np.uint64]:
-    """Where code is that is not the program's, by copies of /proc/self/maps: uint64 [ranges, 3], guest addresses [first,
-    last_exclusive) and the owner."""
+    """Where code is that is not the program's, by copies of /proc/self/maps: uint64 [ranges, 3], guest addresses
+    [first, last_exclusive) and the owner."""
     ranges = [
         (mapping.start, mapping.end, owner)
         for mapping in ModuleMap(maps, guest_base).mappings()
@@ -91,8 +91,8 @@ def places_of(tree: ExecutionTree, instructions: Sequence[int]) -> Ints:
 
 
 def _calls(tree: ExecutionTree) -> Ints:
-    """[nodes]: of library code the call into libraries, of the loader its first node, of what runs outside of `main` the
-    thread's root; itself of all others."""
+    """[nodes]: of library code the call into libraries, of the loader its first node, of what runs outside of `main`
+    the thread's root; itself of all others."""
     owners = _owners(tree)
     outside = _outside_main(tree)
     places = np.arange(len(tree))

@@ -70,8 +70,8 @@ def data_flow_of(
     sites_of: Callable[[Sequence[int]], list[Site]] = no_sites,
 ) -> DataFlow | None:
     """The flow of a recording; None where it was not followed. `nodes` are those of the used places;
-    `counts_as` int64 [nodes of the tree] the node that each one's accesses count for, None: itself; `variables` the static
-    ones of all modules; `sites_of` says where the sites of allocations are."""
+    `counts_as` int64 [nodes of the tree] the node that each one's accesses count for, None: itself; `variables` the
+    static ones of all modules; `sites_of` says where the sites of allocations are."""
     flow = raw.flow
     if flow is None or flow.is_partial or flow.overflowed:
         return None

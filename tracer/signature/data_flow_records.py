@@ -255,9 +255,12 @@ def check_dependences(
         raise ValueError("a loop whose dependences were examined does not exist")
     if any(not 0 <= one.overwritten_bytes <= one.written_bytes for one in examined):
         raise ValueError("a loop overwrites more bytes than it writes")
+    nodes = {one.node for one in examined}
     for one in dependences:
         operations_exist = all(-1 <= number < num_operations for number in (one.source, one.sink))
         if not 0 <= one.node < num_nodes or not operations_exist:
             raise ValueError("a dependence is of a loop or an operation that does not exist")
+        if one.node not in nodes:
+            raise ValueError("a dependence is of a loop that was not examined")
         if one.count < 0 or not 0 <= one.least_distance <= one.most_distance:
             raise ValueError("a dependence has an impossible count or distance")

@@ -2,10 +2,10 @@
 
 Version history (PRAGMA user_version): 16, with synchronisation, phases and rounds of the execution tree
 (`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`) and
-software-defined events (`event_tables.py`), library code (`library_tables.py`) and the nodes that the data flow is counted
-for, is what is written. 15 is read, too: it had no table of those nodes, whose data flow all counted for themselves, up to
-8,192 sets of readers, and no library code at first. Older ones are not: 14 had no events, 13 no rounds of loops, 12 no
-allocations, and no overwritten bytes of loops.
+software-defined events (`event_tables.py`), library code (`library_tables.py`) and the nodes that the data flow is
+counted for, is what is written. 15 is read, too: it had no table of those nodes, whose data flow all counted for
+themselves, up to 8,192 sets of readers, and no library code at first. Older ones are not: 14 had no events, 13 no
+rounds of loops, 12 no allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -368,8 +368,8 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
     version = int.from_bytes(header[60:64], "big")
     if version not in _READABLE:
         raise SignatureError(
-            f"{path}: is a signature of version {version}, and this release reads versions {_READABLE[0]} to {VERSION}; "
-            "trace the program again"
+            f"{path}: is a signature of version {version}, and this release reads versions {_READABLE[0]} to {VERSION}"
+            "; trace the program again"
         )
 
 

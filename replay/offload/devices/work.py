@@ -245,9 +245,9 @@ def _notes_on(limited: BoundedFlow) -> tuple[str, ...]:
         )
     if limited.left_out_bytes:
         notes.append(
-            f"{limited.left_out_share:.1%} of the data flow ({format_bytes(round(limited.left_out_bytes))}), its smallest "
-            "parts, was left out, as it has too many parts to weigh divisions by: that much more may have to move; "
-            "intervals reach to all of it"
+            f"{limited.left_out_share:.1%} of the data flow ({format_bytes(round(limited.left_out_bytes))}), its "
+            "smallest parts, was left out, as it has too many parts to weigh divisions by: that much more may have to "
+            "move; intervals reach to all of it"
         )
     return tuple(notes)
 

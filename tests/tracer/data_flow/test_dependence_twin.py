@@ -103,7 +103,7 @@ def test_no_loop_overwrites_more_than_it_writes(seed: int) -> None:
     """Whichever loops of the recording are none in the finished tree."""
     program, chance = AccessProgram(seed, only_words=False), Random(seed)
     program.run()
-    found, tree, operations = read(program)
+    found, tree, _ = read(program)
     paths = paths_by_rank(tree)
     around = found.loops[:, 6].tolist()
     loops = [(paths[rank], header) for rank, _, header, *_ in found.loops.tolist()]

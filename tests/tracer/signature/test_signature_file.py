@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import OutputError, SignatureError
+from foretrace.tracer.analysis.assembly import readable
 from foretrace.tracer.signature import checksum as signature_checksum
 from foretrace.tracer.signature import file as signature_file
-from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import AddressRange, InterpreterTime, LinearAlgebra, Signature, merge_ranges
@@ -284,8 +285,25 @@ def test_nodes_that_count_for_others_are_checked(signature: Signature, tmp_path:
     for place in wrong:
         changed_flow = dataclasses.replace(flow, node_place=place)
         write_signature(dataclasses.replace(signature, data_flow=changed_flow), tmp_path / "s.sig", force=True)
-        with pytest.raises(SignatureError, match="counts? "):
+        with pytest.raises(SignatureError, match=r"counts? "):
             read_signature(tmp_path / "s.sig")
+
+
+def test_parts_that_no_reader_would_take_are_left_out_with_a_note(signature: Signature, tmp_path: Path) -> None:
+    assert readable(signature) is signature
+    assert signature.data_flow is not None
+    wrong = dataclasses.replace(
+        signature,
+        data_flow=dataclasses.replace(signature.data_flow, merged_bytes=-1.0),
+        examined_loops=(ExaminedLoop(0, 5, written_bytes=7, overwritten_bytes=8),),
+    )
+    mended = readable(wrong)
+    write_signature(mended, tmp_path / "s.sig")
+    read = read_signature(tmp_path / "s.sig")
+    assert (read.data_flow, read.dependences, read.examined_loops) == (None, (), ())
+    said = read.provenance.notes[-2:]
+    assert "the data flow was left out" in said[0]
+    assert "a loop overwrites more bytes than it writes" in said[1]
 
 
 def test_each_of_its_bytes_is_covered_by_the_checksum(file: Path) -> None:
