@@ -62,8 +62,13 @@ class AcceleratorTable(Struct, frozen=True, forbid_unknown_fields=True):
         float | None, Figure("loads from the second cache, all multiprocessors together", defaults.L2_RATE)
     ] = None
     last_cache_bytes_per_s: Annotated[
-        float | None, Figure("loads from a third cache, all multiprocessors together")
+        float | None, Figure("loads from a third cache, all multiprocessors together", defaults.LAST_CACHE_RATE)
     ] = None
+    l1_peak_bytes_per_s: Annotated[
+        float | None, Figure("what the first caches can deliver at most: bytes a clock by the makers")
+    ] = None
+    l2_peak_bytes_per_s: Annotated[float | None, Figure("the same of the second cache")] = None
+    last_cache_peak_bytes_per_s: Annotated[float | None, Figure("the same of a third cache")] = None
     thread_instructions_per_s: Annotated[
         float | None, Figure("of one thread alone, each waits for the one before", defaults.THREAD_RATE)
     ] = None

@@ -164,8 +164,19 @@ CORE_BANDWIDTH = (
     Default(1.0, 0.5, 0.25, "a Xeon E5462 drew 0.28 of its bus (Narayanan, Norris, Hovland, ICPP Workshops 2010)",
             of="peak_bandwidth_bytes_per_s"),
 )  # fmt: skip
-LINES_IN_FLIGHT = Default(48, 24, 12, "45 on an AMD EPYC: 19.7 GB/s at 146 ns (foretrace calibrate)")
-"""Lines of streams that a core and its prefetchers have in flight at most, where only a socket's peak is known."""
+LINES_IN_FLIGHT = (
+    Default(45, 34, 24, "a core reads 19.6 GB/s: 34 lines at the 110 ns assumed of memory, 45 at the 146 ns there "
+            "(foretrace calibrate, an EPYC of Zen 3)", microarchitectures=("zen3",)),
+    Default(80, 52, 34, "between Zen 3 and Zen 5: 30 GB/s at 110 ns", microarchitectures=("zen4",)),
+    Default(111, 80, 55, "a core reads 46.8 GB/s: 80 lines at 110 ns, 111 at the 152 ns there (foretrace calibrate, an "
+            "EPYC of Zen 5)", microarchitectures=("zen5",)),
+    Default(60, 26, 18, "a core reads 15.4 GB/s (8360Y), 14.5 (8470; kerncraft, machine files), 14.9 (Granite Rapids, "
+            "foretrace calibrate: 60 lines at 261 ns)",
+            microarchitectures=("sunny-cove", "golden-cove", "raptor-cove", "redwood-cove")),
+    Default(175, 130, 100, "a core reads 58 GB/s (M1) to 102 GB/s (M1 Max; AnandTech, 2020 and 2021; m)",
+            microarchitectures=("firestorm",)),
+    Default(48, 24, 12, "45 on an AMD EPYC: 19.7 GB/s at 146 ns (foretrace calibrate)"),
+)  # fmt: skip
 FIRST_TOUCH = (
     Default(0.1e-6, 0.5e-6, 2.5e-6, "a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long "
             "again; in virtual machines whose host must find the memory 2 to 3 us (an EPYC under KVM)",
@@ -220,8 +231,19 @@ SAME_ADDRESS = (
     Default(4.0, 0.5, 0.02, "one a clock of integers at one address, combined in a warp more; fractions of it in "
             "floating point (m)", of="clock_hz"),
 )  # fmt: skip
-L2_RATE = (Default(4.0, 2.5, 1.2, f"2.5 (H200) to 3.7 (MI210) of near halves: {_SHIPPED}", of="memory_bytes_per_s"),)
+_CACHE_PEAKS = (
+    "of the peak were measured: 0.71 (MI210), 0.75 (A100), 0.77 (H100), 0.96 (H200) of second caches (D. Ernst: "
+    "gpu-benches, gpu-l2-cache, over 128 bytes a clock and slice; m), 0.98 of an Infinity Cache (RX 6900 XT, there), "
+    "0.69 of the MI300X's (Chips and Cheese; m)"
+)
+L2_RATE = (
+    Default(0.97, 0.8, 0.65, _CACHE_PEAKS, of="l2_peak_bytes_per_s"),
+    Default(4.0, 2.5, 1.2, f"2.5 (H200) to 3.7 (MI210) of near halves: {_SHIPPED}", of="memory_bytes_per_s"),
+)
+LAST_CACHE_RATE = (Default(0.97, 0.8, 0.65, _CACHE_PEAKS, of="last_cache_peak_bytes_per_s"),)
 L1_RATE = (
+    Default(1.0, 0.95, 0.8, "0.94 (MI210), 0.98 (A100) and 0.99 (H100) of the peak were measured (D. Ernst: "
+            "gpu-benches, gpu-cache)", of="l1_peak_bytes_per_s"),
     Default(128, 100, 50, f"64 bytes (CDNA 2) or 128 bytes a clock and multiprocessor (m): {_CUDA}",
             of="cores x clock_hz"),
 )  # fmt: skip

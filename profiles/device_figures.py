@@ -82,6 +82,10 @@ def device_figures(profile: Profile) -> DeviceFigures:
         bases=bases,
     )
     bases["memory_bytes_per_s"] = bandwidth
+    for name in ("l1_peak_bytes_per_s", "l2_peak_bytes_per_s", "last_cache_peak_bytes_per_s"):
+        if (peak_rate := found.given(name)) is not None:
+            bases[name] = peak_rate
+    has_last = "last_cache_peak_bytes_per_s" in bases or found.given("last_cache_bytes_per_s") is not None
     rates = {name: found.rate(name, bases) for name in _ORDER}
     first, second, last = _levels(profile)
     return DeviceFigures(
@@ -96,7 +100,7 @@ def device_figures(profile: Profile) -> DeviceFigures:
         l1_bytes=found.placed("l1_bytes", first.size_bytes if first else None, defaults.DEVICE_L1),
         l2_bytes=found.placed("l2_bytes", _all_of(second, profile) if second else None, defaults.DEVICE_L2),
         last_cache_bytes=_all_of(last, profile) if last else None,
-        last_cache_bytes_per_s=found.given("last_cache_bytes_per_s"),
+        last_cache_bytes_per_s=found.rate("last_cache_bytes_per_s", bases) if has_last else None,
         assumed=found.assumed,
         **rates,
     )

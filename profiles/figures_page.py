@@ -65,7 +65,6 @@ def _beyond() -> Iterator[str]:
     yield "## Beside these\n"
     yield "| what | of | assumed | after |\n| --- | --- | --- | --- |"
     yield _row("latency of a shuffle or comparison of vectors, cycles", defaults.FP_OTHER)
-    yield _row("lines of one core's streams in flight", defaults.LINES_IN_FLIGHT)
     yield _row("multiprocessors of an accelerator (`cores`)", defaults.MULTIPROCESSORS)
     yield _row("clock of an accelerator, Hz", defaults.DEVICE_CLOCK)
     yield _row("sustained bandwidth of an accelerator's memory", defaults.DEVICE_BANDWIDTH)

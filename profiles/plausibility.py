@@ -82,9 +82,13 @@ def _rates_at_odds(profile: Profile) -> Iterator[tuple[str, bool]]:
         ("special_ops_per_s", "fp32_flops_per_s", table.special_ops_per_s, table.fp32_flops_per_s),
         ("l2_bytes_per_s", "l1_bytes_per_s", table.l2_bytes_per_s, table.l1_bytes_per_s),
         ("last_cache_bytes_per_s", "l2_bytes_per_s", table.last_cache_bytes_per_s, table.l2_bytes_per_s),
+        ("l1_bytes_per_s", "l1_peak_bytes_per_s", table.l1_bytes_per_s, table.l1_peak_bytes_per_s),
+        ("l2_bytes_per_s", "l2_peak_bytes_per_s", table.l2_bytes_per_s, table.l2_peak_bytes_per_s),
+        ("last_cache_bytes_per_s", "last_cache_peak_bytes_per_s", table.last_cache_bytes_per_s,
+         table.last_cache_peak_bytes_per_s),
         ("memory's sustained_bandwidth_bytes_per_s", "l2_bytes_per_s", bandwidth, table.l2_bytes_per_s),
         ("memory's sustained_bandwidth_bytes_per_s", "last_cache_bytes_per_s", bandwidth, table.last_cache_bytes_per_s),
-    ):
+    ):  # fmt: skip
         if value is not None and most is not None and value > most * _MEASURED_TOLERANCE:
             measured = any(
                 profile.sources[table.source[field]].kind is SourceKind.MEASURED

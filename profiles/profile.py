@@ -247,6 +247,14 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
         float | None, Figure("bytes stored by one core alone, whatever the caches read for it")
     ] = None
     core_copy_bandwidth_bytes_per_s: Annotated[float | None, Figure("bytes loaded and stored by one core alone")] = None
+    stream_lines_in_flight: Annotated[
+        float | None,
+        Figure(
+            "lines of streams that a core and its prefetchers have in flight at most; used where the profile does not "
+            "say what one core reads",
+            defaults.LINES_IN_FLIGHT,
+        ),
+    ] = None
     sustained_bandwidth_bytes_per_s: Annotated[
         float | None, Figure("of all cores together, as STREAM or the like measures it")
     ] = None

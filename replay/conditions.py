@@ -135,11 +135,15 @@ def _between(at: np.typing.NDArray[np.int64], counts: list[int], values: Floats)
 
 def _line_s(run: HostRun, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
     """[regions]: seconds that one thread takes at full bandwidth for the lines that loads, or stores, miss."""
-    workload = run.workload
-    lines = run.misses.misses[:, -1] * (workload.operations.is_store == stores)
+    return line_s(run.workload, run.misses.misses[:, -1], float(run.figures.memory.line_bytes[-1]), bandwidth, stores)
+
+
+def line_s(workload: Workload, misses: Floats, line_bytes: float, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
+    """The same of some misses of the last cache, [operations]."""
+    lines = misses * (workload.operations.is_store == stores)
     of_regions = np.bincount(workload.operations.region, weights=lines, minlength=len(workload.regions))
     rate = bandwidth.store_bytes_per_s if stores else bandwidth.alone_bytes_per_s
-    return np.asarray(of_regions * float(run.figures.memory.line_bytes[-1]) / rate, np.float64)
+    return np.asarray(of_regions * line_bytes / rate, np.float64)
 
 
 def _levels(profile: Profile, run: HostRun, jobs: int) -> tuple[LevelShare, ...]:

@@ -30,9 +30,13 @@ def relative_error() -> ErrorPart:
     return ErrorPart("relative", *RELATIVE_ERROR)
 
 
-def model_error(covered: float) -> ErrorPart:
-    """What the core model leaves out; `covered` is the share of the time that it speaks for."""
-    low, high = (1 + covered * (factor - 1) for factor in model_error_range())
+def model_error(covered: float, outside: float = 0.0) -> ErrorPart:
+    """What the core model leaves out; `covered` is the share of the time that it speaks for, `outside` that of code
+    outside the paths, which is left to the convolution."""
+    low, high = (
+        1 + covered * (factor - 1) + outside * (other - 1)
+        for factor, other in zip(model_error_range(), CONVOLUTION_ERROR, strict=True)
+    )
     return ErrorPart("model", low, high)
 
 

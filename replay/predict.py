@@ -115,7 +115,15 @@ class HostRun:
         if self.core is None:
             return self.other_errors()
         typical, spoken = float(self.times.time_s[TYPICAL].sum()), float(self.core.time_s[TYPICAL].sum())
-        return (*self.other_errors(), model_error(spoken / typical if typical else 0.0))
+        if not typical:
+            return (*self.other_errors(), model_error(0.0))
+        return (*self.other_errors(), model_error(spoken / typical, self.outside_paths_s() / typical))
+
+    def outside_paths_s(self) -> float:
+        """Of regions that are in too few paths for the core model, pages apart; 0 of a program without any paths."""
+        if self.core is None:
+            return 0.0
+        return float((self.times.time_s[TYPICAL] - self.times.pages_s)[~self.core.covered].sum())
 
     def other_errors(self) -> tuple[ErrorPart, ...]:
         """The same without what the core model leaves out."""
@@ -137,6 +145,8 @@ class HostRun:
             time_s = float(self.times.time_s[TYPICAL, region])
             parts.append(path_error(self.core.halves_s[:, region].tolist(), time_s))
             parts.append(model_error(1.0))
+        elif self.core is not None:
+            parts.append(convolution_error())
         return tuple(parts)
 
 
@@ -249,7 +259,7 @@ def prediction_of(run: HostRun) -> Prediction:
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
         errors=errors,
         assumptions=run.assumptions,
-        warnings=(*warnings_of(workload.signature), *unseen_code_of(run), *_warnings_of_profile(profile)),
+        warnings=(*warnings_of(workload.signature), *warnings_of_run(run), *_warnings_of_profile(profile)),
         waiting=provenance.waiting,
     )
 
@@ -267,6 +277,8 @@ def _replayed_s(run: HostRun) -> float:
 
 NOTABLE_SHARE = 0.01
 """Of the time, from which on compiled code that was not seen has a line of its own in reports."""
+NOTABLE_OUTSIDE_PATHS = 0.05
+"""The same of code that is in too few of the sampled paths."""
 
 
 def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
@@ -278,7 +290,7 @@ def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
     return sum(by_name.values()), tuple(sorted(by_name, key=lambda name: -by_name[name]))
 
 
-def unseen_code_of(run: HostRun) -> tuple[str, ...]:
+def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
     """The same as a warning, if it is a notable share of the time."""
     unseen_s, names = unseen_code(run)
     share = unseen_s / max(float(run.times.time_s[TYPICAL].sum()), 1e-300)
@@ -289,6 +301,22 @@ def unseen_code_of(run: HostRun) -> tuple[str, ...]:
     return (
         f"{share:.0%} of the time is compiled code that was not seen ({', '.join(names[:3])}{more}): its time was "
         f"measured while the program was traced, its loops, gathers and memory accesses are not known{threads}",
+    )
+
+
+def warnings_of_run(run: HostRun) -> tuple[str, ...]:
+    """What is not known of the work."""
+    return (*_unseen_code_of(run), *_outside_paths(run))
+
+
+def _outside_paths(run: HostRun) -> tuple[str, ...]:
+    """A warning, if a notable share of the time is that of code outside the sampled paths."""
+    share = run.outside_paths_s() / max(float(run.times.time_s[TYPICAL].sum()), 1e-300)
+    if share < NOTABLE_OUTSIDE_PATHS:
+        return ()
+    return (
+        f"{share:.0%} of the time is of code that is in too few of the sampled paths: what its instructions wait for "
+        "is not known, and it may take several times as long",
     )
 
 

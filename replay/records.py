@@ -318,15 +318,17 @@ class Instance:
 
     `idiom` is "gather", "scatter" or "gather+scatter", "none" where it does neither. `range_bytes` is the merged length
     of the address ranges of its indirect accesses (gather/scatter units), else the bytes it touches. `refs` and
-    `moved_bytes` count all its memory references. `gain_s` is 0 where it stays on one core of the host.
+    `moved_bytes` count all its memory references. `gain_s` is that of a port over `best_host_s`, that of threads over
+    one core; 0 where it stays on one core of the host.
     `break_even_bytes` is the smallest range (or footprint, its work in proportion) from which the accelerator wins,
     `break_even_launch_s` the most that a launch may take; None where it never does.
 
     `host_s` is of one core, without the first touch of pages, which the host does either way; `thread_s` of all cores
-    that may be used, None where they gain nothing. Both times lie within `*_low_s` and `*_high_s`. `parallel` says what
-    is known of its iterations, `bound_by` what its kernel's time is, `flip` which single figure would change the
-    answer, `explanation` holds the arithmetic line by line. `array_operation` names Python's ("numpy.add"). `path` are
-    the calls and loops around it, `would_change` what change of the program would change the answer, where it is known.
+    that may be used, None where they gain nothing; `best_host_s` is the least that the host takes, with loops inside it
+    threaded where that pays. Times lie within `*_low_s` and `*_high_s`. `parallel` says what is known of its
+    iterations, `bound_by` what its kernel's time is, `flip` which single figure would change the answer, `explanation`
+    holds the arithmetic line by line. `array_operation` names Python's ("numpy.add"). `path` are the calls and loops
+    around it, `would_change` what change of the program would change the answer, where it is known.
     """
 
     place: Place
@@ -363,6 +365,7 @@ class Instance:
     array_operation: str = ""
     path: str = ""
     would_change: str = ""
+    best_host_s: float = 0.0
 
     @property
     def what(self) -> str:
@@ -404,11 +407,12 @@ class PolicyOutcome:
 
 @dataclass(frozen=True, slots=True)
 class ProgramGain:
-    """The whole program before and after porting what pays. `speedup` is host_s / after_s.
+    """The whole program before and after porting what pays. `speedup` is best_host_s / after_s.
 
-    `after_s` lies within [after_low_s, after_high_s], `speedup` likewise. `threads_s` is the program on the host's
-    cores alone, host_s with one. The plan moves `to_device_bytes` and `from_device_bytes` in `transfers` transfers, for
-    `launches` kernels.
+    `host_s` is of one core, `threads_s` of the host's cores alone, within [threads_low_s, threads_high_s], and
+    `best_host_s` the less of both: what a port has to beat. `one_core_speedup` is host_s / after_s. `after_s` lies
+    within [after_low_s, after_high_s], `speedup` likewise. The plan moves `to_device_bytes` and `from_device_bytes` in
+    `transfers` transfers, for `launches` kernels.
     """
 
     host_s: float
@@ -427,6 +431,10 @@ class ProgramGain:
     from_device_bytes: float = 0.0
     transfers: int = 0
     launches: int = 0
+    best_host_s: float = 0.0
+    one_core_speedup: float = 1.0
+    threads_low_s: float = 0.0
+    threads_high_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,11 @@ class Triage(Shown, records.Triage):
             return f"no {self.what} was found"
         if not program.loops_offloaded:
             return self.none_ported
-        before, after = format_seconds(program.host_s), format_seconds(program.after_s)
-        return f"porting {self.ported} takes the program from {before} to {after}, {program.speedup:.2f} times as fast"
+        after = format_seconds(program.after_s)
+        return (
+            f"porting {self.ported} takes the program from {before(program)} to {after}, "
+            f"{program.speedup:.2f} times as fast"
+        )
 
     def _table(self) -> ShownTable:
         if not self.is_unit:
@@ -166,6 +169,16 @@ class ComparedLoop:
     thread_s: float | None = None
 
 
+def before(program: records.ProgramGain) -> str:
+    """What a program takes on the host at best, for people."""
+    time = format_seconds(program.best_host_s)
+    return (
+        f"{time} on {program.host_cores} cores"
+        if program.host_cores > 1 and program.best_host_s < program.host_s
+        else time
+    )
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison(Shown):
     """A program on several accelerators: `triages` in the order asked for, `best` the one that ends first, `rows` by
@@ -185,7 +198,7 @@ class Comparison(Shown):
             host_s = max(one.host_s for one in made)
             times = {one.accelerator: _time_on(instance) for one, instance in zip(triages, instances, strict=True)}
             thread_s = min((one.thread_s for one in made if one.thread_s is not None), default=None)
-            here_s = min(host_s, thread_s or host_s)
+            here_s = min(host_s, *(one.best_host_s or host_s for one in made))
             known = {name: time_s for name, time_s in times.items() if time_s is not None and time_s < here_s}
             where_best = min(known, key=lambda name: known[name], default=best.host)
             rows.append(ComparedLoop(made[0].place, host_s, times, where_best, thread_s))

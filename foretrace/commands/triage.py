@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from foretrace.api.triages import Comparison, Triage, cores_asked, triage
+from foretrace.api.triages import Comparison, Triage, before, cores_asked, triage
 from foretrace.replay.predict import NOTABLE_SHARE
 from foretrace.replay.records import Instance, ProgramGain
 from foretrace.reports.data_flow_reports import allocation_name
@@ -129,6 +129,7 @@ def _instance_document(report: Triage, instance: Instance) -> dict[str, Any]:
         "accelerator_low_s": instance.accelerator_low_s,
         "accelerator_high_s": instance.accelerator_high_s,
         "thread_s": instance.thread_s,
+        "best_host_s": instance.best_host_s,
         "bound_by": instance.bound_by,
         "parallel": instance.parallel,
         "threads": instance.threads,
@@ -317,10 +318,14 @@ def gain_lines(report: Triage) -> list[str]:
     if not report.is_unit:
         interval = f" ({program.speedup_low:.2f} to {program.speedup_high:.2f})"
     lines = [
-        f"Porting {report.ported} takes the program from "
-        f"{format_seconds(program.host_s)} to {format_seconds(program.after_s)}, {program.speedup:.2f} times as "
-        f"fast{interval}."
+        f"Porting {report.ported} takes the program from {before(program)} to {format_seconds(program.after_s)}, "
+        f"{program.speedup:.2f} times as fast{interval}."
     ]
+    if program.host_cores > 1:
+        lines.append(
+            f"One core of the host takes {format_seconds(program.host_s)}, {program.one_core_speedup:.2f} times as "
+            "long as the program once ported."
+        )
     if not report.is_unit:
         lines.append(
             f"The plan launches {counted(program.launches, 'kernel')}, moves "
@@ -332,13 +337,17 @@ def gain_lines(report: Triage) -> list[str]:
     few = program.loops_for_95_percent
     if program.loops_offloaded > 1:
         lines.append(f"The first {f'{few} of them give' if few > 1 else 'of them gives'} 95 % of the gain.")
-    return lines + _threads_line(program)
+    return lines
 
 
 def _threads_line(program: ProgramGain) -> list[str]:
     if program.host_cores <= 1:
         return []
-    return [f"On {program.host_cores} cores of the host alone it takes {format_seconds(program.threads_s)}."]
+    return [
+        f"On {program.host_cores} cores of the host it takes {format_seconds(program.threads_s)} "
+        f"({format_seconds(program.threads_low_s)} to {format_seconds(program.threads_high_s)}), "
+        f"{program.host_s / max(program.threads_s, 1e-300):.2f} times as fast as on one."
+    ]
 
 
 def _show_explained(report: Triage) -> None:

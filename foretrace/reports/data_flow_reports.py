@@ -73,13 +73,14 @@ def nodes_of(flow: DataFlow, num_nodes: int) -> list[NodeBytes]:
     written = flow.flow_writer[is_written]
     own = np.isin(flow.flow_readers * num_nodes + flow.flow_writer, owner * num_nodes + flow.set_nodes) & is_written
 
-    def of_members(by_set: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def of_members(of_set: npt.NDArray[np.int64], num_bytes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        by_set = np.bincount(of_set, num_bytes, len(lengths)).astype(np.float64)
         return np.bincount(flow.set_nodes, by_set[owner], num_nodes).astype(np.float64)
 
-    live_in = of_members(np.bincount(flow.flow_readers, flow.flow_bytes, len(lengths)))
+    live_in = of_members(flow.flow_readers, flow.flow_bytes)
     live_in -= np.bincount(flow.flow_writer[own], flow.flow_bytes[own], num_nodes)
     live_out = np.bincount(written, (flow.flow_bytes * _is_between(flow))[is_written], num_nodes)
-    footprint = of_members(np.bincount(flow.touched_by, flow.touched_bytes, len(lengths)))
+    footprint = of_members(flow.touched_by, flow.touched_bytes)
     return [
         NodeBytes(node, float(live_in[node]), float(live_out[node]), float(footprint[node]))
         for node in sorted({*flow.set_nodes.tolist(), *written.tolist()})
@@ -103,7 +104,8 @@ def _is_between(flow: DataFlow) -> npt.NDArray[np.bool_]:
     """[rows]: whether a flow is not of what one node alone writes and reads."""
     is_one = (np.diff(flow.set_starts) == 1) & ~flow.set_has_system
     first = np.append(flow.set_nodes, OUTSIDE)[flow.set_starts[:-1]]
-    return ~(is_one[flow.flow_readers] & (first[flow.flow_readers] == flow.flow_writer))
+    is_own = is_one[flow.flow_readers] & (first[flow.flow_readers] == flow.flow_writer)
+    return np.asarray(~is_own, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from .program import (
     Unlock,
     Use,
     Wait,
+    Waking,
 )
 
 _OPERATION = np.dtype([("code", "i4"), ("a", "i4"), ("b", "i4"), ("label", "i4"), ("n", "i8"), ("x", "f8")])
@@ -107,20 +108,159 @@ WAKING = "waking a thread"
 
 
 @dataclass(slots=True)
-class _Names:
+class _Numbers:
     """Numbers of names, in the order in which they came."""
 
-    numbers: dict[str, int] = field(default_factory=dict)
+    of_name: dict[str, int] = field(default_factory=dict)
 
     def of(self, name: str) -> int:
-        return self.numbers.setdefault(name, len(self.numbers))
+        return self.of_name.setdefault(name, len(self.of_name))
+
+
+@dataclass(slots=True)
+class _Code:
+    """A program's operations, for all entities that run it.
+
+    Attributes:
+        operations: with jumps and decisions counted from the program's first ones. Field `a` is still open where a
+            symbol stands for it.
+        jumps: rows whose `a` is an operation.
+        symbols: what an entity's names decide the number of: (kind, name), a `Sharing` for activities.
+        rows, symbol_of: the rows whose `a` is the number of a symbol, and of which.
+        calls: rows whose `n` is a decision; `tokens` and `choices` of these decisions.
+    """
+
+    operations: npt.NDArray[np.void]
+    jumps: Ints
+    symbols: list[tuple[str, str | Sharing]]
+    rows: Ints
+    symbol_of: Ints
+    calls: Ints
+    tokens: list[int]
+    choices: list[tuple[int, ...]]
+
+
+class _Coder:
+    """Makes the code of a program."""
+
+    def __init__(self, labels: _Numbers, waking: Waking) -> None:
+        self.labels, self.waking = labels, waking
+        self.rows: list[tuple[int, int, int, int, int, float]] = []
+        self.jumps: list[int] = []
+        self.symbols: dict[tuple[str, str | Sharing], int] = {}
+        self.sharings: dict[int, int] = {}
+        self.open: list[tuple[int, int]] = []
+        self.calls: list[int] = []
+        self.tokens: list[int] = []
+        self.choices: list[tuple[int, ...]] = []
+
+    def code(self, program: Sequence[Part]) -> _Code:
+        self.body(program)
+        self.add(_engine.END)
+        rows, symbol_of = np.array(self.open, np.int32).reshape(-1, 2).T
+        return _Code(
+            operations=np.array(self.rows, _OPERATION),
+            jumps=np.array(self.jumps, np.int32),
+            symbols=list(self.symbols),
+            rows=rows,
+            symbol_of=symbol_of,
+            calls=np.array(self.calls, np.int32),
+            tokens=self.tokens,
+            choices=self.choices,
+        )
+
+    def add(self, code: int, a: int = 0, *, b: int = 0, label: str | None = None, n: int = 0, x: float = 0.0) -> None:
+        if not x >= 0 or x == float("inf"):
+            raise PredictionError(f"replay: {label or 'an activity'} takes {x} s, must be a time")
+        self.rows.append((code, a, b, self.labels.of(label) if label is not None else 0, n, x))
+
+    def at(
+        self, code: int, kind: str, name: str, *, b: int = 0, label: str | None = None, n: int = 0, x: float = 0.0
+    ) -> None:
+        """Add an operation on what a name stands for."""
+        self.open.append((len(self.rows), self.symbols.setdefault((kind, name), len(self.symbols))))
+        self.add(code, b=b, label=label, n=n, x=x)
+
+    def body(self, program: Sequence[Part]) -> None:
+        for part in program:
+            self.part(part)
+
+    def part(self, part: Part) -> None:
+        match part:
+            case Run(label, time_s, sharing):
+                self.open.append((len(self.rows), self.sharing(sharing)))
+                self.add(_engine.RUN, label=label, x=time_s)
+            case Repeat(count, body):
+                self.repeat(count, body)
+            case Lock(name, sleeps) | Barrier(name, sleeps):
+                code, kind = _OF_NAMES[type(part)]
+                self.at(code, kind, name, b=int(sleeps), label=self.said_of(sleeps))
+            case Unlock(name) | Broadcast(name):
+                code, kind = _OF_NAMES[type(part)]
+                self.at(code, kind, name, label=self.said_of(sleeps=True))
+            case Post(name, units):
+                self.at(_engine.POST, "semaphore", name, label=self.said_of(sleeps=True), n=units)
+            case Wait(name, units, sleeps):
+                self.at(_engine.WAIT, "semaphore", name, b=int(sleeps), label=self.said_of(sleeps), n=units)
+            case Spawn(entity, sleeps) | Join(entity, sleeps):
+                code = _engine.SPAWN if isinstance(part, Spawn) else _engine.JOIN
+                self.at(code, "entity", entity, b=int(sleeps), label=self.said_of(sleeps))
+            case Sleep(label, time_s):
+                self.add(_engine.SLEEP, label=label, x=time_s)
+            case Use(device, label, time_s):
+                self.at(_engine.USE, "device", device, label=label, x=time_s)
+            case Timed(device, label, slot):
+                if device is None:
+                    raise PredictionError(f"replay: {label}: a time decided later needs a device")
+                self.at(_engine.USE, "device", device, b=slot + 1, label=label)
+            case Offer(token, choices):
+                self.offer(token, choices)
+
+    def sharing(self, sharing: Sharing) -> int:
+        number = self.sharings.get(id(sharing))  # by identity: most are the same object, and long
+        if number is None:
+            number = self.symbols.setdefault(("class", sharing), len(self.symbols))
+            self.sharings[id(sharing)] = number
+        return number
+
+    def said_of(self, sleeps: bool) -> str | None:
+        """What an entity does until it goes on; None where that takes no time."""
+        if sleeps:
+            return WAKING if self.waking.latency_s or self.waking.call_s else None
+        return TRANSFER if self.waking.transfer_s else None
+
+    def repeat(self, count: int, body: Sequence[Part]) -> None:
+        if count < 0:
+            raise PredictionError(f"replay: a loop runs {count} times, must not be negative")
+        first = len(self.rows)
+        self.rows.append((_engine.LOOP, 0, 0, 0, count, 0.0))
+        self.body(body)
+        self.jumps += [first, len(self.rows)]
+        self.add(_engine.NEXT, first + 1)
+        self.rows[first] = (_engine.LOOP, len(self.rows), 0, 0, count, 0.0)
+
+    def offer(self, token: int, choices: Sequence[Sequence[Part]]) -> None:
+        number = len(self.choices)
+        self.tokens.append(token)
+        self.choices.append(())
+        self.calls.append(len(self.rows))
+        self.add(_engine.CALL, n=number)
+        firsts, jumps = [], []
+        for choice in choices:
+            firsts.append(len(self.rows))
+            self.body(choice)
+            jumps.append(len(self.rows))
+            self.add(_engine.JUMP)
+        for jump in jumps:
+            self.rows[jump] = (_engine.JUMP, len(self.rows), 0, 0, 0, 0.0)
+        self.jumps += jumps
+        self.choices[number] = tuple(firsts)
 
 
 class _Compiler:
     def __init__(self, system: System, entities: Sequence[Entity]) -> None:
         self.system, self.entities = system, tuple(entities)
-        self.rows: list[tuple[int, int, int, int, int, float]] = []
-        self.labels = _Names()
+        self.labels = _Numbers()
         self.groups = {name: number for number, name in enumerate(system.cores)}
         self.caches = {name: number for number, name in enumerate(system.caches)}
         self.bandwidths = {name: number for number, name in enumerate(system.bandwidths)}
@@ -131,31 +271,37 @@ class _Compiler:
         for kind, names in (("device", system.devices), ("barrier", system.barriers)):
             for name in names:
                 self.objects[kind, name] = len(self.objects)
-        self.classes: dict[Sharing, int] = {}
+        self.sharings: dict[Sharing, int] = {}
+        self.alike: dict[int, int] = {}
+        self.classes: dict[tuple[int, str | None, tuple[str, ...]], int] = {}
+        self.first_conditions: list[int] = []
         self.conditions: list[tuple[float, float]] = []
         self.class_rows: list[tuple[int, int, int, int, tuple[int, int]]] = []
+        self.operations: list[npt.NDArray[np.void]] = []
+        self.num_operations = 0
         self.tokens: list[int] = []
         self.choices: list[tuple[int, ...]] = []
 
     def compiled(self) -> Compiled:
         self.number_labels()
         starts = []
-        programs: dict[tuple[Part, ...], int] = {}  # alike entities share theirs
-        jobs = _Names()
+        codes: dict[int, _Code] = {}  # alike entities share theirs
+        bound: dict[tuple[int, int], int] = {}
+        jobs = _Numbers()
         for entity in self.entities:
-            first = programs.get(entity.program)
-            if first is None:
-                first = programs[entity.program] = len(self.rows)
-                self.body(entity.program)
-                self.add(_engine.END)
-            starts.append((first, jobs.of(str(entity.job)), int(entity.born)))
+            which = id(entity.program), id(entity.names) if entity.names else 0
+            if which not in bound:
+                if which[0] not in codes:
+                    codes[which[0]] = _Coder(self.labels, self.system.waking).code(entity.program)
+                bound[which] = self.bind(codes[which[0]], entity.names)
+            starts.append((bound[which], jobs.of(str(entity.job)), int(entity.born)))
         points = [np.array(curve, np.float64) for curve in self.system.bandwidths.values()]
         firsts = np.cumsum([0, *(len(curve) for curve in points)])
         objects = tuple(self.objects)
         return Compiled(
             system=self.system,
             entities=self.entities,
-            labels=tuple(self.labels.numbers) or ("",),
+            labels=tuple(self.labels.of_name) or ("",),
             objects=tuple(name for _, name in objects),
             object_kinds=tuple(kind for kind, _ in objects),
             groups=tuple(self.groups),
@@ -163,8 +309,8 @@ class _Compiler:
             tokens=tuple(self.tokens),
             choices=tuple(self.choices),
             num_caches=len(self.caches),
-            num_jobs=max(len(jobs.numbers), 1),
-            operations=np.array(self.rows, _OPERATION),
+            num_jobs=max(len(jobs.of_name), 1),
+            operations=np.concatenate(self.operations),
             starts=np.array(starts, _START),
             classes=np.array(self.class_rows, _CLASS),
             resources=np.array([(int(f), len(c)) for f, c in zip(firsts, points, strict=False)], np.int32),
@@ -175,10 +321,17 @@ class _Compiler:
         )
 
     def number_labels(self) -> None:
-        """Activities of most time come first: the critical path has a limited number of names."""
+        """Activities of most time come first: the critical path has a limited number of names. What waiting costs
+        always has one."""
+        waking = self.system.waking
+        if waking.latency_s or waking.call_s:
+            self.labels.of(WAKING)
+        if waking.transfer_s:
+            self.labels.of(TRANSFER)
         seconds: dict[str, float] = defaultdict(float)
-        for program, count in Counter(entity.program for entity in self.entities).items():
-            _add_times(program, float(count), seconds)
+        programs = {id(entity.program): entity.program for entity in self.entities}
+        for program, count in Counter(id(entity.program) for entity in self.entities).items():
+            _add_times(programs[program], float(count), seconds)
         for label in sorted(seconds, key=lambda name: -seconds[name]):
             self.labels.of(label)
 
@@ -189,76 +342,24 @@ class _Compiler:
         given: Mapping[str, int] = {"device": self.system.devices, "barrier": self.system.barriers}.get(kind, {})
         return given.get(name, 1), 0
 
-    def add(self, code: int, a: int = 0, *, b: int = 0, label: str | None = None, n: int = 0, x: float = 0.0) -> None:
-        if not x >= 0 or x == float("inf"):
-            raise PredictionError(f"replay: {label or 'an activity'} takes {x} s, must be a time")
-        self.rows.append((code, a, b, self.labels.of(label) if label is not None else 0, n, x))
+    def bind(self, code: _Code, names: Mapping[str, str]) -> int:
+        """Add a program's operations for entities that mean the same by its names; the first of them."""
+        first, operations = self.num_operations, code.operations.copy()
+        numbers = np.array([self.number(kind, what, names) for kind, what in code.symbols], np.int32)
+        operations["a"][code.rows] = numbers[code.symbol_of]
+        operations["a"][code.jumps] += first
+        operations["n"][code.calls] += len(self.choices)
+        self.tokens += code.tokens
+        self.choices += [tuple(at + first for at in choice) for choice in code.choices]
+        self.operations.append(operations)
+        self.num_operations += len(operations)
+        return first
 
-    def body(self, program: Sequence[Part]) -> None:
-        for part in program:
-            self.part(part)
-
-    def part(self, part: Part) -> None:
-        match part:
-            case Run(label, time_s, sharing):
-                self.add(_engine.RUN, self.class_of(sharing), label=label, x=time_s)
-            case Repeat(count, body):
-                self.repeat(count, body)
-            case Lock(name, sleeps) | Barrier(name, sleeps):
-                code, kind = _OF_NAMES[type(part)]
-                self.add(code, self.object(kind, name), b=int(sleeps), label=self.said_of(sleeps))
-            case Unlock(name) | Broadcast(name):
-                code, kind = _OF_NAMES[type(part)]
-                self.add(code, self.object(kind, name), label=self.said_of(sleeps=True))
-            case Post(name, units):
-                self.add(_engine.POST, self.object("semaphore", name), label=self.said_of(sleeps=True), n=units)
-            case Wait(name, units, sleeps):
-                what = self.object("semaphore", name)
-                self.add(_engine.WAIT, what, b=int(sleeps), label=self.said_of(sleeps), n=units)
-            case Spawn(entity, sleeps) | Join(entity, sleeps):
-                code = _engine.SPAWN if isinstance(part, Spawn) else _engine.JOIN
-                self.add(code, self.entity(entity), b=int(sleeps), label=self.said_of(sleeps))
-            case Sleep(label, time_s):
-                self.add(_engine.SLEEP, label=label, x=time_s)
-            case Use(device, label, time_s):
-                self.add(_engine.USE, self.object("device", device), label=label, x=time_s)
-            case Timed(device, label, slot):
-                if device is None:
-                    raise PredictionError(f"replay: {label}: a time decided later needs a device")
-                self.add(_engine.USE, self.object("device", device), b=slot + 1, label=label)
-            case Offer(token, choices):
-                self.offer(token, choices)
-
-    def said_of(self, sleeps: bool) -> str | None:
-        """What an entity does until it goes on; None where that takes no time."""
-        waking = self.system.waking
-        if sleeps:
-            return WAKING if waking.latency_s or waking.call_s else None
-        return TRANSFER if waking.transfer_s else None
-
-    def repeat(self, count: int, body: Sequence[Part]) -> None:
-        if count < 0:
-            raise PredictionError(f"replay: a loop runs {count} times, must not be negative")
-        first = len(self.rows)
-        self.rows.append((_engine.LOOP, 0, 0, 0, count, 0.0))
-        self.body(body)
-        self.add(_engine.NEXT, first + 1)
-        self.rows[first] = (_engine.LOOP, len(self.rows), 0, 0, count, 0.0)
-
-    def offer(self, token: int, choices: Sequence[Sequence[Part]]) -> None:
-        number = len(self.choices)
-        self.tokens.append(token)
-        self.choices.append(())
-        self.add(_engine.CALL, n=number)
-        firsts, jumps = [], []
-        for choice in choices:
-            firsts.append(len(self.rows))
-            self.body(choice)
-            jumps.append(len(self.rows))
-            self.add(_engine.JUMP)
-        for jump in jumps:
-            self.rows[jump] = (_engine.JUMP, len(self.rows), 0, 0, 0, 0.0)
-        self.choices[number] = tuple(firsts)
+    def number(self, kind: str, what: str | Sharing, names: Mapping[str, str]) -> int:
+        if isinstance(what, Sharing):
+            return self.class_of(what, names)
+        name = names.get(what, what)
+        return self.entity(name) if kind == "entity" else self.object(kind, name)
 
     def object(self, kind: str, name: str) -> int:
         if (kind, name) not in self.objects and kind in ("device", "barrier"):
@@ -270,27 +371,34 @@ class _Compiler:
             raise PredictionError(f"replay: there is no entity {name} to begin or to wait for")
         return self.entity_numbers[name]
 
-    def class_of(self, sharing: Sharing) -> int:
-        number = self.classes.get(sharing)
+    def class_of(self, sharing: Sharing, names: Mapping[str, str]) -> int:
+        alike = self.alike.get(id(sharing))
+        if alike is None:
+            alike = self.alike[id(sharing)] = self.sharings.setdefault(sharing, len(self.sharings))
+            if alike == len(self.first_conditions):
+                self.first_conditions.append(len(self.conditions))
+                self.conditions += sharing.conditions
+        cache = None if sharing.cache is None else names.get(sharing.cache, sharing.cache)
+        resources = tuple(names.get(name, name) for name in sharing.resources)
+        number = self.classes.get((alike, cache, resources))
         if number is not None:
             return number
-        for what, name, known in (("cores", sharing.cores, self.groups), ("cache", sharing.cache, self.caches)):
+        for what, name, known in (("cores", sharing.cores, self.groups), ("cache", cache, self.caches)):
             if name is not None and name not in known:
                 raise PredictionError(f"replay: the system has no {what} {name}")
-        for name in sharing.resources:
+        for name in resources:
             if name not in self.bandwidths:
                 raise PredictionError(f"replay: the system has no bandwidth {name}")
-        uses = [self.bandwidths[name] for name in sharing.resources] + [-1] * (_MOST_USES - len(sharing.resources))
+        uses = [self.bandwidths[name] for name in resources] + [-1] * (_MOST_USES - len(resources))
         row = (
             -1 if sharing.cores is None else self.groups[sharing.cores],
-            -1 if sharing.cache is None else self.caches[sharing.cache],
-            len(self.conditions),
+            -1 if cache is None else self.caches[cache],
+            self.first_conditions[alike],
             len(sharing.conditions),
             (uses[0], uses[1]),
         )
-        self.conditions += sharing.conditions
         self.class_rows.append(row)
-        return self.classes.setdefault(sharing, len(self.classes))
+        return self.classes.setdefault((alike, cache, resources), len(self.classes))
 
 
 def _add_times(program: Sequence[Part], times: float, seconds: dict[str, float]) -> None:

@@ -6,7 +6,7 @@ in order. Names of locks, barriers and devices are those of the `System`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from foretrace.errors import PredictionError
@@ -153,13 +153,18 @@ Part = Run | Repeat | Barrier | Lock | Unlock | Post | Wait | Broadcast | Spawn 
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Runs a program. Entities of one `job` share memory; those that are `born` start at time 0, others by `Spawn`."""
+    """Runs a program. Entities of one `job` share memory; those that are `born` start at time 0, others by `Spawn`.
+
+    `names` says what names of the program stand for in the system, where that is not the same: so copies of a job run
+    one program, each with barriers and locks of its own.
+    """
 
     name: str
     program: tuple[Part, ...]
     kind: str = "thread"
     job: int = 0
     born: bool = True
+    names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

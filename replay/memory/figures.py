@@ -13,7 +13,6 @@ import numpy as np
 
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
-from foretrace.profiles.defaults import LINES_IN_FLIGHT
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
 from foretrace.replay.known import KnownCore, assumption_text, core_class, default_of
@@ -288,13 +287,16 @@ class _Source:
             return exactly(1 / memory.core_read_bandwidth_bytes_per_s)
         if memory is not None and memory.peak_bandwidth_bytes_per_s is not None:
             share = default_of(Memory, "core_read_bandwidth_bytes_per_s", self.known.of)
-            lines = LINES_IN_FLIGHT
+            lines = default_of(Memory, "stream_lines_in_flight", self.known.of)
+            given = memory.stream_lines_in_flight
+            text = lines.range_text if given is None else f"{given:g}"
             self.notes.add(
                 "memory core_read_bandwidth_bytes_per_s",
-                f"not in the profile, {share.range_text} assumed, but no more than {lines.range_text} lines a latency",
+                f"not in the profile, {share.range_text} assumed, but no more than {text} lines a latency"
+                + (f", as of {lines.cores}" if lines.cores and given is None else ""),
             )
             of_peak = 1 / (np.array([share.fast, share.typical, share.slow]) * memory.peak_bandwidth_bytes_per_s)
-            in_flight = np.array([lines.fast, lines.typical, lines.slow])
+            in_flight = exactly(given) if given else np.array([lines.fast, lines.typical, lines.slow])
             return np.asarray(np.maximum(of_peak, latency / (line * in_flight)), np.float64)
         self.notes.add(
             "memory_bandwidth",

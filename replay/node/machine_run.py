@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
@@ -19,9 +18,11 @@ from foretrace.replay.offload.decisions import Decider, Policy, Program, device_
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.records import Model
+from foretrace.replay.threads.job_programs import JobPrograms, ThreadProgram, check_conserved, in_job, local_names
 from foretrace.replay.threads.line_locks import INTERPRETER, LineLocks
 from foretrace.replay.threads.stops import MOST_ATTEMPTS
-from foretrace.replay.threads.tree_programs import LEAST_SHARE, JobPrograms, ThreadProgram, job_programs, team_size
+from foretrace.replay.threads.team_waits import TeamWaits, Waits, team_waits
+from foretrace.replay.threads.tree_programs import LEAST_SHARE, job_programs, team_size
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.threads.worker_pools import Pool
 from foretrace.replay.workload import Workload
@@ -32,7 +33,7 @@ MOST_COPIES = 10_000
 """Of a job on a machine. More than that is a mistake in the command."""
 MOST_THREADS = 10_000
 """Of a program; the same."""
-NO_LOCKS: Mapping[int, Sequence[Sharing]] = MappingProxyType({})
+_Key = tuple[int, int, int, int | None, Waits | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +126,14 @@ class Node:
     threads: int | None
     interpreter_threads: int = 1
     """Threads that Python's lock lets run at the same time; more in what-ifs."""
-    made: dict[tuple[int, int, int], list[JobPrograms]] = field(default_factory=dict)
-    offers: dict[tuple[int, int, int], list[Program]] = field(default_factory=dict)
+    cores_given: bool = False
+    """Whether the user named the number of cores."""
+    waits_otherwise: bool = False
+    """What-if: teams wait the other way."""
+    programs: dict[tuple[int | None, Waits | None], JobPrograms] = field(default_factory=dict)
+    """By number of threads and how they wait: a job's programs."""
+    made: dict[_Key, list[JobPrograms]] = field(default_factory=dict)
+    offers: dict[_Key, list[Program]] = field(default_factory=dict)
     """By the keys of `made`: what each job offers to accelerators."""
     loosened: set[str] = field(default_factory=set)
     """Semaphores that got units, without which threads of a replay waited forever."""
@@ -141,6 +148,8 @@ class Node:
         offloading: Offloading | None,
         threads: int | None,
         model: Model = Model.CORE,
+        *,
+        cores_given: bool = False,
     ) -> Node:
         """Prepare a replay.
 
@@ -169,6 +178,7 @@ class Node:
             work=work,
             pool=pool,
             threads=threads,
+            cores_given=cores_given,
         )
 
     @property
@@ -197,19 +207,20 @@ class Node:
             caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
             bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters(),
             devices=dict.fromkeys(device_names(self.accelerators), 1),
-            barriers={name: count for job in jobs for name, count in job.barriers.items()},
-            semaphores={name: units for job in jobs for name, units in job.semaphores.items()},
+            barriers=_of_jobs(job.barriers for job in jobs),
+            semaphores=_of_jobs(job.semaphores for job in jobs),
             waking=self.conditions.waking,
         )
 
     def _interpreters(self) -> dict[str, tuple[float, ...]]:
         """Python's locks, one for each process with several threads: how many run together where 1, 2, ... want to."""
         together = tuple(map(float, range(1, self.interpreter_threads + 1)))
-        return {self._interpreter(job, one): together for job in range(self.copies) for one in self.threaded_processes}
+        names = [self._interpreter(one) for one in self.threaded_processes]
+        return {f"{name} of job {job}": together for job in range(self.copies) for name in names}
 
-    def _interpreter(self, job: int, process: int) -> str:
+    def _interpreter(self, process: int) -> str:
         is_only = self.work is None or len({thread.process for thread in self.work.tree.threads}) == 1
-        return f"{INTERPRETER} {job}" if is_only else f"{INTERPRETER} {job} of process {process}"
+        return INTERPRETER if is_only else f"{INTERPRETER} of process {process}"
 
     @property
     def divided_pool(self) -> Pool | None:
@@ -230,44 +241,68 @@ class Node:
         return self.made[key]
 
     @property
-    def _key(self) -> tuple[int, int, int]:
-        return self.copies, self.num_caches, self.accelerators
+    def _key(self) -> _Key:
+        return self.copies, self.num_caches, self.accelerators, self.threads, self.team_waits and self.team_waits.how
 
     def _jobs(self) -> list[JobPrograms]:
-        found = []
         self.offers[self._key] = []
-        caches = [f"{CACHE} {number}" for number in range(self.num_caches)]
-        by_cache = {cache: self.sharings(cache, None) for cache in caches[: self.copies]}
+        if self.offloaded is None:
+            return [self.job] * self.copies
+        found = []
         for job in range(self.copies):
-            cache = self.cache_of(job)
-            if self.offloaded is not None:
-                runs = host_runs(self.conditions, self.names, cache, self.offloaded.work)
-                program, offers = self.offloaded.parts(runs, self.accelerators, Sharing(CORES))
-                self.offers[self._key].append(offers)
-                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
-            elif self.work is None:
-                program = regions_in_order(self.conditions, self.names, cache)
-                found.append(JobPrograms((ThreadProgram(f"job {job}", program, True),), {}, ()))
-            else:
-                locked = {one: self.sharings(cache, self._interpreter(job, one)) for one in self.threaded_processes}
-                found.append(self._job(self.work, by_cache[cache], f"job {job}", locked))
+            runs = host_runs(self.conditions, self.names, self.cache_of(job), self.offloaded.work)
+            program, offers = self.offloaded.parts(runs, self.accelerators, Sharing(CORES))
+            self.offers[self._key].append(offers)
+            found.append(JobPrograms((ThreadProgram("", program, True),), {}, ()))
         return found
 
-    def _job(
-        self,
-        work: TreeWork,
-        sharings: Sequence[Sharing],
-        prefix: str,
-        locked: Mapping[int, Sequence[Sharing]] = NO_LOCKS,
-    ) -> JobPrograms:
-        """A job whose processes share as `locked` says, and as `sharings` says where they have one thread."""
+    @property
+    def job(self) -> JobPrograms:
+        """The programs of a job on this host, which all copies share.
+
+        Names of its own are those of its cache, of Python's locks, and of all that its threads meet at.
+        """
+        key = self.threads, self.team_waits and self.team_waits.how
+        if key not in self.programs:
+            self.programs[key] = self._job()
+        return self.programs[key]
+
+    def _job(self) -> JobPrograms:
+        if self.work is None:
+            program = regions_in_order(self.conditions, self.names, CACHE)
+            return JobPrograms((ThreadProgram("", program, True),), {}, ())
+        sharings = self.sharings(CACHE, None)
+        locked = {one: self.sharings(CACHE, self._interpreter(one)) for one in self.threaded_processes}
         threads = None if self.pool is not None else self.threads
-        made = job_programs(work, self.names, sharings, prefix, threads, locked)
+        sleeps = self.team_waits is not None and self.team_waits.how is Waits.SLEEP
+        made = job_programs(self.work, self.names, sharings, threads, locked, team_sleeps=sleeps)
         pool = self.divided_pool
         if pool is None:
             return made
-        sharings = locked.get(pool.process, sharings)
-        return pool.divided(made, self.threads or len(pool.workers), self.names, sharings, prefix)
+        sharings = list(locked.get(pool.process, sharings))
+        size = self.threads or len(pool.workers)
+        divided = pool.divided(made, size, self.names, sharings)
+        check_conserved(divided.threads, self.work.predicted_s - self.work.waited_s + pool.more_s(size))
+        return divided
+
+    def names_of(self, job: int, programs: JobPrograms) -> dict[str, str]:
+        """What the names in a job's programs stand for."""
+        if self.offloaded is not None:
+            return {}
+        own = {name: in_job(job, name) for name in local_names(programs)}
+        interpreters = [self._interpreter(one) for one in self.threaded_processes]
+        return own | {name: f"{name} of job {job}" for name in interpreters} | {CACHE: self.cache_of(job)}
+
+    @property
+    def team_waits(self) -> TeamWaits | None:
+        """How threads wait in the runtime of parallel regions; None for programs that have none."""
+        if self.work is None or not (traced := team_size(self.work)):
+            return None
+        has = self.profile.core.cores if self.profile.core else None
+        cores = self.cores if has is not None or self.cores_given else None
+        settings = self.conditions.run.workload.signature.provenance.thread_settings
+        found = team_waits(self.work.tree, settings, self.threads or traced, cores)
+        return found.other if self.waits_otherwise else found
 
     def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
         """Of all regions."""
@@ -290,10 +325,24 @@ class Node:
                 (f"threads wait less than they did at {len(self.loosened)} places: their order there is not known",)
                 if self.loosened else ()
             )  # fmt: skip
-            return idle + self._job(self.work, [Sharing()] * len(self.names), "").notes + loose
+            return idle + self.job.notes + loose + self._notes_of_waits()
         if not self.accelerators:
             return ("the signature has no execution tree: its regions are replayed in order, each once, as one thread",)
         return ()
+
+    def _notes_of_waits(self) -> tuple[str, ...]:
+        """What is not known, or not in the replay, of threads that wait in parallel regions."""
+        waits = self.team_waits
+        if waits is None or len(self.job.threads) == 1:
+            return ()
+        threads = len(self.job.threads) * self.copies
+        is_crowded = self.copies > 1 and waits.how is Waits.SPIN and threads > self.cores
+        open_text = f"whether threads of parallel regions spin or sleep is open ({waits.why}): the interval covers both"
+        crowded = (
+            f"{threads} threads of {self.copies} copies spin on {self.cores} cores: what they take from others so is "
+            "not in the replay"
+        )
+        return (*((open_text,) if waits.is_open else ()), *((crowded,) if is_crowded else ()))
 
     def simulate(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         """Run all jobs. `most_segments` of the timeline are kept.
@@ -316,8 +365,9 @@ class Node:
         jobs = self.jobs()
         for name in semaphores:
             for number, job in enumerate(jobs):
-                if name in job.semaphores and name not in job.shared_locks:
-                    more = job.semaphores | {name: job.semaphores[name] + units}
+                own = next((one for one in job.semaphores if in_job(number, one) == name), None)
+                if own is not None and own not in job.shared_locks:
+                    more = job.semaphores | {own: job.semaphores[own] + units}
                     jobs[number] = replace(job, semaphores=more)
                     self.loosened.add(name)
                     return True
@@ -330,6 +380,7 @@ class Node:
         note = "the program's locks are left out: with them its threads would wait forever"
         self.work.waits.line_locks = LineLocks(notes=(*self.work.waits.line_locks.notes, note))
         self.work.units.clear()
+        self.programs.clear()
         self.made.clear()
         return True
 
@@ -340,13 +391,20 @@ class Node:
         if self.offloaded is not None:
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way
             decider = Decider(self.offers[self._key], versions, way, self.accelerators, self.offloaded.pays)
-        entities = [
-            Entity(thread.name, thread.program, job=number, born=thread.is_born)
-            for number, job in enumerate(jobs)
-            for thread in job.threads
-        ]
+        entities = []
+        for number, job in enumerate(jobs):
+            names = self.names_of(number, job)
+            entities += [
+                Entity(in_job(number, thread.name), thread.program, job=number, born=thread.is_born, names=names)
+                for thread in job.threads
+            ]
         outcome = simulate(self.system(jobs), entities, decide=decider, most_segments=most_segments)
         return outcome, decider
+
+
+def _of_jobs(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """What each job has of its own, by its name in the system."""
+    return {in_job(job, name): count for job, own in enumerate(counts) for name, count in own.items()}
 
 
 def _idle(work: TreeWork) -> tuple[str, ...]:

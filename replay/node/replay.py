@@ -8,10 +8,12 @@ from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import CORES, MEMORY, waking_of
 from foretrace.replay.engine.outcome import Outcome
+from foretrace.replay.engine.program import Waking
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.offload.decisions import Policy
-from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, unseen_code_of, warnings_of
+from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, warnings_of, warnings_of_run
 from foretrace.replay.records import Assumption, Model, Prediction
+from foretrace.replay.threads.team_waits import Waits
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
@@ -52,10 +54,13 @@ def replay_on(
     check(profile, cores, threads, copies, offloading)
     workload = Workload.of(signature)
     most = threads or (1 if signature.tree is None or offloading else len(signature.tree.threads))
-    made = Node.of(workload, profile, cores_of(profile, cores, copies, most), copies, offloading, threads, model)
+    made = Node.of(
+        workload, profile, cores_of(profile, cores, copies, most), copies, offloading, threads, model,
+        cores_given=cores is not None,
+    )  # fmt: skip
     prediction = prediction_of(made.conditions.run)
     outcome, decider = made.simulate(most_segments)
-    fastest_s, slowest_s = of_assumed_bandwidth(made, outcome.makespan_s)
+    fastest_s, slowest_s = of_open_questions(made, outcome.makespan_s)
     low, high = (end / prediction.time_s if prediction.time_s else 1.0 for end in (prediction.low_s, prediction.high_s))
     alone_s = replace(made, copies=1).simulate(0)[0].makespan_s if copies > 1 else outcome.makespan_s
     return NodeReplay(
@@ -78,7 +83,7 @@ def replay_on(
         resources=_resources(outcome, made),
         caches=made.conditions.levels,
         critical_path=_path(outcome),
-        shorter=_what_if(made, outcome.makespan_s),
+        shorter=_what_if(made, outcome.makespan_s, has_threads=len(outcome.compiled.entities) > copies),
         decisions=tuple(decider.decisions) if decider else (),
         regions=made.decided,
         assumptions=(*assumptions_of(made, prediction), *of_waits(made, outcome)),
@@ -86,20 +91,31 @@ def replay_on(
     )
 
 
-def of_assumed_bandwidth(node: Node, makespan_s: float) -> tuple[float, float]:
-    """The makespan with twice and with half the bandwidth for several threads, where the profile does not give it."""
-    if node.bandwidth.is_measured:
-        return makespan_s, makespan_s
-    ends = [replace(node, bandwidth=node.bandwidth.scaled(factor)).simulate(0)[0].makespan_s for factor in (2.0, 0.5)]
-    return min(ends[0], makespan_s), max(ends[1], makespan_s)
+def of_open_questions(node: Node, makespan_s: float) -> tuple[float, float]:
+    """The least and the greatest makespan with what is not known either way.
+
+    That is twice and half the bandwidth for several threads, where the profile does not give it, and threads of
+    parallel regions that wait the other way, where it is open how they do.
+    """
+    changed = []
+    if not node.bandwidth.is_measured:
+        changed += [replace(node, bandwidth=node.bandwidth.scaled(factor)) for factor in (2.0, 0.5)]
+    if node.team_waits is not None and node.team_waits.is_open:
+        changed += [replace(one, waits_otherwise=True) for one in (node, *changed)]
+    ends = [makespan_s, *(one.simulate(0)[0].makespan_s for one in changed)]
+    return min(ends), max(ends)
 
 
-def _what_if(node: Node, makespan_s: float) -> tuple[WhatIf, ...]:
-    """The makespan with twice as much of each resource, simulated again."""
+def _what_if(node: Node, makespan_s: float, *, has_threads: bool) -> tuple[WhatIf, ...]:
+    """The makespan with twice as much of each resource, or with threads that are woken at once, simulated again."""
     changes = [
         ("twice the cores", replace(node, cores=2 * node.cores)),
         ("twice the memory bandwidth", replace(node, bandwidth=node.bandwidth.scaled(2))),
     ]
+    if has_threads:
+        changes.append((WAKING_AT_ONCE, replace(node, conditions=replace(node.conditions, waking=Waking()))))
+    if node.team_waits is not None and node.team_waits.how is Waits.SLEEP:
+        changes.append((SPINNING, replace(node, waits_otherwise=True)))
     if node.accelerators:
         changes.append(("twice the accelerators", replace(node, accelerators=2 * node.accelerators)))
     found = []
@@ -109,6 +125,8 @@ def _what_if(node: Node, makespan_s: float) -> tuple[WhatIf, ...]:
     return tuple(sorted(found, key=lambda one: one.makespan_s))
 
 
+WAKING_AT_ONCE = "threads that go on at once when woken"
+SPINNING = "threads of parallel regions that spin, not sleep"
 _KINDS_OF_DEVICES = {"accelerator": "accelerator", "copies": "copy engine"}
 
 
@@ -144,7 +162,11 @@ def _path(outcome: Outcome) -> tuple[PathPart, ...]:
 
 def of_waits(node: Node, outcome: Outcome) -> tuple[Assumption, ...]:
     """What is assumed of threads that others wake, if there are several in a job."""
-    return waking_of(node.profile)[1] if len(outcome.compiled.entities) > node.copies else ()
+    if len(outcome.compiled.entities) <= node.copies:
+        return ()
+    waits = node.team_waits
+    text = f"threads of parallel regions {waits.how} while they wait: {waits.why}" if waits else ""
+    return (*waking_of(node.profile)[1], *((Assumption("team_waits", text),) if waits else ()))
 
 
 def assumptions_of(node: Node, prediction: Prediction) -> tuple[Assumption, ...]:
@@ -160,7 +182,7 @@ def of_signature(workload: Workload, node: Node) -> tuple[str, ...]:
     """What of the run is not in the replay, or is in it otherwise than it was."""
     warnings = (warning for warning in warnings_of(workload.signature) if node.work is None or TURNS not in warning)
     notes = node.offloaded.work.notes if node.offloaded else ()
-    return (*warnings, *unseen_code_of(node.conditions.run), *notes)
+    return (*warnings, *warnings_of_run(node.conditions.run), *notes)
 
 
 def _own_warnings(node: Node, outcome: Outcome) -> tuple[str, ...]:

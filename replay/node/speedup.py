@@ -12,9 +12,10 @@ from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.engine.program import Lock, Part, Post, Repeat, Unlock, Wait, Waking
+from foretrace.replay.engine.program import Lock, Part, Post, Unlock, Wait, Waking
 from foretrace.replay.predict import TURNS, prediction_of
 from foretrace.replay.records import Limit, Model, Prediction, Scaling
+from foretrace.replay.threads.job_programs import with_programs, without
 from foretrace.replay.threads.tree_programs import team_size
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
@@ -23,7 +24,7 @@ from foretrace.tracer.signature.tree_records import ExecutionTree, Synchronisati
 from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
-from .replay import of_assumed_bandwidth, of_signature, of_waits
+from .replay import of_open_questions, of_signature, of_waits
 
 _NOTABLE = 0.01
 _ASSUMED = 2.0
@@ -85,7 +86,9 @@ def predict_threads(
             "predicted; trace the program again, without --no-tree"
         )
     most = max(counts) if counts else traced_threads(workload.signature)
-    node = Node.of(workload, profile, cores_of(profile, cores, 1, most), 1, None, None, model)
+    node = Node.of(
+        workload, profile, cores_of(profile, cores, 1, most), 1, None, None, model, cores_given=cores is not None
+    )
     alone = prediction_of(node.conditions.run)
     work = node.work
     spun_s = work.waited_s if work is not None and len(work.tree.threads) > 1 else 0.0
@@ -165,7 +168,7 @@ def _possible(work: TreeWork, node: Node, working: int) -> set[int] | None:
 def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Prediction, count: int) -> Prediction:
     outcome, _ = node.simulate(0)
     time_s = outcome.makespan_s
-    fastest_s, slowest_s = of_assumed_bandwidth(node, time_s)
+    fastest_s, slowest_s = of_open_questions(node, time_s)
     low, high = (end / alone.time_s if alone.time_s else 1.0 for end in (alone.low_s, alone.high_s))
     unknown = 1.0 if node.bandwidth.is_measured else _ASSUMED
     ends_s = [
@@ -181,6 +184,8 @@ def _with_threads(node: Node, workload: Workload, work: TreeWork, alone: Predict
         warnings.append(f"{node.profile.name} {some}: {count} threads share them")
     of_threads = (*node.conditions.assumptions, *of_waits(node, outcome))
     assumed = {str(one): one for one in (*alone.assumptions, *of_threads)}
+    if node.team_waits is not None and node.team_waits.is_open:
+        ends_s.append(replace(node, waits_otherwise=True).simulate(0)[0].makespan_s)
     speedups = [alone.time_s / end_s if end_s else 1.0 for end_s in (time_s, *ends_s)]
     limit = most if lost_s[most] > _NOTABLE * time_s else Limit.NONE
     return replace(
@@ -230,23 +235,13 @@ def _parallel_s(work: TreeWork) -> float:
 
 def _without_locks(node: Node) -> Node:
     """The same program as if nobody had to wait for a lock."""
-    jobs = [
-        replace(
-            job,
-            threads=tuple(
-                replace(thread, program=_unlocked(thread.program, job.shared_locks)) for thread in job.threads
-            ),
-        )
-        for job in node.jobs()
-    ]
+    (job,) = node.jobs()
+    threads = with_programs(job.threads, lambda program: without(program, lambda part: _locks(part, job.shared_locks)))
+    jobs = [replace(job, threads=tuple(threads))]
     key = next(key for key, made in node.made.items() if made is node.jobs())
     return replace(node, made={key: jobs})
 
 
-def _unlocked(program: Iterable[Part], shared_locks: frozenset[str]) -> tuple[Part, ...]:
-    """The program without its locks; `shared_locks` are the semaphores that are some."""
-    return tuple(
-        Repeat(part.count, _unlocked(part.body, shared_locks)) if isinstance(part, Repeat) else part
-        for part in program
-        if not isinstance(part, Lock | Unlock) and not (isinstance(part, Wait | Post) and part.name in shared_locks)
-    )
+def _locks(part: Part, shared_locks: frozenset[str]) -> bool:
+    """Whether a part takes or gives back a lock; `shared_locks` are the semaphores that are some."""
+    return isinstance(part, Lock | Unlock) or (isinstance(part, Wait | Post) and part.name in shared_locks)

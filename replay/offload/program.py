@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from foretrace.replay.engine.program import Part, Sharing
+from foretrace.replay.offload.devices.array_calls import with_whole_calls
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.kernels import Offers
 from foretrace.replay.offload.devices.work import Work
@@ -63,7 +64,7 @@ class OffloadedProgram:
 
 def work_for(run: HostRun, device: Device) -> Work:
     """A program as a device takes it: by its tree, or by its regions for a gather/scatter unit."""
-    return Work.of_tree(run) if device.rates is not None else Work.of_loops(run, nested=False)
+    return with_whole_calls(Work.of_tree(run)) if device.rates is not None else Work.of_loops(run, nested=False)
 
 
 def node_names(work: Work) -> tuple[str, ...]:

@@ -94,13 +94,12 @@ class _Builder:
         _, threaded = planner.host.choice(kept)
         self.threaded = set(threaded)
         self.own_s = planner.host.own_s
-        self.pages_s = planner.work.pages_s
+        self.before_s = float(planner.work.pages_s.sum()) + (float(planner.host.start_s[TYPICAL]) if threaded else 0.0)
 
     def all(self) -> tuple[Activity, ...]:
         made = [self.node(node) for node in range(len(self.work)) if self.work.parent[node] < 0]
-        pages_s = float(self.pages_s.sum())
-        if pages_s:
-            made.insert(0, Activity(0, (), pages_s, runs=self.runs(0, (), pages_s)))
+        if self.before_s:
+            made.insert(0, Activity(0, (), self.before_s, runs=self.runs(0, (), self.before_s)))
         return tuple(made)
 
     def node(self, node: int) -> Activity:

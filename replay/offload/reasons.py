@@ -37,11 +37,12 @@ class Verdict:
     cost: OffloadCost | None
     moved: Moved
     bound: str  # on the host
+    tree_s: float | None = None  # on the host, with the loops below it threaded where that is faster
 
     @property
     def best_host_s(self) -> float:
-        """On the host, threaded if that is faster."""
-        return min(self.host_s, self.thread_s or self.host_s)
+        """On the host, it or loops below it threaded if that is faster."""
+        return min(self.host_s, self.thread_s or self.host_s, self.tree_s or self.host_s)
 
 
 def reason(verdict: Verdict, device: Device, evidence: Evidence | None) -> str:
@@ -154,7 +155,7 @@ def break_even_footprint(verdict: Verdict, device: Device) -> int | None:
     cost, one = verdict.cost, verdict.candidate
     if cost is None or one.terms is None or device.rates is None or verdict.best_host_s <= 0 or not one.footprint_bytes:
         return None
-    latency_s = one.terms.limits["latency"][TYPICAL]
+    latency_s = one.terms.limits["latency"][TYPICAL] if "latency" in one.terms.limits else 0.0
     other_s = max(limit[TYPICAL] for name, limit in one.terms.limits.items() if name != "latency")
     most = float(device.rates.threads[TYPICAL])
 
@@ -215,7 +216,12 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
         for name, limit in one.terms.limits.items():
             if limit[TYPICAL] < least_s:
                 continue
-            if name == "latency":
+            if name == "passes of a sort":
+                text = (
+                    f"{format_bytes(round(counts['sorted_bytes']))} in {counts['passes']:.0f} passes, one for each 8 "
+                    "bits of a key, at 0.4 to 0.75 of the bandwidth (Onesweep, arXiv:2206.01784)"
+                )
+            elif name == "latency":
                 at_a_time = min(one.terms.threads, float(rates.threads[TYPICAL]))
                 least = round(one.terms.least_threads)
                 fewer = f" (at least {format_count(least)})" if least < at_a_time else ""

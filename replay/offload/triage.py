@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -13,12 +13,13 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
 from foretrace.replay.interval import together
+from foretrace.replay.offload.devices.array_calls import array_operation
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
-from foretrace.replay.predict import HostRun, unseen_code, unseen_code_of, warnings_of
+from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
 from foretrace.replay.records import (
     LEAST_SHOWN_SHARE,
     Answer,
@@ -36,6 +37,7 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.units import format_bytes
 
+from .changes import would_change
 from .decisions import Policy
 from .host_threads import HostTimes
 from .listing import counts_of, listed_nodes
@@ -121,12 +123,14 @@ class _Report:
         self.signature, self.host, self.device = signature, host, device
         self.work = work_for(self.run, device)
         self.offers = Offers.of(self.work, device)
-        self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions)
+        footprints = {node: one.footprint_bytes for node, one in self.offers.candidates.items()}
+        self.times = HostTimes.of(self.work, cores, self.offers.evidence, conditions, footprints)
         self.planner = Planner(self.offers, self.times)
         self.names = node_names(self.work)
         self.kinds: dict[int | None, list[IdiomKind]] = defaultdict(list)
         for idiom in signature.idioms:
             self.kinds[idiom.loop_id].append(idiom.kind)
+        self.best_host_s = self.times.time_s(())
         self.kernels, self.policies = self._planned()
         self.threaded = set(self.times.choice(self.kernels)[1])
         self.alone_s = self.work.inclusive(self.work.own_host_s)
@@ -159,7 +163,7 @@ class _Report:
             warnings=(
                 *self.device.warnings,
                 *warnings_of(signature),
-                *unseen_code_of(self.run),
+                *warnings_of_run(self.run),
                 *work.notes,
                 *self._unexamined(instances),
                 *self._beyond_memory(),
@@ -251,8 +255,9 @@ class _Report:
         host_s, thread_s = float(self.alone_s[node]), self.times.threaded_s.get(node)
         is_ported = node in self.kernels
         answer = Answer.PORT if is_ported else Answer.THREAD if node in self.threaded else Answer.LEAVE
+        tree_s = float(self.times.best_s[node])
         if candidate.refusal:
-            return Verdict(candidate, answer, host_s, thread_s, None, Moved(), self._bound(node))
+            return Verdict(candidate, answer, host_s, thread_s, None, Moved(), self._bound(node), tree_s)
         moved = self.shares[node] if is_ported else self._alone(node)
         to_device, from_device = moved.times_s(self.device.way)
         cost = OffloadCost(
@@ -262,7 +267,7 @@ class _Report:
             kernel_s=float(candidate.kernel_s[TYPICAL]),
             arithmetic_s=float(candidate.arithmetic_s[TYPICAL]),
         )
-        return Verdict(candidate, answer, host_s, thread_s, cost, moved, self._bound(node))
+        return Verdict(candidate, answer, host_s, thread_s, cost, moved, self._bound(node), tree_s)
 
     def _alone(self, node: int) -> Moved:
         """What moves more if a node that the plan leaves on the host goes too."""
@@ -287,7 +292,7 @@ class _Report:
         none = np.zeros(3)
         return Candidate(
             node,
-            (node,),
+            tuple(self.work.below(node)),
             float(self.alone_s[node]),
             int(self.work.entries[node]),
             None,
@@ -319,7 +324,7 @@ class _Report:
         place = self.work.places[node]
         gain_s = 0.0
         if is_ported and cost:
-            gain_s = verdict.host_s - cost.total_s
+            gain_s = verdict.best_host_s - cost.total_s
         elif verdict.answer is Answer.THREAD and verdict.thread_s is not None:
             gain_s = verdict.host_s - verdict.thread_s
         return Instance(
@@ -359,21 +364,12 @@ class _Report:
             explanation=explanation(verdict, self.device, evidence),
             caller=self._caller(node),
             path=self._path(node),
-            array_operation=self._array_operation(node),
+            would_change=would_change(
+                verdict, self.device, evidence, self._kinds_below(node), self._launched_together(node)
+            ),
+            array_operation=array_operation(self.work, node),
+            best_host_s=verdict.best_host_s,
         )
-
-    def _array_operation(self, node: int) -> str:
-        """The name of an array operation of Python: that of most accesses, if it is several."""
-        work = self.work
-        if work.kinds[node] is not NodeKind.ARRAY:
-            return ""
-        rows = slice(*np.searchsorted(work.row_node, [node, node + 1]).tolist())
-        blocks = set(work.row_block[rows].tolist())
-        counts: Counter[str] = Counter()
-        for one in self.signature.operations:
-            if one.array_operation and one.block_id in blocks:
-                counts[one.array_operation] += one.executions
-        return max(counts, key=lambda name: counts[name], default="")
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
@@ -421,6 +417,21 @@ class _Report:
             around = int(self.work.parent[around])
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)
+
+    def _kinds_below(self, node: int) -> set[IdiomKind]:
+        """The idioms of the loops of a node and below it."""
+        regions = self.run.workload.regions
+        loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
+        return {kind for loop in loops if loop is not None for kind in self.kinds[loop]}
+
+    def _launched_together(self, node: int) -> int:
+        """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
+        around = int(self.work.parent[node])
+        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        if around < 0:
+            return 1
+        return len({node, *self.kernels}.intersection(self.work.below(around)))
 
     def _path(self, node: int) -> str:
         """The calls and loops around a node, outermost first, without the start-up code."""
@@ -476,29 +487,38 @@ class _Report:
     def _program(self, instances: Sequence[Instance]) -> ProgramGain:
         after = self.policies[-1]
         host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
-        gain = program_gain(host_s, after.time_s, instances)
+        threads_s = [self.times.choice((), corner)[0] for corner in (FAST, TYPICAL, SLOW)]
+        rests_s = [self.times.choice(self.kernels, corner)[0] for corner in (FAST, TYPICAL, SLOW)]
+        gain = program_gain(self.best_host_s, after.time_s, instances)
         low, high = together(self.run.errors())
         kernels = [self.verdict(node) for node in self.kernels]
         ranges = [self._device_range(one) for one in kernels]
         device_s = sum(one.cost.total_s for one in kernels if one.cost)
         rest_s = max(after.time_s - device_s, 0.0)
+        rest_low_s, rest_high_s = (
+            rest_s * error * rests_s[corner] / max(rests_s[TYPICAL], 1e-300)
+            for error, corner in ((low, FAST), (high, SLOW))
+        )
         least, most = sum(one[0] for one in ranges), sum(one[1] for one in ranges)
         most += self._moving_s(self.work.left_out_bytes) if kernels else 0.0
         moved = Moved() if self.device.way.shared_memory else self.planner.moved(self.kernels)[0]
-        return ProgramGain(
-            **{name: getattr(gain, name) for name in ("host_s", "after_s", "speedup", "loops", "loops_offloaded",
-                                                      "loops_for_95_percent")},
-            after_low_s=rest_s * low + least,
-            after_high_s=rest_s * high + most,
-            speedup_low=host_s * low / max(rest_s * low + most, 1e-300),
-            speedup_high=host_s * high / max(rest_s * high + least, 1e-300),
-            threads_s=self.times.time_s(()),
+        return replace(
+            gain,
+            host_s=host_s,
+            one_core_speedup=host_s / after.time_s if after.time_s else 1.0,
+            after_low_s=rest_low_s + least,
+            after_high_s=rest_high_s + most,
+            speedup_low=threads_s[FAST] * low / max(rest_low_s + most, 1e-300),
+            speedup_high=threads_s[SLOW] * high / max(rest_high_s + least, 1e-300),
+            threads_low_s=threads_s[FAST] * low,
+            threads_high_s=threads_s[SLOW] * high,
+            threads_s=threads_s[TYPICAL],
             host_cores=self.times.cores,
             to_device_bytes=moved.to_device_bytes,
             from_device_bytes=moved.from_device_bytes,
             transfers=moved.to_device + moved.from_device,
             launches=sum(self.planner.able[node].launches for node in self.kernels),
-        )  # fmt: skip
+        )
 
     def _planned(self) -> tuple[tuple[int, ...], tuple[PolicyOutcome, ...]]:
         """The kernels of the plan, and the program by each policy, the plan last.
@@ -520,12 +540,11 @@ class _Report:
         offered, pays = offered_by(policy, self.planner, kernels)
         made = activities(self.planner, offered)
         found = replay([made], self.planner.versions, self.names, way=self.device.way, accelerators=1, pays=pays)
-        host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
         gone = tuple(sorted(decision.node for decision in found.decisions if decision.offload))
         outcome = PolicyOutcome(
             policy=str(policy),
             time_s=found.makespan_s,
-            speedup=host_s / found.makespan_s if found.makespan_s else 1.0,
+            speedup=self.best_host_s / found.makespan_s if found.makespan_s else 1.0,
             kernels=len(gone),
             moved_bytes=0.0 if self.device.way.shared_memory else found.to_device_bytes + found.from_device_bytes,
         )
@@ -568,10 +587,11 @@ class _Report:
 
 
 def program_gain(host_s: float, after_s: float, instances: Sequence[Instance]) -> ProgramGain:
-    """Sum up; `instances` are sorted by gain, largest first."""
-    total = sum(instance.gain_s for instance in instances)
+    """Sum up; `host_s` is the program's best time on the host, `instances` are sorted by gain, largest first."""
+    ported = [instance for instance in instances if instance.offload]
+    total = sum(instance.gain_s for instance in ported)
     reached, enough = 0.0, 0
-    for instance in instances:
+    for instance in ported:
         if total <= 0 or reached >= MOST_OF_THE_GAIN * total:
             break
         reached += instance.gain_s
@@ -581,6 +601,7 @@ def program_gain(host_s: float, after_s: float, instances: Sequence[Instance]) -
         after_s=after_s,
         speedup=host_s / after_s if after_s else 1.0,
         loops=len(instances),
-        loops_offloaded=sum(instance.offload for instance in instances),
+        loops_offloaded=len(ported),
         loops_for_95_percent=enough,
+        best_host_s=host_s,
     )

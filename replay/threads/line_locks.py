@@ -172,12 +172,10 @@ class Held:
 
     Attributes:
         sections: with the activities of the body itself that run in each.
-        prefix: of the locks' names.
         taken: names of locks that the thread has, those around the body too: its holder does not wait.
     """
 
     sections: Sequence[tuple[LineLock, Sequence[Part]]]
-    prefix: str
     taken: set[str]
     _active: list[tuple[LineLock, bool]] = field(default_factory=list)
     _done: set[LineLock] = field(default_factory=set)
@@ -185,7 +183,7 @@ class Held:
     @property
     def innermost(self) -> str | None:
         """The lock taken last in this body."""
-        return next((self._name(one) for one, is_own in reversed(self._active) if is_own), None)
+        return next((one.name for one, is_own in reversed(self._active) if is_own), None)
 
     def at(self, line: int) -> list[Part]:
         """What gives back and takes locks before a child on a line, sections without any child among them."""
@@ -210,21 +208,18 @@ class Held:
         while self._active and self._active[-1][0] not in wanted:
             one, is_own = self._active.pop()
             if is_own:
-                self.taken.discard(self._name(one))
-                parts.append(Unlock(self._name(one)))
+                self.taken.discard(one.name)
+                parts.append(Unlock(one.name))
         active = [one for one, _ in self._active]
         for one, runs in self.sections:
             if one not in wanted or one in active:
                 continue
-            is_own = self._name(one) not in self.taken
+            is_own = one.name not in self.taken
             self._active.append((one, is_own))
             if is_own:
-                self.taken.add(self._name(one))
-                parts.append(Lock(self._name(one), sleeps=True))
+                self.taken.add(one.name)
+                parts.append(Lock(one.name, sleeps=True))
             if one not in self._done:
                 self._done.add(one)
                 parts += runs
         return parts
-
-    def _name(self, one: LineLock) -> str:
-        return f"{self.prefix} {one.name}"

@@ -37,12 +37,13 @@ class Phased:
         stops = np.zeros(len(work.tree))
         stops[[*work.waits.stops, *work.waits.inside]] = 1
         self._stops_below = work.tree.inclusive(stops) > 0
-        self._window: tuple[float, float] | None = None
+        self.window: tuple[float, float] | None = None
+        """None: all of the run."""
 
     def may_split(self, node: int) -> bool:
         """Whether the run is to be divided at a loop: below it others have phases, and no thread waits for another
         one's signal."""
-        is_split = self._window is not None
+        is_split = self.window is not None
         return bool(not is_split and self._is_phased_below[node] and not self._stops_below[node])
 
     def breaks(self, node: int, count: int) -> list[int]:
@@ -64,33 +65,33 @@ class Phased:
     @contextmanager
     def within(self, begin: float, end: float) -> Iterator[None]:
         """In that part of the run."""
-        before, self._window = self._window, (begin, end)
+        before, self.window = self.window, (begin, end)
         try:
             yield
         finally:
-            self._window = before
+            self.window = before
 
     @contextmanager
     def inside(self, node: int) -> Iterator[None]:
         """Below a loop."""
-        if self._window is None or node not in self._curves:
+        if self.window is None or node not in self._curves:
             yield
             return
-        begin, end = (float(np.interp(at, *self._curves[node])) for at in self._window)
+        begin, end = (float(np.interp(at, *self._curves[node])) for at in self.window)
         with self.within(begin, end):
             yield
 
     def scale(self, node: int) -> float:
         """Iterations of a loop's entries in the window, relative to those of all entries."""
-        if self._window is None or node not in self._curves:
+        if self.window is None or node not in self._curves:
             return 1.0
-        begin, end = self._window
-        iterations = np.diff(np.interp(self._window, *self._curves[node]))[0]
+        begin, end = self.window
+        iterations = np.diff(np.interp(self.window, *self._curves[node]))[0]
         return float(iterations / (end - begin)) if end > begin else 1.0
 
     def sums(self, node: int) -> dict[int, float]:
         """Seconds by region of a node and all below it, at the window's rate: as if all of the run were like it."""
-        if self._window is None or not self._is_phased_below[node]:
+        if self.window is None or not self._is_phased_below[node]:
             return self._work.sums_below(node)
         scale = self.scale(node)
         sums = {region: seconds * scale for region, seconds in self._work.own_s[node].items()}

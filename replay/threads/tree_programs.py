@@ -25,11 +25,12 @@ Phases: a loop that the program enters once is split where loops below it change
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from foretrace.errors import PredictionError
 from foretrace.replay.engine.program import (
@@ -45,15 +46,17 @@ from foretrace.replay.engine.program import (
     Unlock,
     Wait,
 )
-from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
+from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind, TreeThread
 
+from .job_programs import JobPrograms, ThreadProgram, check_conserved, of_each, with_programs, without
 from .line_locks import Held, is_in_interpreter, line_in_body
 from .phases import Phased
-from .schedules import BLOCKS, chunks, runs_as_task, shares_of_blocks, shares_of_chunks, work_along
 from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
+from .teams import Body, RegionKey, Strand, Team, region_key
 from .tree_waits import TAKES, Inside, Role, Stop
 from .tree_work import Section, TreeWork, is_loader
 
+PTHREAD_BARRIER = "pthread barrier"
 LEAST_SHARE = 1e-4
 _GO = ("runtime.mstart", "runtime.rt0_go", "runtime.goexit")
 """Functions of Go's runtime that all its programs run."""
@@ -61,27 +64,6 @@ MOST_UNROLLED = 4096
 """Runs of a loop that creates threads which are told apart."""
 MOST_NESTED = 100
 """Bodies in one another; what is below is one activity for each region in it, unless threads wait there."""
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadProgram:
-    """A thread's program. `is_born`: it begins with the program, and not by another one's `Spawn`."""
-
-    name: str
-    program: tuple[Part, ...]
-    is_born: bool
-
-
-@dataclass(frozen=True, slots=True)
-class JobPrograms:
-    """The threads of a program, its barriers with how many threads meet there, and what could not be told."""
-
-    threads: tuple[ThreadProgram, ...]
-    barriers: dict[str, int]
-    notes: tuple[str, ...]
-    semaphores: dict[str, int] = field(default_factory=dict)
-    shared_locks: frozenset[str] = frozenset()
-    """Those of the semaphores that are reader-writer locks: all units are free at first, one is a reader's."""
 
 
 @dataclass(slots=True)
@@ -117,9 +99,10 @@ def job_programs(
     work: TreeWork,
     labels: Sequence[str],
     sharings: Sequence[Sharing],
-    prefix: str,
     threads: int | None = None,
     of_process: Mapping[int, Sequence[Sharing]] | None = None,
+    *,
+    team_sleeps: bool = False,
 ) -> JobPrograms:
     """The programs of all threads of a traced program.
 
@@ -127,11 +110,17 @@ def job_programs(
         work: its tree with times.
         labels: of regions.
         sharings: of regions.
-        prefix: of the threads' and barriers' names, so that copies differ.
         threads: of each team of a parallel region; None: as traced.
         of_process: of regions, for processes whose threads share them otherwise.
+        team_sleeps: whether threads sleep, rather than spin, where the runtime of parallel regions has them wait.
+
+    Raises:
+        PredictionError: calls that create threads or wait for them are nested too deeply, or the programs hold more or
+            less time than was predicted, which is a bug.
     """
-    return _Job(work, labels, sharings, prefix, of_process or {}).programs(threads)
+    made = _Job(work, labels, sharings, of_process or {}, team_sleeps).programs(threads)
+    check_conserved(made.threads, work.predicted_s - work.waited_s)
+    return made
 
 
 def team_size(work: TreeWork) -> int:
@@ -140,58 +129,68 @@ def team_size(work: TreeWork) -> int:
 
 
 class _Job:
+    """The programs of a program's threads.
+
+    Bodies come in parts for each kind of the team's members (see `teams.py`). `doers` says which kinds do what a strand
+    did, `heads` how many of the traced threads were there.
+    """
+
     def __init__(
         self,
         work: TreeWork,
         labels: Sequence[str],
         sharings: Sequence[Sharing],
-        prefix: str,
         of_process: Mapping[int, Sequence[Sharing]],
+        team_sleeps: bool,
     ) -> None:
-        self.work, self.labels, self.sharings, self.prefix = work, labels, sharings, prefix
+        self.work, self.labels, self.sharings = work, labels, sharings
         self.plain, self.of_process = sharings, of_process
+        self.team_sleeps = team_sleeps
         self.begun: set[str] = set()
         self.total_s = float(sum(work.inclusive_s[thread.root] for thread in work.tree.threads)) or 1.0
-        self.shared_roots = Counter(thread.root for thread in work.tree.threads)
+        self.sharing_root = Counter(thread.root for thread in work.tree.threads)
         self.notes: list[str] = []
         self.barriers: dict[str, int] = {}
-        self.members: list[dict[tuple[str, str], list[int]]] = []
-        self.shares: dict[tuple[str, str], list[float]] = {}
-        self.dynamic: set[tuple[str, str]] = set()
-        self.parallel = {node for node, role in work.special.items() if role is Role.PARALLEL}
-        self.run_whole: set[int] = set()
         self.held: str | None = None
         self.taken: set[str] = set()
         self.shared_locks: set[str] = set()
         self.most_threads = 1
         self.phased = Phased(work)
-        self.team_sleeps = work.team_sleeps
         self.nested = 0
-        self.scale = 1.0
-        self.divided: frozenset[int] = frozenset()
+        self.region: str | None = None
+        """The function of the parallel region around a body."""
+        self.in_team = False
+        """Whether the team's members are at a body together."""
+        self.heads = 1.0
+        self.alike: dict[tuple[object, ...], list[list[Draft]]] | None = None
+        """Of loops that are unrolled: parts of what creates and awaits no threads."""
+        self.creates_below = _below(work, self.begins_or_ends)
+        self.meets_below = _below(work, lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))
+
+    def begins_or_ends(self, node: int) -> bool:
+        """Whether threads are created or awaited in a node."""
+        inside = self.work.waits.inside.get(node, ())
+        return self.work.special.get(node) in (Role.CREATE, Role.JOIN) or any(one.threads for one in inside)
 
     def programs(self, threads: int | None) -> JobPrograms:
         self.most_threads = max(len(self.work.tree.threads), threads or 1)
         by_process: dict[int, list[TreeThread]] = defaultdict(list)
         for thread in self.work.tree.threads:
             by_process[thread.process].append(thread)
-        by_name = {
-            f"{self.prefix} {one.name}" for found in self.work.waits.line_locks.of_body.values() for one in found
-        }
+        by_name = {one.name for found in self.work.waits.line_locks.of_body.values() for one in found}
         made_by_process = [self.process(process, threads) for process in by_process.values()]
-        idle = by_name - _needed_locks(made_by_process)
-        made = [_without_locks(program, idle) for process in made_by_process for program in process]
+        idle = by_name - _needed_locks(made_by_process) if by_name else set()
+        made = _without_locks([program for process in made_by_process for program in process], idle)
         made = self.with_barriers(made)
         semaphores = dict.fromkeys(sorted(self.shared_locks), self.most_threads)
         if self.work.waits.stops or self.work.waits.inside:
             if threads not in self.work.units:
                 programs = {thread.name: (thread.program, thread.is_born) for thread in made}
-                found = units_at_start(programs, self.barriers, semaphores)
-                self.work.units[threads] = {name.removeprefix(self.prefix): units for name, units in found.items()}
-            semaphores |= {f"{self.prefix}{name}": units for name, units in self.work.units[threads].items()}
+                self.work.units[threads] = units_at_start(programs, self.barriers, semaphores)
+            semaphores |= self.work.units[threads]
         if self.work.elsewhere_s and made:
             first = made[0]
-            made[0] = ThreadProgram(first.name, (*self.runs(self.work.elsewhere_s, 1.0), *first.program), first.is_born)
+            made[0] = replace(first, program=(*self.runs(self.work.elsewhere_s, 1.0), *first.program))
         self.notes += self.work.waits.line_locks.notes
         if any(key.function.startswith(_GO) for key in self.work.tree.keys):
             self.notes.append(
@@ -211,46 +210,31 @@ class _Job:
         in_team = [thread for thread in others if has_team and self.work.all_parallel(thread.root)]
         teams = [main, *in_team]
         size = (asked or len(teams)) if has_team else 1
-        as_traced = size == len(teams)
-        groups = [self.groups(thread.root) for thread in teams]
-        self.members, self.shares = groups, {}
-        together: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for group in groups:
-            for key, nodes in group.items():
-                together[key] += nodes
-        if not as_traced:
-            self.members = [dict[tuple[str, str], list[int]]() for _ in range(size)]
-        for key, nodes in together.items():  # divided anew, all of the team's work, unless as it was
-            shares = self.divided_among(key, nodes, groups, size, as_traced)
-            if shares:
-                self.shares[key] = shares
-                for member in self.members:
-                    member[key] = nodes
-        if has_team and len(teams) == 1 and size > 1 and not self.shares.keys() <= self.dynamic:
+        self.team = Team.of(self.work, [thread.root for thread in teams], size)
+        if has_team and len(teams) == 1 and size > 1 and not self.team.shares.keys() <= self.team.dynamic:
             self.notes.append(
                 "one thread was traced: loops divided beforehand are taken to be in equal blocks of iterations, and as "
                 "uneven as the loops within them"
             )
         apart = [thread for thread in others if thread not in in_team]
         creations = self.creations(apart, self.processes_of(threads))
-        parts = self.root(main.root, creations, together)
-        names = [self.name(main.number), *(self.name(thread.number) for thread in in_team)]
-        names += [f"{self.prefix} member {number}" for number in range(len(names), size)]
+        kinds = [tuple(parts) for parts in self.thread(main.root, creations)]
+        names = [thread_name(main.number), *(thread_name(thread.number) for thread in in_team)]
+        names += [f"member {number}" for number in range(len(names), size)]
         made = [
-            ThreadProgram(name, tuple(part), name not in self.begun)
-            for name, part in zip(names[:size], parts, strict=True)
+            ThreadProgram(name, kinds[kind], name not in self.begun)
+            for name, kind in zip(names[:size], self.team.kind_of, strict=True)
         ]
-        self.members = []
-        own = [(thread, tuple(self.root(thread.root, creations)[0])) for thread in apart]
+        own = []
+        for thread in apart:
+            self.team = Team.of(self.work, [thread.root], 1)
+            own.append((thread_name(thread.number), tuple(self.thread(thread.root, creations)[0])))
         begun = set(creations.created)
         self.begun |= begun
-        unseen = [thread for thread, _ in own if self.name(thread.number) not in begun]
+        unseen = [name for name, _ in own if name not in begun]
         if unseen:
             self.notes.append(f"who began {len(unseen)} threads is not known: they begin with the program")
-        made += [
-            ThreadProgram(self.name(thread.number), program, self.name(thread.number) not in begun)
-            for thread, program in own
-        ]
+        made += [ThreadProgram(name, program, name not in begun) for name, program in own]
         return made
 
     def processes_of(self, threads: list[TreeThread]) -> list[TreeThread]:
@@ -264,7 +248,7 @@ class _Job:
     def creations(self, apart: list[TreeThread], processes: list[TreeThread]) -> _Creations:
         """Of threads that are in no team, and of processes."""
         known_processes = {thread.number for thread in processes}
-        names = {thread.number: self.name(thread.number) for thread in (*apart, *processes)}
+        names = {thread.number: thread_name(thread.number) for thread in (*apart, *processes)}
         known, ends = (
             {node: [names[number] for number in numbers if number in names] for node, numbers in edges.items()}
             for edges in (self.work.waits.creates, self.work.waits.joins)
@@ -276,65 +260,26 @@ class _Job:
         pool = [name for number, name in names.items() if name not in told and number not in known_processes]
         return _Creations(pool, known, ends)
 
-    def divided_among(
-        self,
-        key: tuple[str, str],
-        nodes: Sequence[int],
-        groups: Sequence[dict[tuple[str, str], list[int]]],
-        size: int,
-        as_traced: bool,
-    ) -> list[float]:
-        """Shares of a parallel region's work of each of `size` threads; none where it stays as it was traced."""
-        work = self.work
-        own = groups[0].get(key, [])
-        if any(runs_as_task(work.tree, node) for node in own):
-            self.dynamic.add(key)
-            return shares_of_chunks(sum(int(work.tree.entries[node]) for node in nodes), size)
-        found = chunks(work.tree, work.children, nodes, self.parallel)
-        if found:
-            self.dynamic.add(key)
-            entries = max(int(work.tree.entries[own[0]]) if own else 1, 1)
-            return shares_of_chunks(found / entries, size)
-        if as_traced:
-            return []
-        along = np.zeros((len(groups), BLOCKS))
-        for member, group in enumerate(groups):
-            for node in group.get(key, []):
-                along[member] += work_along(work, node)
-        return shares_of_blocks(along.ravel().tolist(), size)
+    def thread(self, root: int, creations: _Creations) -> list[list[Part]]:
+        """Programs of a thread, of each kind of the team's members that share its parallel regions."""
+        self.doers, self.heads, self.region = self.team.first_alone, 1.0, None
+        share = 1.0 if self.team.threads_of[0] > 1 else 1 / self.sharing_root[root]
+        bodies = self.body((Strand(0, root, share),), 1, creations)
+        before, behind = self.nothing(), self.nothing()
+        for place, other in enumerate(self.team.roots[1:], 1):
+            outside = self.around(other, set(self.work.all_parallel(other)))
+            self.put(before, [(self.team.outside[place], outside, 1.0)], 1)
+        for doers, strand in self.team.left():
+            self.put(behind, [(doers[strand.root], self.work.sums_below(strand.node), strand.share)], 1)
+        return [
+            [*finished([*first, *repeated(1, parts, 1), *last])]
+            for first, parts, last in zip(before, bodies, behind, strict=True)
+        ]
 
-    def never_forked(self, together: Iterable[tuple[str, str]]) -> list[list[Part]]:
-        """Work of the team in regions and tasks that the first thread never came to: at the end of each thread.
+    def nothing(self) -> list[list[Draft]]:
+        return [[] for _ in range(self.team.num_kinds)]
 
-        What ran with a call that creates threads has run.
-        """
-        parts: list[list[Part]] = [[] for _ in self.members]
-        for key in together:
-            if f"{self.prefix} {key[1]} fork" in self.barriers:
-                continue
-            for number, member in enumerate(self.members):
-                share = self.shares[key][number] if key in self.shares else 1.0
-                for node in member.get(key, []) if share else []:
-                    if node in self.run_whole:
-                        continue
-                    parts[number] += self.runs(self.work.sums_below(node), 1 / share)
-        return parts
-
-    def name(self, number: int) -> str:
-        return f"{self.prefix} thread {number}"
-
-    def groups(self, root: int) -> dict[tuple[str, str], list[int]]:
-        """The functions of parallel regions of a thread, by module and name."""
-        found: dict[tuple[str, str], list[int]] = defaultdict(list)
-        for node in self.work.all_parallel(root):
-            found[self.key(node)].append(node)
-        return found
-
-    def key(self, node: int) -> tuple[str, str]:
-        key = self.work.tree.keys[node]
-        return key.module, key.function
-
-    def runs(self, seconds: dict[int, float], times: float) -> list[Part]:
+    def runs(self, seconds: Mapping[int, float], times: float) -> list[Part]:
         """Activities of regions, of `times` runs together."""
         return [
             Run(self.labels[region], time_s / times, self.sharings[region])
@@ -342,14 +287,67 @@ class _Job:
             if time_s > 0
         ]
 
-    def root(self, node: int, creations: _Creations, regions: Iterable[tuple[str, str]] = ()) -> list[list[Part]]:
-        """Programs of a thread, of each member of the team that shares these parallel regions."""
-        bodies = self.body(node, 1, creations)
-        self.add(bodies, self.never_forked(regions))
-        return [list(finished(repeated(1, parts, 1))) for parts in bodies]
+    def put(
+        self,
+        parts: list[list[Draft]],
+        seconds: Iterable[tuple[Sequence[tuple[int, float]], Mapping[int, float], float]],
+        times: float,
+    ) -> None:
+        """Add activities of `times` runs together: of each of (who does it, seconds by region, share of them)."""
+        sums: dict[int, dict[int, float]] = {}
+        for doers, by_region, share in seconds:
+            if not by_region:
+                continue
+            for kind, part in doers:
+                own = sums.setdefault(kind, {})
+                for region, time_s in by_region.items():
+                    own[region] = own.get(region, 0.0) + time_s * share * part
+        for kind, own in sums.items():
+            parts[kind] += self.runs(own, times)
 
-    def body(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
-        """Parts of one run of a node's body, which runs `times` times in all; of each member of the team.
+    def put_each(
+        self, parts: list[list[Draft]], body: Body, seconds: Callable[[int], Mapping[int, float]], times: float
+    ) -> None:
+        """Add activities of a body's nodes."""
+        self.put(parts, ((self.doers[root], seconds(node), share) for root, node, share in body), times)
+
+    def who(self, body: Body) -> list[int]:
+        """Kinds of members that come to a body."""
+        if len(body) == 1:
+            return [kind for kind, _ in self.doers[body[0].root]]
+        return sorted({kind for root, _, _ in body for kind, _ in self.doers[root]})
+
+    def entries(self, body: Body) -> float:
+        """How often a thread came to a body."""
+        return sum(int(self.work.tree.entries[node]) * share for _, node, share in body) / self.heads
+
+    @staticmethod
+    def any_of(holds: npt.NDArray[np.bool_], body: Body) -> bool:
+        """Whether something holds for a node of a body."""
+        return any(holds[node] for _, node, _ in body)
+
+    def below(self, body: Body) -> list[Body]:
+        """The children of a body, in order: nodes with the same key are one."""
+        if len(body) == 1:
+            ((root, parent, share),) = body
+            return [(Strand(root, node, share),) for node in self.work.children[parent]]
+        order: list[tuple[int, NodeKey]] = []
+        found: dict[tuple[int, NodeKey], list[Strand]] = {}
+        for root, parent, share in body:
+            place = 0
+            for node in self.work.children[parent]:
+                key = int(self.work.tree.kind[node]), self.work.tree.keys[node]
+                if key in found:
+                    place = order.index(key, 0) + 1
+                else:
+                    found[key] = []
+                    order.insert(place, key)
+                    place += 1
+                found[key].append(Strand(root, node, share))
+        return [tuple(found[key]) for key in order]
+
+    def body(self, body: Body, times: float, creations: _Creations) -> list[list[Draft]]:
+        """Parts of one run of a body, which runs `times` times in all; of each kind of the team's members.
 
         Raises:
             PredictionError: calls that create threads or wait for them are nested too deeply.
@@ -357,76 +355,97 @@ class _Job:
         if self.nested > 2 * MOST_NESTED:
             raise PredictionError(f"replay: threads wait in calls that are nested more than {2 * MOST_NESTED} deep")
         self.nested += 1
-        parts = self.parts_of_body(node, times, creations)
+        parts, children = self.nothing(), self.below(body)
+        first = body[0]
+        mine = self.who(body)
+        sections = self.sections(body, children) if self.any_of(self.work.is_special_below, body) else []
+        begins, ends = ({getattr(one[0][1], end): one for one in sections} for end in ("first", "last"))
+        line_sections = self.work.line_sections(first.node) if len(body) == 1 else []
+        inside_s = [
+            (self.doers[strand.root], section.own_s, -strand.share) for one in sections for strand, section in one
+        ]
+        inside_s += [(self.doers[first.root], seconds, -first.share) for _, seconds in line_sections]
+        own_s = [(self.doers[root], self.work.own_s[node], share) for root, node, share in body]
+        self.put(parts, [*own_s, *inside_s], times)
+        held = self.held
+        by_line = Held([(one, self.runs(seconds, times / first.share)) for one, seconds in line_sections], self.taken)
+        places = [(child, self.forks_below(child)) for child in children]
+        forks: dict[tuple[RegionKey, int], list[int]] = defaultdict(list)
+        for child, found in places:
+            for node in found:
+                forks[region_key(self.work, node), line_in_body(self.work.tree, child[0].node)].append(node)
+        left = list(self.work.waits.inside.get(first.node, ())) if len(body) == 1 else []
+        for place, (child, found) in enumerate(places):
+            line = line_in_body(self.work.tree, child[0].node)
+            here = self.who(child)
+            for inside in [inside for inside in left if inside.line < line + inside.comes_first]:
+                if inside.what is not Role.JOIN or creations.are_there(id(inside)):
+                    add_to(parts, mine, by_line.at(inside.line))
+                    add_to(parts, mine, self.inside(inside, times, first.share, creations, by_line.innermost))
+                    left.remove(inside)
+            add_to(parts, mine, by_line.at(line))
+            if place in begins:
+                taken, _ = self.lock(begins[place][0][1])
+                self.held = taken.name if isinstance(taken, Lock) else held
+                add_to(parts, here, [taken])
+                under = begins[place]
+                self.put(parts, [(self.doers[strand.root], one.own_s, strand.share) for strand, one in under], times)
+            if place in ends:
+                self.add(parts, self.child(child, times, creations))
+                add_to(parts, here, [self.lock(ends[place][0][1])[1]])
+                self.held = held
+                continue
+            if any(node in self.work.waits.stops for _, node, _ in child):
+                self.add(parts, self.stops(child, times))
+                continue
+            if not found:
+                self.add(parts, self.child(child, times, creations))
+                continue
+            outside = self.around(child[0].node, set(found))
+            self.put(parts, [(self.doers[child[0].root], outside, child[0].share)], times)
+            for key in dict.fromkeys(region_key(self.work, node) for node in found):
+                nodes = forks.pop((key, line), None)
+                if nodes:
+                    self.add(parts, self.fork(key, nodes, times, creations))
+        for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
+            add_to(parts, mine, by_line.at(inside.line))
+            add_to(parts, mine, self.inside(inside, times, first.share, creations, by_line.innermost))
+        add_to(parts, mine, by_line.end())
         self.nested -= 1
         return parts
 
-    def parts_of_body(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
-        share = self.shared_roots.get(node, 1) if self.work.tree.kind[node] == TreeNodeKind.THREAD else 1
-        parts: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
-        sections = self.work.sections(node) if self.work.is_special_below[node] else []
-        begins, ends = ({getattr(one, end): one for one in sections} for end in ("first", "last"))
-        own_s = dict(self.work.own_s[node])
-        for section in sections:
-            for region, seconds in section.own_s.items():
-                own_s[region] -= seconds
-        line_sections = self.work.line_sections(node)
-        for _, inside_s in line_sections:
-            for region, time_s in inside_s.items():
-                own_s[region] -= time_s
-        parts[0] += self.runs(own_s, times * share / self.scale_of(node))
-        held = self.held
-        by_line = Held(
-            [(one, self.runs(inside_s, times * share / self.scale_of(node))) for one, inside_s in line_sections],
-            self.prefix, self.taken,
-        )  # fmt: skip
-        parallel = [(child, self.work.parallel_below(child)) for child in self.work.children[node]]
-        forks: dict[tuple[str, str], int] = Counter()
-        for _, found in parallel:
-            for one in found:
-                forks[self.key(one)] += int(self.work.tree.entries[one])
-        done: set[tuple[str, str]] = set()
-        left = list(self.work.waits.inside.get(node, ()))
-        for place, (child, found) in enumerate(parallel):
-            line = line_in_body(self.work.tree, child)
-            for inside in [inside for inside in left if inside.line < line + inside.comes_first]:
-                if inside.what is not Role.JOIN or creations.are_there(id(inside)):
-                    parts[0] += by_line.at(inside.line)
-                    parts[0] += self.inside(inside, times * share, creations, by_line.innermost)
-                    left.remove(inside)
-            parts[0] += by_line.at(line)
-            if place in begins:
-                taken, _ = self.lock(begins[place])
-                self.held = taken.name if isinstance(taken, Lock) else held
-                parts[0].append(taken)
-                parts[0] += self.runs(begins[place].own_s, times * share / self.scale_of(node))
-            if place in ends:
-                self.add(parts, self.child(child, times * share, creations))
-                parts[0].append(self.lock(ends[place])[1])
-                self.held = held
-                continue
-            if child in self.work.waits.stops:
-                stops = [
-                    Stops(f"{self.prefix} {stop.semaphore}", stop.is_wait, stop.total, stop.units, self.held)
-                    for stop in self.work.waits.stops[child]
-                ]
-                parts[0] += [stop for stop in stops if stop.is_wait]
-                parts[0] += self.runs(self.work.sums_below(child), times * share / self.scale_of(child))
-                parts[0] += [stop for stop in stops if not stop.is_wait]
-                continue
-            if not found or not self.members:
-                self.add(parts, self.child(child, times * share, creations))
-                continue
-            parts[0] += self.runs(self.around(child, set(found)), times * share)
-            for key in dict.fromkeys(self.key(one) for one in found):
-                if key not in done:
-                    done.add(key)
-                    self.add(parts, self.fork(key, forks[key], times, creations))
-        for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
-            parts[0] += by_line.at(inside.line)
-            parts[0] += self.inside(inside, times * share, creations, by_line.innermost)
-        parts[0] += by_line.end()
-        return parts
+    def sections(self, body: Body, children: Sequence[Body]) -> list[list[tuple[Strand, Section]]]:
+        """Critical sections of a body, by their places among its children: those of all its strands."""
+        if len(body) == 1:
+            return [[(body[0], one)] for one in self.work.sections(body[0].node)]
+        place_of = {strand.node: place for place, child in enumerate(children) for strand in child}
+        found: dict[tuple[int, int], list[tuple[Strand, Section]]] = defaultdict(list)
+        for strand in body:
+            own = self.work.children[strand.node]
+            for one in self.work.sections(strand.node):
+                placed = replace(one, first=place_of[own[one.first]], last=place_of[own[one.last]])
+                found[placed.first, placed.last].append((strand, placed))
+        apart: list[list[tuple[Strand, Section]]] = []
+        for (_, last), those in sorted(found.items()):
+            if not apart or those[0][1].first > apart[-1][0][1].last:
+                apart.append(those)
+            else:  # threads that took other branches
+                apart[-1] += [(strand, replace(one, last=last)) for strand, one in those]
+        return apart
+
+    def forks_below(self, child: Body) -> list[int]:
+        """The functions of parallel regions that the first thread begins in a call; none inside of a region."""
+        return self.work.parallel_below(child[0].node) if self.region is None else []
+
+    def stops(self, child: Body, times: float) -> list[list[Draft]]:
+        """A call before or behind which threads wait for a semaphore, or post it."""
+        waits, parts, posts = self.nothing(), self.nothing(), self.nothing()
+        for root, node, share in child:
+            for stop in self.work.waits.stops.get(node, ()):
+                one = Stops(stop.semaphore, stop.is_wait, stop.total * share, stop.units, self.held)
+                add_to(waits if stop.is_wait else posts, [kind for kind, _ in self.doers[root]], [one])
+        self.put_each(parts, child, self.work.sums_below, times)
+        return [[*before, *own, *behind] for before, own, behind in zip(waits, parts, posts, strict=True)]
 
     def lock(self, section: Section) -> tuple[Lock | Wait, Unlock | Post]:
         """What begins a critical section, and what ends it.
@@ -434,34 +453,32 @@ class _Job:
         A reader-writer lock is a semaphore: a reader takes one of its units, a writer all of them, first come, first
         served.
         """
-        name = f"{self.prefix} {section.name}"
+        name, sleeps = section.name, self.team_sleeps if section.sleeps is None else section.sleeps
         if section.takes is Role.LOCK:
-            return Lock(name, section.sleeps), Unlock(name)
+            return Lock(name, sleeps), Unlock(name)
         self.shared_locks.add(name)
         units = 1 if section.takes is Role.READ_LOCK else self.most_threads
-        return Wait(name, units, section.sleeps), Post(name, units)
+        return Wait(name, units, sleeps), Post(name, units)
 
-    def inside(self, inside: Inside, times: float, creations: _Creations, held: str | None) -> list[Draft]:
+    def inside(
+        self, inside: Inside, times: float, share: float, creations: _Creations, held: str | None
+    ) -> list[Draft]:
         """What a thread that has the lock `held` does on a line of a body of its own, in one run of that."""
         what = inside.what
         if isinstance(what, Stop):
-            return [Stops(f"{self.prefix} {what.semaphore}", what.is_wait, what.total, what.units, held)]
-        count = creations.due(id(inside), len(inside.threads), times)
+            return [Stops(what.semaphore, what.is_wait, what.total * share, what.units, held)]
+        count = creations.due(id(inside), len(inside.threads), times / share)
         if what is Role.CREATE:
             return [*self.spawns(id(inside), count, creations)]
         return [*self.ends(id(inside), count, creations)]
 
-    def scale_of(self, node: int) -> float:
-        """Share of a node's own work that one thread does; 1 but inside of parallel regions divided otherwise."""
-        return self.scale if node in self.divided else 1.0
-
     @staticmethod
     def add(parts: list[list[Draft]], more: Iterable[Sequence[Draft]]) -> None:
-        for mine, new in zip(parts, more, strict=False):
+        for mine, new in zip(parts, more, strict=True):
             mine += new
 
     def around(self, node: int, inside: set[int]) -> dict[int, float]:
-        """Seconds by region of a call to a runtime, without the parallel regions below it."""
+        """Seconds by region of a node and all below it, without the parallel regions below it."""
         sums: dict[int, float] = {}
         pending = [node]
         while pending:
@@ -473,98 +490,109 @@ class _Job:
                 sums[region] = sums.get(region, 0.0) + seconds
         return sums
 
-    def fork(self, key: tuple[str, str], entries: int, times: float, creations: _Creations) -> list[list[Draft]]:
-        """All entries of a parallel region in one run of a body: the team meets, works, and meets again."""
+    def fork(self, key: RegionKey, nodes: Sequence[int], times: float, creations: _Creations) -> list[list[Draft]]:
+        """All entries of a parallel region at a place, in one run of the body there: the team meets, works, and meets
+        again."""
+        entries = sum(int(self.work.tree.entries[node]) for node in nodes)
         count = max(round(entries / times), 1)
-        members, self.members = self.members, []
-        divided, begin, end = self.divided, f"{self.prefix} {key[1]} fork", f"{self.prefix} {key[1]} join"
-        made = []
-        for number, member in enumerate(members):
-            nodes = member.get(key, [])
-            self.scale = self.shares[key][number] if key in self.shares else 1.0
-            self.divided = frozenset(below for node in nodes for below in self.below(node))
-            inner: list[Draft] = [Barrier(begin, self.team_sleeps)]
-            if not self.scale:
-                made.append(repeated(count, [*inner, Barrier(end, self.team_sleeps)], times))
-                continue
-            for node in nodes:
-                inner += self.body(node, times * count, creations)[0]
-            made.append(repeated(count, [*inner, Barrier(end, self.team_sleeps)], times))
-        self.members, self.divided = members, divided
-        self.barriers[begin] = self.barriers[end] = len(members)
-        return made
+        before = self.doers, self.heads
+        body = self.team.strands(key, nodes)
+        came = sum(int(self.work.tree.entries[node]) * share for _, node, share in body)
+        self.doers, self.heads = self.team.doers(key), max(came / max(entries, 1), 1.0)
+        self.region, self.in_team = key[1], True
+        inner = self.body(body, times * count, creations)
+        self.region, self.in_team = None, False
+        self.doers, self.heads = before
+        begin, end = self.meets(f"{key[1]} fork"), self.meets(f"{key[1]} join")
+        return [repeated(count, [*begin, *parts, *end], times) for parts in inner]
 
-    def below(self, node: int) -> list[int]:
-        found, pending = [], [node]
-        while pending:
-            found.append(pending.pop())
-            pending += reversed(self.work.children[found[-1]])
-        return found
+    def meets(self, name: str) -> list[Part]:
+        """All members of the team wait for one another."""
+        size = len(self.team.kind_of)
+        if size == 1:
+            return []
+        self.barriers[name] = size
+        return [Barrier(name, self.team_sleeps)]
 
-    def child(self, node: int, times: float, creations: _Creations) -> list[list[Draft]]:
+    def child(self, child: Body, times: float, creations: _Creations) -> list[list[Draft]]:
         """All entries of a node in one run of the body above it, which runs `times` times in all."""
-        tree, special = self.work.tree, self.work.special.get(node)
-        entries = max(int(tree.entries[node]), 1)
-        if special is Role.CREATE:
-            return [[*self.created(node, entries, times, creations)]]
-        if special is Role.JOIN:
-            return [[*self.joined(node, entries, times, creations)]]
+        if self.alike is None or self.any_of(self.creates_below, child):
+            return self.parts_of_child(child, times, creations)
+        key = (child, times, self.phased.window, self.region, self.held, tuple(self.taken))
+        if key not in self.alike:
+            self.alike[key] = self.parts_of_child(child, times, creations)
+        return self.alike[key]
+
+    def parts_of_child(self, child: Body, times: float, creations: _Creations) -> list[list[Draft]]:
+        tree, node = self.work.tree, child[0].node
+        special = next((role for _, one, _ in child if (role := self.work.special.get(one)) is not None), None)
+        count = max(round(self.entries(child) / times), 1)
+        whole = self.nothing()
+        if special in (Role.CREATE, Role.JOIN):
+            self.put_each(whole, child, self.work.sums_below, times)
+            for root, one, share in child:
+                due = creations.due(one, max(int(tree.entries[one]), 1), times / share)
+                begin = self.spawns if special is Role.CREATE else self.ends
+                add_to(whole, [kind for kind, _ in self.doers[root]], begin(one, due, creations))
+            return whole
         if special in (*TAKES, Role.UNLOCK):
-            return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
+            self.put_each(whole, child, self.work.sums_below, times)
+            return whole
         if special is Role.BARRIER:
-            return [[Barrier(f"{self.prefix} pthread barrier", sleeps=True)] * max(round(entries / times), 1)]
-        is_small = self.work.inclusive_s[node] / times <= LEAST_SHARE * self.total_s
-        if not self.work.is_special_below[node] and (is_small or self.nested > MOST_NESTED):
-            return [[*self.runs(self.phased.sums(node), times / self.scale_of(node))]]
-        if is_loader(tree, node) and entries < times and self.has_barrier(node):
-            return [[*self.runs(self.work.sums_below(node), times / self.scale_of(node))]]
-        count = max(round(entries / times), 1)
+            self.put_each(whole, child, self.work.sums_below, times)
+            add_to(whole, self.who(child), [Barrier(PTHREAD_BARRIER, sleeps=True)] * count)
+            return whole
+        is_special_below = self.any_of(self.work.is_special_below, child)
+        inclusive_s = sum(float(self.work.inclusive_s[one]) * share for _, one, share in child) / self.heads
+        is_small = inclusive_s / times <= LEAST_SHARE * self.total_s
+        if not is_special_below and (is_small or self.nested > MOST_NESTED):
+            self.put_each(whole, child, self.phased.sums, times)
+            return whole
+        if is_loader(tree, node) and self.entries(child) < times and self.any_of(self.meets_below, child):
+            self.put_each(whole, child, self.work.sums_below, times)
+            return whole
+        if special is Role.MEETING and self.in_team:
+            met = self.meets(f"{self.region} barrier")
+            return [repeated(count, [*parts, *met], times) for parts in self.body(child, times * count, creations)]
+        if special is Role.PARALLEL and self.in_team:  # a task, or a region inside of the region
+            self.in_team = False
+            found = self.several(child, count, times, times * count, creations)
+            self.in_team = True
+            return found
         if tree.kind[node] == TreeNodeKind.LOOP:
             scale = self.phased.scale(node)
-            iterations = max(round(int(tree.iterations[node]) * scale / (times * count)), 1)
-            of_iteration_s = self.work.inclusive_s[node] / (times * count * iterations)
-            if not self.work.is_special_below[node] and of_iteration_s <= LEAST_SHARE * self.total_s:
-                whole = self.runs(self.phased.sums(node), times * count / self.scale_of(node))
-                return [repeated(count, whole, times)]
-            if times == count == 1 and self.phased.may_split(node) and not self.creates(node):
-                return self.phases(node, iterations, creations)
+            all_iterations = sum(int(tree.iterations[one]) * share for _, one, share in child) / self.heads
+            iterations = max(round(all_iterations * scale / (times * count)), 1)
+            of_iteration_s = inclusive_s / (times * count * iterations)
+            if not is_special_below and of_iteration_s <= LEAST_SHARE * self.total_s:
+                self.put_each(whole, child, self.phased.sums, times * count)
+                return [repeated(count, parts, times) for parts in whole]
+            if times == count == 1 and self.phased.may_split(node) and not self.any_of(self.creates_below, child):
+                return self.phases(child, iterations, creations)
             with self.phased.inside(node):
                 runs = times * count * iterations / scale if scale != 1 else times * count * iterations
-                return self.several(node, count * iterations, times, runs, creations)
-        return self.several(node, count, times, times * count, creations)
+                return self.several(child, count * iterations, times, runs, creations)
+        return self.several(child, count, times, times * count, creations)
 
-    def several(self, node: int, count: int, times: float, runs: float, creations: _Creations) -> list[list[Draft]]:
+    def several(self, child: Body, count: int, times: float, runs: float, creations: _Creations) -> list[list[Draft]]:
         """A body that runs `count` times in each of `times` entries, `runs` times in all."""
-        if count > 1 and self.creates(node) and count <= MOST_UNROLLED:
-            unrolled: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
-            for run in range(count):
-                bodies = self.body(node, runs, creations)
-                self.add(unrolled, [one_of_many(parts, run, runs) for parts in bodies])
-            return unrolled
-        return [repeated(count, parts, times) for parts in self.body(node, runs, creations)]
+        if count == 1 or count > MOST_UNROLLED or not self.any_of(self.creates_below, child):
+            return [repeated(count, parts, times) for parts in self.body(child, runs, creations)]
+        unrolled = self.nothing()
+        around, self.alike = self.alike, {}
+        for run in range(count):
+            bodies = self.body(child, runs, creations)
+            self.add(unrolled, [one_of_many(parts, run, runs) for parts in bodies])
+        self.alike = around
+        return unrolled
 
-    def phases(self, node: int, count: int, creations: _Creations) -> list[list[Draft]]:
+    def phases(self, child: Body, count: int, creations: _Creations) -> list[list[Draft]]:
         """A loop that is entered once, and whose body changes with the phases of the loops below it."""
-        found: list[list[Draft]] = [[] for _ in range(max(len(self.members), 1))]
-        for begin, end in pairwise(self.phased.breaks(node, count)):
+        found = self.nothing()
+        for begin, end in pairwise(self.phased.breaks(child[0].node, count)):
             with self.phased.within(begin / count, end / count):
-                self.add(found, [repeated(end - begin, parts, 1) for parts in self.body(node, count, creations)])
+                self.add(found, [repeated(end - begin, parts, 1) for parts in self.body(child, count, creations)])
         return found
-
-    def has_barrier(self, node: int) -> bool:
-        return any(self.work.special.get(below) is Role.BARRIER for below in self.below(node))
-
-    def creates(self, node: int) -> bool:
-        return bool(self.work.is_special_below[node]) and any(
-            self.work.special.get(below) in (Role.CREATE, Role.JOIN)
-            or any(one.threads for one in self.work.waits.inside.get(below, ()))
-            for below in self.below(node)
-        )
-
-    def created(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
-        due = creations.due(node, entries, times)
-        self.run_whole.update(self.work.all_parallel(node))
-        return [*self.runs(self.work.sums_below(node), times), *self.spawns(node, due, creations)]
 
     def spawns(self, node: int, count: int, creations: _Creations) -> list[Part]:
         """The next threads that a place creates."""
@@ -576,9 +604,6 @@ class _Job:
                 creations.created.append(name)
                 found.append(Spawn(name, asleep=True))
         return found
-
-    def joined(self, node: int, entries: int, times: float, creations: _Creations) -> list[Part]:
-        return self.ends(node, creations.due(node, entries, times), creations)
 
     def ends(self, node: int, count: int, creations: _Creations) -> list[Part]:
         """Waits for the next threads that a place waits for."""
@@ -595,14 +620,31 @@ class _Job:
 
     def with_barriers(self, made: list[ThreadProgram]) -> list[ThreadProgram]:
         """Keep the pthread barrier if all that come there do so equally often."""
-        name = f"{self.prefix} pthread barrier"
-        visits = [count for thread in made if (count := _visits(thread.program, name))]
+        visits = [count for count in of_each(made, _visits) if count]
         if visits and len(set(visits)) == 1 and len(visits) > 1:
-            self.barriers[name] = len(visits)
+            self.barriers[PTHREAD_BARRIER] = len(visits)
             return made
-        if visits:
-            self.notes.append("threads came to pthread_barrier_wait differently often: they do not wait there")
-        return [ThreadProgram(t.name, _without(t.program, name), t.is_born) for t in made] if visits else made
+        if not visits:
+            return made
+        self.notes.append("threads came to pthread_barrier_wait differently often: they do not wait there")
+        return with_programs(made, lambda program: without(program, _is_pthread_barrier))
+
+
+def thread_name(number: int) -> str:
+    """Of a traced thread."""
+    return f"thread {number}"
+
+
+def add_to(parts: list[list[Draft]], kinds: Iterable[int], more: Sequence[Draft]) -> None:
+    """Add the same parts to those of some kinds of members."""
+    for kind in kinds if more else ():
+        parts[kind] += more
+
+
+def _below(work: TreeWork, holds: Callable[[int], bool]) -> npt.NDArray[np.bool_]:
+    """bool [nodes]: whether something holds for a node or one below it."""
+    flags = np.array([holds(node) for node in range(len(work.tree))], np.float64)
+    return np.asarray(work.tree.inclusive(flags) > 0, np.bool_)
 
 
 def _needed_locks(processes: Sequence[Sequence[ThreadProgram]]) -> set[str]:
@@ -629,34 +671,21 @@ def _needed_locks(processes: Sequence[Sequence[ThreadProgram]]) -> set[str]:
     return needed | {name for name, those in users.items() if len(those) > 1}
 
 
-def _without_locks(thread: ThreadProgram, names: set[str]) -> ThreadProgram:
-    """The thread's program without some locks."""
-
-    def kept(parts: Iterable[Part]) -> tuple[Part, ...]:
-        return tuple(
-            replace(part, body=kept(part.body)) if isinstance(part, Repeat) else part
-            for part in parts
-            if not (isinstance(part, Lock | Unlock) and part.name in names)
-        )
-
-    return replace(thread, program=kept(thread.program)) if names else thread
+def _without_locks(made: list[ThreadProgram], names: set[str]) -> list[ThreadProgram]:
+    """Threads' programs without some locks."""
+    if not names:
+        return made
+    return with_programs(
+        made, lambda program: without(program, lambda part: isinstance(part, Lock | Unlock) and part.name in names)
+    )
 
 
-def _visits(program: Iterable[Part], barrier: str) -> int:
-    """How often a program comes to a barrier."""
+def _visits(program: Sequence[Part]) -> int:
+    """How often a program comes to the pthread barrier."""
     return sum(
-        part.count * _visits(part.body, barrier) if isinstance(part, Repeat) else _is_at(part, barrier)
-        for part in program
+        part.count * _visits(part.body) if isinstance(part, Repeat) else _is_pthread_barrier(part) for part in program
     )
 
 
-def _is_at(part: Part, barrier: str) -> bool:
-    return isinstance(part, Barrier) and part.name == barrier
-
-
-def _without(program: Iterable[Part], barrier: str) -> tuple[Part, ...]:
-    return tuple(
-        Repeat(part.count, _without(part.body, barrier)) if isinstance(part, Repeat) else part
-        for part in program
-        if not _is_at(part, barrier)
-    )
+def _is_pthread_barrier(part: Part) -> bool:
+    return isinstance(part, Barrier) and part.name == PTHREAD_BARRIER

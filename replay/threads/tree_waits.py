@@ -44,6 +44,7 @@ class Role(Enum):
     CREATE = auto()
     JOIN = auto()
     BARRIER = auto()
+    MEETING = auto()  # of a team inside a parallel region
     LOCK = auto()
     UNLOCK = auto()
     READ_LOCK = auto()  # of a reader-writer lock: readers hold it together
@@ -61,6 +62,14 @@ ROLES = {
     "pthread_join": Role.JOIN,
     "thrd_join": Role.JOIN,
     "pthread_barrier_wait": Role.BARRIER,
+    "GOMP_barrier": Role.MEETING,
+    "GOMP_barrier_cancel": Role.MEETING,
+    "GOMP_loop_end": Role.MEETING,
+    "GOMP_loop_end_cancel": Role.MEETING,
+    "GOMP_sections_end": Role.MEETING,
+    "GOMP_sections_end_cancel": Role.MEETING,
+    "__kmpc_barrier": Role.MEETING,
+    "__kmpc_cancel_barrier": Role.MEETING,
     "pthread_mutex_lock": Role.LOCK,
     "pthread_mutex_unlock": Role.UNLOCK,
     "mtx_lock": Role.LOCK,
@@ -93,8 +102,10 @@ ROLES = {
 }
 TAKES = (Role.LOCK, Role.READ_LOCK, Role.WRITE_LOCK)
 """What begins a critical section."""
-SLEEPING_LOCKS = ("pthread_mutex_lock", "mtx_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock")
-"""Locks that glibc sleeps for at once if they are taken; others spin, unless an edge shows that a thread slept."""
+SPINNING_LOCK = "pthread_spin_lock"
+"""Threads spin for it. For other locks of the C library they sleep at once if they are taken."""
+TEAM_LOCKS = ("omp_set_lock", "GOMP_critical_start")
+"""Locks of the runtime of parallel regions: threads wait for them as they do between regions."""
 PYTHON_ROLES = {
     "Thread.start": Role.CREATE,
     "Thread.join": Role.JOIN,
@@ -151,7 +162,6 @@ class Waits:
         same_lock: pairs of calls that take and give back the same lock.
         line_locks: critical sections of Python programs.
         roles: of nodes that have one, by name or by their edges.
-        team_wakes: how often a thread woke another one inside the runtime of parallel regions, but for locks.
     """
 
     stops: dict[int, list[Stop]] = field(default_factory=lambda: defaultdict(list))
@@ -161,7 +171,6 @@ class Waits:
     same_lock: list[tuple[int, int]] = field(default_factory=list)
     line_locks: LineLocks = field(default_factory=LineLocks)
     roles: dict[int, Role] = field(default_factory=dict)
-    team_wakes: int = 0
 
 
 def waits_of(tree: ExecutionTree) -> Waits:
@@ -184,8 +193,6 @@ def waits_of(tree: ExecutionTree) -> Waits:
             waits.roles.setdefault(target, Role.JOIN)
             waits.joins[target].append(edge.source)
         elif edge.kind is SynchronisationKind.WAKE and source >= 0 and target >= 0:
-            if all(_is_runtime(tree, node) and node not in waits.roles for node in (source, target)):
-                waits.team_wakes += edge.count
             _sort_wake(tree, waits, edge, source, target, wakes)
     for number, component in enumerate(_components(wakes)):
         _add_semaphore(tree, waits, f"semaphore {number}", component)
@@ -224,18 +231,16 @@ def _sort_wake(
             wakes.append(_Wake(source, target, edge.count, edge.source_line, edge.target_line))
 
 
-def _is_runtime(tree: ExecutionTree, node: int) -> bool:
-    """Whether a call is into a runtime of parallel regions."""
-    return _RUNTIME.match(tree.keys[node].module.rpartition("/")[2]) is not None
-
-
 def _place(tree: ExecutionTree, roles: dict[int, Role], node: int) -> int:
-    """The outermost call with a role around a node; else the innermost call. -1 if there is none."""
+    """The outermost call with a role around a node; else the innermost call. -1 if there is none.
+
+    A team's threads run tasks where they meet: what these do is their own.
+    """
     call, found = -1, -1
     while node >= 0:
         if tree.kind[node] == TreeNodeKind.CALL:
             call = node if call < 0 else call
-            found = node if node in roles else found
+            found = node if roles.get(node, Role.MEETING) is not Role.MEETING else found
         node = int(tree.parent[node])
     return found if found >= 0 else call
 

@@ -6,6 +6,7 @@ A region's time belongs to a node by the node's share of the instructions that r
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
@@ -17,7 +18,7 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
 from .line_locks import LineLock, body_of, line_in_body
-from .tree_waits import SLEEPING_LOCKS, TAKES, Role, Waits, find, runs_of, waits_of
+from .tree_waits import SPINNING_LOCK, TAKES, TEAM_LOCKS, Role, Waits, find, runs_of, waits_of
 
 _OUTLINED = re.compile(r"(\._omp_fn\.\d+$)|(\.omp_outlined)|(^__omp_outlined)")
 """Functions that a compiler made of parallel regions: GCC's and Clang's names."""
@@ -30,7 +31,7 @@ class Section:
     """A critical section in a body: its lock's name, the places of both calls among the children, its own seconds.
 
     `takes` says what its lock is: one that a thread has alone, or one that it reads or writes under; `sleeps`
-    whether threads sleep for it.
+    whether threads sleep for it, None where they wait for it as a team's threads do.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Section:
     last: int
     own_s: dict[int, float]
     takes: Role = Role.LOCK
-    sleeps: bool = False
+    sleeps: bool | None = False
 
 
 @dataclass(slots=True)
@@ -62,7 +63,8 @@ class TreeWork:
         waits: where its threads wait for one another.
         special: of nodes that are special, their roles.
         is_special_below: bool [nodes], whether a special node is among those below, or the node itself.
-        waited_s: seconds that runtimes spun while the program was traced.
+        waited_s: seconds that runtimes spun while the program was traced; none of a thread that was alone.
+        predicted_s: seconds of all regions.
         elsewhere_s: {region: seconds} of regions that the tree has no node for.
     """
 
@@ -74,13 +76,12 @@ class TreeWork:
     special: dict[int, Role]
     is_special_below: np.typing.NDArray[np.bool_]
     waited_s: float
+    predicted_s: float
     elsewhere_s: dict[int, float] = field(default_factory=dict)
     row_region: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     row_line: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     row_s: Floats = field(default_factory=lambda: np.zeros(0))
     lock_names: dict[str, str] = field(default_factory=dict)
-    sleeping_locks: set[str] = field(default_factory=set)
-    """Names of locks that threads sleep for."""
     units: dict[int | None, dict[str, int]] = field(default_factory=dict)
     """Units of semaphores at the start, by number of threads, once they have been found."""
 
@@ -116,6 +117,7 @@ class TreeWork:
             special=special,
             is_special_below=below,
             waited_s=waited_s,
+            predicted_s=float(time_s.sum()),
             elsewhere_s={region: float(time_s[region]) for region in missing},
             row_region=regions,
             row_line=np.array([block.line for block in blocks], np.int64)[tree.work_block],
@@ -130,8 +132,7 @@ class TreeWork:
         A node's own work is in a section if its source lines lie between those of the two calls. Each pair of places
         is a lock of its own, unless one waited for another.
         """
-        found = [replace(one, name=self.lock_names.get(one.name, one.name)) for one in self._pairs(node)]
-        return [replace(one, sleeps=one.name in self.sleeping_locks) for one in found]
+        return [replace(one, name=self.lock_names.get(one.name, one.name)) for one in self._pairs(node)]
 
     def _pairs(self, node: int) -> list[Section]:
         found: list[Section] = []
@@ -170,9 +171,10 @@ class TreeWork:
                 )
                 return
 
-    def _sleeps(self, call: int) -> bool:
-        """Whether threads sleep for the lock that a call takes."""
-        return self.tree.keys[call].function.partition("@")[0] in SLEEPING_LOCKS
+    def _sleeps(self, call: int) -> bool | None:
+        """Whether threads sleep for the lock that a call takes; None: as they do in the runtime of parallel regions."""
+        function = self.tree.keys[call].function.partition("@")[0]
+        return None if function in TEAM_LOCKS else function != SPINNING_LOCK
 
     def line_sections(self, node: int) -> list[tuple[LineLock, dict[int, float]]]:
         """Critical sections of a Python program's body, with its own seconds by region in each.
@@ -225,10 +227,9 @@ class TreeWork:
         """The name that stands for each lock that has several.
 
         Where all that write hold the same reader-writer lock, those who read hold that one, too: a lock that nobody
-        writes under keeps nobody waiting. Fills `sleeping_locks`.
+        writes under keeps nobody waiting.
         """
         names: dict[int, str] = {}
-        sleeping: set[str] = set()
         readers: dict[str, None] = {}
         writers: dict[str, None] = {}
         for node in sorted({int(self.tree.parent[call]) for call, role in self.special.items() if role in TAKES}):
@@ -237,13 +238,11 @@ class TreeWork:
                     (readers if section.takes is Role.READ_LOCK else writers)[section.name] = None
                 for child in self.children[node][section.first : section.last + 1]:
                     names[child] = section.name
-                sleeping |= {section.name} if section.sleeps else set()
         number: dict[str, int] = {}
         leader: dict[int, int] = {}
         for source, target in self.waits.same_lock:
             pair = [names.get(self._child_with_section(node, names), "") for node in (source, target)]
             if all(pair):
-                sleeping |= set(pair)
                 one, other = (find(leader, number.setdefault(name, len(number))) for name in pair)
                 leader[max(one, other)] = min(one, other)
         written = [number.setdefault(name, len(number)) for name in writers]
@@ -252,9 +251,7 @@ class TreeWork:
                 one, other = find(leader, written[0]), find(leader, number.setdefault(name, len(number)))
                 leader[max(one, other)] = min(one, other)
         of_number = list(number)
-        found = {name: of_number[find(leader, one)] for name, one in number.items()}
-        self.sleeping_locks = {found.get(name, name) for name in sleeping}
-        return found
+        return {name: of_number[find(leader, one)] for name, one in number.items()}
 
     def _child_with_section(self, node: int, names: dict[int, str]) -> int:
         """The node, or the loop around it that tests a condition, which lies in a critical section."""
@@ -274,14 +271,6 @@ class TreeWork:
                 sums[int(region)] = sums.get(int(region), 0.0) + float(seconds)
         return sums
 
-    @property
-    def team_sleeps(self) -> bool:
-        """Whether threads slept, rather than spun, before and after most parallel regions when traced."""
-        tree, first = self.tree, {thread.process: thread.root for thread in reversed(self.tree.threads)}
-        others = [thread.root for thread in tree.threads if thread.root != first[thread.process]]
-        entries = sum(int(tree.entries[node]) for root in others for node in self.all_parallel(root))
-        return entries > 0 and self.waits.team_wakes >= entries  # two waits for each entry
-
     def sums_below(self, node: int) -> dict[int, float]:
         """Seconds by region of a node and all nodes below it."""
         sums: dict[int, float] = {}
@@ -294,12 +283,16 @@ class TreeWork:
         return sums
 
     def parallel_below(self, node: int) -> list[int]:
-        """The functions of parallel regions that a call leads to through the runtime (and the loader) alone."""
+        """The functions of parallel regions that a call leads to through the runtime (and the loader) alone.
+
+        In trees of earlier releases the runtime's call may lie below that which created its threads.
+        """
         if not self.is_special_below[node]:
             return []
         if self.special.get(node) is Role.PARALLEL:
             return [node]
-        if not (is_runtime(self.tree, node) or is_loader(self.tree, node)):
+        is_creation = self.special.get(node) is Role.CREATE
+        if not (is_creation or is_runtime(self.tree, node) or is_loader(self.tree, node)):
             return []
         return [found for child in self.children[node] for found in self.parallel_below(child)]
 
@@ -381,11 +374,20 @@ def _without_idle(special: dict[int, Role], waits: Waits) -> set[int]:
 
 
 def _waits(tree: ExecutionTree, special: dict[int, Role]) -> np.typing.NDArray[np.bool_]:
-    """bool [nodes]: runtimes, where there are parallel regions; all that a barrier or a join does."""
+    """bool [nodes]: runtimes, where there are parallel regions; all that a barrier or a join does.
+
+    A thread that was alone in its process waited for nobody.
+    """
     waits = np.zeros(len(tree), np.bool_)
+    threads = Counter(thread.process for thread in tree.threads)
+    alone = {thread.root for thread in tree.threads if threads[thread.process] == 1}
+    is_alone = np.zeros(len(tree), np.bool_)
     is_parallel = Role.PARALLEL in special.values()
     for node in range(len(tree)):
         parent = int(tree.parent[node])
+        is_alone[node] = is_alone[parent] if parent >= 0 else node in alone
+        if is_alone[node]:
+            continue
         inside = parent >= 0 and bool(waits[parent]) and special.get(node) is not Role.PARALLEL
         below_runtime = inside and not (is_parallel and _is_user_code(tree, node))
         waits[node] = (

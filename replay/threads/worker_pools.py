@@ -27,8 +27,9 @@ from foretrace.replay.engine.program import (
 )
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
+from .job_programs import JobPrograms, ThreadProgram
 from .line_locks import is_in_interpreter
-from .tree_programs import JobPrograms, ThreadProgram
+from .tree_programs import thread_name
 from .tree_work import Locked, TreeWork
 
 _POOLS = ("concurrent/futures/thread.py", "concurrent/futures/process.py", "multiprocessing/pool.py")
@@ -46,7 +47,7 @@ class Tasks:
     seconds: dict[int, float] = field(default_factory=lambda: defaultdict(float))
     locked: dict[str, Locked] = field(default_factory=lambda: defaultdict(Locked))
 
-    def body(self, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str) -> tuple[Part, ...]:
+    def body(self, labels: Sequence[str], sharings: Sequence[Sharing]) -> tuple[Part, ...]:
         """One call. What is not under a lock is spread evenly between the locks.
 
         Locks under which all is the interpreter's work keep nobody waiting who does not wait for the interpreter.
@@ -64,9 +65,8 @@ class Tasks:
         found: list[Part] = []
         for name, one in kept.items():
             inside = _runs(one.seconds, self.calls * times[name], labels, sharings)
-            lock = f"{prefix} {name}"
             parts: tuple[Part, ...] = (
-                *_runs(free, between, labels, sharings), Lock(lock, sleeps=True), *inside, Unlock(lock),
+                *_runs(free, between, labels, sharings), Lock(name, sleeps=True), *inside, Unlock(name),
             )  # fmt: skip
             found += parts if times[name] == 1 else (Repeat(times[name], parts),)
         return tuple(found)
@@ -123,23 +123,19 @@ class Pool:
         each_s = {region: seconds / len(workers) for region, seconds in each_s.items()}
         return cls(workers, tuple(tasks.values()), dict(rest), -1 if are_processes else tree.threads[0].process, each_s)
 
-    def divided(
-        self, job: JobPrograms, size: int, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str
-    ) -> JobPrograms:
+    def divided(self, job: JobPrograms, size: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> JobPrograms:
         """The programs of a job with `size` workers, each of which does as many of the tasks as the others.
 
         Other threads begin and await all of them where they began and awaited the traced ones. What they waited for
         within tasks is left out.
         """
-        traced = {f"{prefix} thread {number}" for number in self.workers}
-        names = [f"{prefix} worker {number}" for number in range(size)]
+        traced = {thread_name(number) for number in self.workers}
+        names = [f"worker {number}" for number in range(size)]
         others = [thread for thread in job.threads if thread.name not in traced]
         is_born = not any(_begins(thread.program, traced) for thread in others)
         kept = [replace(thread, program=_renamed(thread.program, traced, names)) for thread in others]
-        made = [
-            ThreadProgram(name, tuple(self._program(number, size, labels, sharings, prefix)), is_born)
-            for number, name in enumerate(names)
-        ]
+        programs = self._programs(size, labels, sharings)
+        made = [ThreadProgram(name, program, is_born) for name, program in zip(names, programs, strict=True)]
         workers = f"{len(self.workers)} {'processes' if self.process < 0 else 'threads'}"
         notes = [f"{workers} ran the same functions: their {self.calls:,} calls are divided among {size}"]
         programs = [thread.program for thread in job.threads if thread.name in traced]
@@ -149,21 +145,26 @@ class Pool:
             notes.append(f"at {count} semaphores, queues or conditions workers wait for each other: that is left out")
         return JobPrograms((*kept, *made), job.barriers, (*job.notes, *notes))
 
+    def more_s(self, size: int) -> float:
+        """Seconds that `size` workers take to begin over those of the traced ones."""
+        return sum(self.each_s.values()) * (size - len(self.workers))
+
     @property
     def calls(self) -> int:
         """Of all functions."""
         return sum(task.calls for task in self.tasks)
 
-    def _program(
-        self, number: int, size: int, labels: Sequence[str], sharings: Sequence[Sharing], prefix: str
-    ) -> Iterable[Part]:
-        yield from _runs(self.each_s, 1, labels, sharings)
-        yield from _runs(self.rest, size, labels, sharings)
-        for task in self.tasks:
-            calls = task.calls * (number + 1) // size - task.calls * number // size
-            body = task.body(labels, sharings, prefix)
-            if calls and body:
-                yield Repeat(calls, body)
+    def _programs(self, size: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[tuple[Part, ...]]:
+        """Of each worker. Those that run as many calls have the same."""
+        bodies = [task.body(labels, sharings) for task in self.tasks]
+        before = (*_runs(self.each_s, 1, labels, sharings), *_runs(self.rest, size, labels, sharings))
+        found: dict[tuple[int, ...], tuple[Part, ...]] = {}
+        for number in range(size):
+            calls = tuple(task.calls * (number + 1) // size - task.calls * number // size for task in self.tasks)
+            if calls not in found:
+                own = [Repeat(count, body) for count, body in zip(calls, bodies, strict=True) if count and body]
+                found[calls] = (*before, *own)
+            yield found[calls]
 
 
 def _calls(work: TreeWork, root: int) -> tuple[bool, list[int], list[int]]:

@@ -8,7 +8,7 @@ of their numbers.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import numpy as np
@@ -76,6 +76,16 @@ def capacity(points, users):
     return float(np.interp(users, np.arange(1, len(points) + 1), points))
 
 
+def renamed(part, names):
+    """A part with what its names stand for."""
+    if isinstance(part, Run):
+        share = part.sharing
+        resources = tuple(names.get(name, name) for name in share.resources)
+        return replace(part, sharing=replace(share, cache=names.get(share.cache, share.cache), resources=resources))
+    of_type = [field for field in ("name", "entity", "device") if hasattr(part, field)]
+    return replace(part, **{field: names.get(getattr(part, field), getattr(part, field)) for field in of_type})
+
+
 @dataclass
 class _Walker:
     entity: object
@@ -93,7 +103,7 @@ class Reference:
 
     def __init__(self, system, entities):
         self.system, self.now = system, 0.0
-        self.walkers = {entity.name: _Walker(entity, self.walk(entity.program)) for entity in entities}
+        self.walkers = {entity.name: _Walker(entity, self.walk(entity.program, entity.names)) for entity in entities}
         self.ready = deque(entity.name for entity in entities if entity.born)
         self.unborn = {entity.name for entity in entities if not entity.born}
         self.queues = defaultdict(deque)
@@ -106,13 +116,13 @@ class Reference:
         self.spent_s = {name: dict(walker.spent) for name, walker in self.walkers.items()}
         self.stuck = [name for name, end in self.end_s.items() if end is None]
 
-    def walk(self, program):
+    def walk(self, program, names):
         for part in program:
             if isinstance(part, Repeat):
                 for _ in range(part.count):
-                    yield from self.walk(part.body)
+                    yield from self.walk(part.body, names)
             else:
-                yield part
+                yield renamed(part, names)
 
     def wake(self, name, kind):
         """What an entity did is over."""

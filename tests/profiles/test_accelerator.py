@@ -32,6 +32,7 @@ def with_rates(name: str = "h200-sxm-141gb", **figures: object) -> Profile:
         ({"fp32_flops_per_s": 2e12}, "special_ops_per_s is 4.182e.12, must be at most fp32_flops_per_s, 2e.12"),
         ({"l2_bytes_per_s": 2e12}, "sustained_bandwidth_bytes_per_s is 3.534e.12, must be at most l2_bytes_per_s"),
         ({"l1_bytes_per_s": 5e12}, "l2_bytes_per_s is 9.774e.12, must be at most l1_bytes_per_s"),
+        ({"l2_peak_bytes_per_s": 5e12}, "l2_bytes_per_s is 9.774e.12, must be at most l2_peak_bytes_per_s, 5e.12"),
         ({"last_cache_bytes_per_s": 20e12}, "last_cache_bytes_per_s is 2e.13, must be at most l2_bytes_per_s"),
         ({"integer_ops_per_s": 16.7}, "integer_ops_per_s is 16.7, no machine has that"),
         ({"fp32_flops_per_s": 67.0}, "fp32_flops_per_s is 67, no machine has that: .* 67 Tflop/s is 67e12"),
@@ -90,6 +91,20 @@ def test_figures_that_stand_elsewhere_are_not_repeated():
     assert (found.last_cache_bytes, found.memory_capacity_bytes) == (268435456, 206158430208)
     assert found.memory_bytes_per_s == Range(0.94 * 5.3e12, 0.85 * 5.3e12, 0.6 * 5.3e12)
     assert "memory_bytes_per_s" in found.assumed and "l2_bytes" not in found.assumed
+
+
+def test_what_a_cache_delivers_at_most_is_derated_as_the_peak_of_memory_is():
+    """An Infinity Cache of 17.2 TB/s by its maker, and second and first caches likewise."""
+    found = device_figures(find("mi300x-192gb"))
+    for rate, peak in (
+        (found.last_cache_bytes_per_s, 17.2e12), (found.l2_bytes_per_s, 34.41e12), (found.l1_bytes_per_s, 40.86e12),
+    ):  # fmt: skip
+        assert rate.slow < rate.typical < rate.fast <= peak
+        assert rate.typical <= 0.95 * peak
+    assert found.last_cache_bytes_per_s == Range(0.97 * 17.2e12, 0.8 * 17.2e12, 0.65 * 17.2e12)
+    assert "last_cache_bytes_per_s" in found.assumed
+    measured = with_rates(l2_peak_bytes_per_s=20e12)
+    assert device_figures(measured).l2_bytes_per_s == Range(9.774e12, 9.774e12, 9.774e12), "what was measured stands"
 
 
 def test_what_is_missing_follows_from_what_is_there():

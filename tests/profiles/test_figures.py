@@ -219,6 +219,26 @@ def test_misses_in_flight_follow_the_core() -> None:
         assert default is not None and default.typical >= 10, name
 
 
+def test_what_one_core_reads_follows_the_core() -> None:
+    """24 lines a latency for any core gave one of an EPYC 9654 10 to 14 GB/s: Zen 3 reads 19.6, Zen 5 46.8."""
+
+    def read_bytes_per_s(found: MachineFigures) -> float:
+        return float(found.memory.line_bytes[-1] / found.memory.line_s[TYPICAL, :, -1].min())
+
+    reads = {name: read_bytes_per_s(figures(name)) for name in HOSTS}
+    assert reads["epyc-7763"] < reads["epyc-9654"] < reads["epyc-9755"]
+    assert 0.8 * 19.63e9 < reads["epyc-7763"] < 1.2 * 19.63e9
+    assert 25e9 < reads["epyc-9654"] < 45e9
+    assert 0.8 * 46.83e9 < reads["epyc-9755"] < 1.2 * 46.83e9
+    assert reads["apple-m1-pro"] > 50e9
+    for name in ("xeon-6980p", "xeon-platinum-8480", "xeon-platinum-8360y"):
+        assert 12e9 < reads[name] < 18e9
+    given = find("epyc-9654")
+    memory = with_changes(given.memory, stream_lines_in_flight=40.0, latency_s=100e-9)
+    of_given = figures_of(with_changes(given, memory=memory), hierarchy_of(given).hierarchy)
+    assert read_bytes_per_s(of_given) == pytest.approx(40 * 64 / 100e-9)
+
+
 def test_lists_of_defaults_are_declared_where_they_are_used() -> None:
     """None is left over."""
     used = {id(figure.defaults) for record in RECORDS for figure in figures_of_record(record).values()}

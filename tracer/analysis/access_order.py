@@ -93,8 +93,8 @@ def recurrences(walks: Sequence[Access], flows: Flows) -> Iterator[tuple[Access,
 
 
 def stencil(walks: Sequence[Access], flows: Flows) -> set[int]:
-    """Loads that walk over one array at several places of it at once, and go into what is stored: the bounds of a row
-    of a sparse matrix do not.
+    """Loads that walk over one array at several places of it at once, and go together into what is stored: the bounds
+    of a row of a sparse matrix do not, and what copies several places at once stores each by itself.
 
     Two places that are also stored to are none: a row of a matrix that is eliminated from another one, a butterfly.
     """
@@ -108,7 +108,9 @@ def stencil(walks: Sequence[Access], flows: Flows) -> set[int]:
         group = [other for other in loads if other.number not in taken and one.shift(other) is not None]
         if len({other.first for other in group}) < 2:
             continue
-        group = [other for other in group if any(flows(other, store) for store in stores)]
+        into = [[other for other in group if flows(other, store)] for store in stores]
+        joined = {other.number for those in into if len({other.first for other in those}) > 1 for other in those}
+        group = [other for other in group if other.number in joined]
         places = {other.first for other in group}
         least = 3 if any((other.first, other.last) in stored for other in group) else 2
         if len(places) >= least and not _is_unrolled(group):

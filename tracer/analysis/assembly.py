@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,7 +19,7 @@ from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
 from foretrace.tracer.session import Recording
 from foretrace.tracer.signature.data_flow_records import check_data_flow, check_dependences
-from foretrace.tracer.signature.records import ProcessRecord, Provenance, Sampling, Signature, Unseen
+from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 from .clock import clock_notes
 from .events import events_of
@@ -67,6 +68,7 @@ def signature_of(
             waiting=recording.waiting,
             exception=recording.exception,
             source_digests=source_digests(loop.file for loop in analysis.loops),
+            thread_settings={name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ},
         ),
         blocks=analysis.blocks,
         operations=analysis.operations,

@@ -119,12 +119,12 @@ class CodeTree:
         self._header_loop = {loop.header_block_id: loop.loop_id for loop in loops}
 
     def _function_numbers(self) -> Ints:
-        """A number for the function of each block; 0 where it has no name."""
+        """A number for the function of each block; 0 where it has no name, or is the stub of another one."""
         numbers: dict[tuple[str, str], int] = {}
         return np.array(
             [
                 numbers.setdefault((block.module, block.function.removesuffix(".cold")), len(numbers) + 1)
-                if block.function
+                if block.function and not block.function.endswith("@plt")
                 else 0
                 for block in self.blocks
             ],
@@ -135,9 +135,10 @@ class CodeTree:
         return int(self.engine.begin[engine_block]) if engine_block < len(self.engine.begin) else -1
 
     def _site_block(self, node: int) -> int:
-        """The block that calls a node; -1 if unknown."""
+        """The block that calls a node; -1 if unknown, or if it is a stub."""
         site = self._site[node]
-        return int(self.engine.end[site]) if 0 < site < len(self.engine.end) else -1
+        block = int(self.engine.end[site]) if 0 < site < len(self.engine.end) else -1
+        return -1 if block >= 0 and self.blocks[block].function.endswith("@plt") else block
 
     def _rows(self) -> list[dict[int, int]]:
         """Of each node of the recording, the executions of basic blocks."""

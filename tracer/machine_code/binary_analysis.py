@@ -110,7 +110,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     work = _sampled_work(raw, maker, tree)
     idioms: Sequence[Idiom] = (*indirections.idioms, *access_idioms)
     if maker and tree is not None:
-        owned = owned_code(maker, tree, places.library_blocks(), places.frames_at_end)
+        owned = owned_code(maker, tree, blocks.edges.tolist(), places.library_blocks(), places.frames_at_end)
         tree, loops, named_blocks = owned.tree, owned.loops, owned.blocks
         sites = _owned_sites(sites, blocks, named_blocks)
         idioms = tuple(_owned_idiom(idiom, loops[idiom.loop_id]) for idiom in idioms)
@@ -165,6 +165,9 @@ def _statistics(
 
 
 _ADDRESS_MASK = (1 << 64) - 1
+_NEARLY_ALL, _MOST = 0.9, 0.6
+"""Shares of a loop's instructions that an expanded function has which has the loop: any, and where no line of the
+function around it is in the loop."""
 _PLT = "@plt"
 
 
@@ -194,6 +197,8 @@ class _Places:
         self.files = np.full(len(self.offsets), -1, np.int32)
         self.lines = np.zeros(len(self.offsets), np.int32)
         self._raw_files, self._raw_lines = self.files.copy(), self.lines.copy()
+        self._innermost = np.full(len(self.offsets), -1, np.int64)
+        """Of each instruction, the innermost expanded call in `_inlined` of its module, or -1."""
         self._is_own_function = np.zeros(len(self.offsets), bool)
         """Of each instruction, whether the function that has it in the end is in the program's own source."""
         self._inlined: dict[str, InlinedCalls] = {}
@@ -356,7 +361,9 @@ class _Places:
             self._raw_files[here] = self.files[here] = np.where(files >= 0, files + base, -1)
             self._raw_lines[here] = self.lines[here] = lines
             if table.paths:
-                self._inlined[module] = symbols.inlined(self.offsets[here])
+                calls = self._inlined[module] = symbols.inlined(self.offsets[here])
+                if len(calls.addresses):
+                    self._innermost[here] = calls.innermost[np.searchsorted(calls.addresses, self.offsets[here])]
                 self._climb(module, here)
             for start in starts.tolist():
                 file, line = table.find_first(start)
@@ -373,7 +380,7 @@ class _Places:
             file, line = int(self.files[at]), int(self.lines[at])
             if file < 0:
                 continue
-            call = calls.at(int(self.offsets[at]))
+            call = int(self._innermost[at])
             self._is_own_function[at] = is_own_source(outermost[call]) if call >= 0 else not is_library[file]
             if not is_library[file]:
                 continue
@@ -425,11 +432,13 @@ class _Places:
                     others[self._frames(at, name)] += 1
         chains += [chain for chain, _ in sorted(others.items(), key=lambda item: (-item[1], str(item[0])))]
         for chain in chains:
-            own = _own_frame(chain)
+            own = next((at for at, frame in enumerate(chain) if (frame.file, frame.line) == place), _own_frame(chain))
             is_at_place = chain[own].line == place[1] if own else chain is chains[0]
             if len(chain) > 1 and chain[own].file == place[0] and is_at_place:
-                around = [frame for frame in chain[own + 1 :] if not is_library_source(frame.file)]
-                return (*chain[:own], Frame(chain[own].function, *place), *around)
+                ahead = [frame for frame in chain[:own] if is_library_source(frame.file)]
+                around = [frame for frame in chain[own + 1 :] if is_own_source(frame.file)]
+                found = (*ahead, Frame(chain[own].function, *place), *around)
+                return found if len(found) > 1 else ()
         return ()
 
     def library_blocks(self) -> list[bool]:
@@ -491,6 +500,9 @@ class _Places:
         table = self._tables.get(module)
         if table is None:
             return "", 0
+        expanded = self._expanded_site(module, header, members, _NEARLY_ALL)
+        if expanded is not None:
+            return expanded
         base, rows = table
         candidates: set[tuple[int, int]] = set()
         with_code: set[tuple[int, int]] = set()
@@ -516,12 +528,51 @@ class _Places:
             lines = [at for number, at in candidates if number == own[0] and at >= own[1]]
             if lines:
                 return self.paths[own[0]], min(lines, key=lambda at: (at == own[1], at))
+        expanded = self._expanded_site(module, header, members, _MOST)
+        if expanded is not None:
+            return expanded
         if candidates and file not in {number for number, _ in candidates}:
             file = min(candidates)[0]
         lines = [at for number, at in candidates if number == file and at > 0]
         if file < 0:
             return "", 0
         return self.paths[file], min(lines, default=line)
+
+    def _expanded_site(
+        self, module: str, header: int, members: Sequence[int], least_share: float
+    ) -> tuple[str, int] | None:
+        """The same of a loop in a function of the program that was expanded in line: its smallest line in that one.
+        None if it is in none.
+
+        That is the innermost expanded call with `least_share` of the loop's instructions: some may be moved into it.
+        """
+        calls = self._inlined.get(module, NONE)
+        inside = [at for block in members for at in self._blocks.instructions(block)]
+        innermost = Counter(self._innermost[inside].tolist())
+        covered: Counter[int] = Counter()
+        for call, count in innermost.items():
+            covered.update(dict.fromkeys(calls.around_all(call), count))
+        enough = [call for call, count in covered.items() if count >= least_share * len(inside)]
+        for call in sorted(enough, key=lambda call: -len(calls.around_all(call))):
+            places = Counter(self._place_in(calls, call, at) for at in inside)
+            own = {place: count for place, count in places.items() if place is not None and is_own_source(place[0])}
+            if own:
+                _, rows = self._tables[module]
+                begin = int(self.offsets[self._blocks.first[header]])
+                file = Counter({path: count for (path, _), count in own.items()}).most_common(1)[0][0]
+                lines = [line for path, line in own if path == file and line > 0]
+                if int(self._innermost[self._blocks.first[header]]) == call:
+                    lines += [line for at, line, _ in rows.statements(begin, begin + 1) if rows.paths[at] == file]
+                return file, min(lines, default=0)
+        return None
+
+    def _place_in(self, calls: InlinedCalls, call: int, instruction: int) -> tuple[str, int] | None:
+        """An instruction's place in the function of an expanded call that it is part of; None if it is not."""
+        at, file = int(self._innermost[instruction]), int(self._raw_files[instruction])
+        place = (self.paths[file], int(self._raw_lines[instruction])) if file >= 0 else None
+        while at >= 0 and at != call:
+            place, at = (calls.files[at], calls.lines[at]), calls.around[at]
+        return place if at == call else None
 
     def _own_statement(self, module: str, file: int, line: int, address: int) -> tuple[int, int]:
         """The place of the program's own source that a statement belongs to."""

@@ -4,7 +4,9 @@ Memory tells which operations depended on which (tracer/data_flow/dependences.c)
 (value_graph.py). Both together make a graph of each loop. A *cycle* of it that leads through an edge from one iteration
 to the next is a value that depends on its own older value:
 
-- by adding what stays the same while the loop runs: an induction variable, which every iteration can work out;
+- by adding what stays the same while the loop runs, equally much on every path: an induction variable, which every
+  iteration can work out;
+- by nothing: an invariant that is moved, or spilled to the frame and reloaded;
 - by one associative operation, used for nothing else, and stored where it was loaded from: a reduction, or a collision
   where the place is chosen by an index that was loaded;
 - by anything else: a recurrence.
@@ -289,7 +291,7 @@ class CarriedValues:
         `flow` are the stores and loads of which the store of one iteration serves the load of a later one, `within`
         those of one iteration.
         """
-        values = self._graph.loop(loop)
+        values = self._without_unset(loop)
         graph = Graph(values)
         for function in {self._function_of[self._block_of_operation[o]] for pair in flow | within for o in pair}:
             if function != self._function_of[self._forest.loops[loop].header]:
@@ -304,6 +306,7 @@ class CarriedValues:
         for source, sink in flow:
             edge = (self._graph.node_of(source), self._graph.node_of(sink))
             by_edge[edge].add((source, sink))
+            graph.across.add(edge)
             graph.add_edge(*edge)
         for phi, defs in values.carried.items():
             for node in defs:
@@ -312,7 +315,12 @@ class CarriedValues:
         found: list[Finding] = []
         explained: set[Pair] = set()
         in_cycle: set[int] = set()
-        for cycle in cycles(graph.successors):
+        found_cycles = list(cycles(graph.successors))
+        for cycle in found_cycles:
+            graph.cycle_of |= dict.fromkeys(cycle, cycle)
+            if self._stays(cycle, graph):
+                graph.kept |= dict.fromkeys(cycle, max(cycle))
+        for cycle in found_cycles:
             pairs = {pair for (a, b), of_edge in by_edge.items() if a in cycle and b in cycle for pair in of_edge}
             phis = [node for node in cycle if node < 0 and any(d in cycle for d in values.carried.get(node, ()))]
             if not pairs and not phis:
@@ -327,6 +335,35 @@ class CarriedValues:
         found += self._handed_on(loop, flow - explained, graph)
         found += self._registers_handed_on(in_cycle, graph, values)
         return found, graph
+
+    def _without_unset(self, loop: int) -> LoopValues:
+        """A loop's values; registers that hold nothing where it is entered, and are used, are not handed on.
+
+        An iteration that uses one before it sets it would use it in the first iteration of an entry, too. So each sets
+        it first, though not on all paths that its instructions have. What is used less often may leave out the first.
+        """
+        values = self._graph.loop(loop)
+        iterations = self._forest.loops[loop].iterations
+        users: dict[int, set[int]] = defaultdict(set)
+        for node, of_one in values.inputs.items():
+            for label, sources in of_one.items():
+                for source in sources:
+                    if source < 0 and label != FLAGS:
+                        users[source].add(node)
+        unset = {
+            phi
+            for phi, defs in values.carried.items()
+            if defs - {phi}
+            and self._runs(defs - {phi}) >= iterations
+            and all(self._runs([user]) >= iterations for user in users[phi])
+            and not self._graph.is_set_before(loop, values.registers[-1 - phi])
+        }
+        carried = {phi: defs for phi, defs in values.carried.items() if phi not in unset}
+        return LoopValues(values.inputs, values.registers, carried)
+
+    def _runs(self, nodes: Iterable[int]) -> int:
+        blocks = {int(self._blocks.block_of[node // STEPS]) for node in nodes if node >= 0}
+        return sum(int(self._blocks.executions[block]) for block in blocks)
 
     @staticmethod
     def _first(cycle: Collection[int]) -> int:
@@ -384,13 +421,18 @@ class CarriedValues:
             if is_choice and not self._escapes(cycle, graph) and self._are_updates(pairs):
                 return self._reduction(pairs, "")
             return DependenceKind.RECURRENCE, ""
+        if cycle <= graph.kept.keys():
+            return None, ""
         if not operations:
             return self._kept(cycle, pairs, graph)
+        if self._is_replaced(cycle) and not self._escapes(cycle, graph):
+            return None, ""
         if len(operations) != 1 or "" in operations:
             return DependenceKind.RECURRENCE, ""
         (operation,) = operations
         escapes = self._escapes(cycle, graph)
-        if operation == "add" and self._is_regular(loop, nodes) and self._adds_constants(cycle, graph):
+        adds_constants = operation == "add" and self._adds_constants(cycle, graph)
+        if adds_constants and (self._is_regular(loop, nodes) or self._steps_alike(loop, cycle, graph)):
             return None, ""
         if escapes or not self._are_updates(pairs):
             return DependenceKind.RECURRENCE, ""
@@ -460,11 +502,44 @@ class CarriedValues:
             if graph.places.get(node):
                 return True
             for user in graph.successors.get(node, ()):
-                if user in cycle or user < 0:
+                if user in cycle or user < 0 or self._chooses_place(node, user, cycle, graph):
                     continue
                 if not self._only_keeps(user, cycle, graph):
                     return True
         return False
+
+    def _chooses_place(self, node: int, user: int, cycle: Collection[int], graph: Graph) -> bool:
+        """Whether a use of the least or largest value so far only decides whether its place is replaced as well."""
+        if self._is_replaced(cycle):
+            return False
+        if node >= 0 and self._is_compare(node):
+            return self._is_place(user, graph)
+        if not self._is_compare(user):
+            return False
+        others = {
+            self._expression(source, graph, 0)
+            for one in cycle
+            if one >= 0 and self._combines(one) in ("min", "max")
+            for source in _sources(one, graph)
+            if source not in cycle
+        }
+        is_candidate = self._is_compared(others, [user], -1, graph)
+        return is_candidate and all(self._is_place(one, graph) for one in graph.successors.get(user, ()))
+
+    def _is_place(self, user: int, graph: Graph) -> bool:
+        """Whether what takes the outcome of a comparison is a branch, or a choice of what only the loop's end uses."""
+        if user < 0:
+            return False
+        if self._blocks.instruction_class(user // STEPS).flow is Flow.BRANCH:
+            return True
+        cycle = graph.cycle_of.get(user, set())
+        return self._is_replaced(cycle) and not self._escapes(cycle, graph)
+
+    def _is_replaced(self, cycle: Collection[int]) -> bool:
+        """Whether a value stays as it is, or is replaced as a select instruction says."""
+        nodes = [node for node in cycle if node >= 0]
+        selects = [node for node in nodes if self._isa.selects(self._blocks.codes[node // STEPS])]
+        return bool(selects) and all(node in selects or self._combines(node) == "move" for node in nodes)
 
     def _only_keeps(self, node: int, cycle: Collection[int], graph: Graph, depth: int = 0) -> bool:
         """Whether a value only copies into registers that nothing reads, or into one place."""
@@ -484,7 +559,7 @@ class CarriedValues:
             return True
         of_one = graph.inputs.get(node, {})
         sources = {source for label, sources in of_one.items() if label.startswith(PLACE) for source in sources}
-        return all(self._is_constant(source, graph, 0) for source in sources)
+        return all(self._is_constant(source, graph) for source in sources)
 
     def _is_regular(self, loop: int, nodes: Iterable[int]) -> bool:
         """Whether what changes a value runs in every iteration that another one follows, or in a loop inside."""
@@ -498,31 +573,138 @@ class CarriedValues:
                 return False
         return True
 
+    def _steps_alike(self, loop: int, cycle: set[int], graph: Graph) -> bool:
+        """Whether all paths through an iteration add equally much: compilers repeat `i++` on each of them."""
+        across = {(source, phi) for phi in cycle if phi < 0 for source in graph.carried.get(phi, ()) if source in cycle}
+        if any(graph.carried.get(phi, frozenset()) - cycle for phi in cycle if phi < 0):
+            return False
+        across |= {(a, b) for a, b in graph.across if a in cycle and b in cycle}
+        in_memory = {source for source, sink in across if sink >= 0}
+        if in_memory and not self._runs_once(loop, in_memory):
+            return False
+        within = {(a, b) for a in cycle for b in graph.successors.get(a, ()) if b in cycle} - across
+        steps = {node: self._step(node, cycle, graph) for node in cycle if node >= 0}
+        if None in steps.values():
+            return False
+        added = {node: one for node, one in steps.items() if one is not None} | {n: _Sum() for n in cycle if n < 0}
+        start = min(sink for _, sink in across)
+        found = {start: added[start]}
+        _propagate(found, added, within, _Sum())
+        totals = {found[source] for source, sink in across if sink == start and source in found}
+        if len(totals) != 1:
+            return False
+        each = totals.pop()
+        _propagate(found, added, within, _Sum(), across, each)
+        return found.keys() == cycle and all(
+            found[b] == found[a] + added[b] - least
+            for edges, least in ((within, _Sum()), (across, each))
+            for a, b in edges
+        )
+
+    def _runs_once(self, loop: int, nodes: Iterable[int]) -> bool:
+        """Whether one of several instructions of a loop runs in every iteration that another one follows."""
+        here = self._forest.loops[loop]
+        blocks = {int(self._blocks.block_of[node // STEPS]) for node in nodes if node >= 0}
+        if any(int(self._forest.innermost[block]) != loop for block in blocks):
+            return False
+        return sum(int(self._blocks.executions[block]) for block in blocks) >= here.iterations - here.entries
+
+    def _step(self, node: int, cycle: set[int], graph: Graph) -> _Sum | None:
+        """What an instruction adds to a value of a cycle; None if it does anything else."""
+        if self._combines(node) == "move" or self._narrows(node, cycle, graph):
+            return _Sum()
+        if self._combines(node) != "add":
+            return None
+        total = self._graph.value_of[node].flow.sum
+        of_one = graph.inputs.get(node, {})
+        terms: list[tuple[object, int]] = []
+        displacement = 0
+        if total is not None:
+            displacement = total.displacement
+            for name, scale in total.registers:
+                sources = of_one.get(name, set())
+                if not cycle.isdisjoint(sources):
+                    continue
+                formulas = {self._expression(one, graph, 0) for one in sources}
+                if len(formulas) > 1:
+                    return None
+                terms += [(one, scale) for one in formulas]
+        else:  # the number that is added is part of the instruction
+            others = frozenset(
+                self._expression(one, graph, 0)
+                for label, sources in of_one.items()
+                if label != FLAGS and not label.startswith(PLACE)
+                for one in sources
+                if one not in cycle
+            )
+            terms.append(((self._blocks.codes[node // STEPS], node % STEPS, others), 1))
+        return _Sum.of(terms, displacement)
+
+    def _stays(self, cycle: set[int], graph: Graph) -> bool:
+        """Whether nothing goes into a cycle of moves: a value that is kept, in registers or in variables."""
+        for node in cycle:
+            if node < 0:
+                if not graph.carried.get(node, frozenset()) <= cycle:
+                    return False
+                continue
+            value = self._graph.value_of[node]
+            if value.flow.varies or value.is_call or self._combines(node) != "move":
+                return False
+            names = set(value.reads) - (set(value.address) if value.flow.loads else set())
+            of_one = graph.inputs.get(node, {})
+            if any(not of_one.get(name, set()) <= cycle for name in names):
+                return False
+            if value.flow.loads and not (self._is_at_one_place(node, graph) and graph.memory.get(node, set()) <= cycle):
+                return False
+            if value.flow.stores and not self._is_one_place(node, graph):
+                return False
+        return True
+
+    def _is_at_one_place(self, node: int, graph: Graph) -> bool:
+        """Whether a load is of the same place in all iterations."""
+        if self._graph.operation_of(node, is_store=False) in self._fixed:
+            return True
+        of_one = graph.inputs.get(node, {})
+        sources = {source for name in self._graph.value_of[node].address for source in of_one.get(name, ())}
+        return all(self._is_constant(source, graph) for source in sources)
+
     def _adds_constants(self, cycle: Collection[int], graph: Graph) -> bool:
         """Whether all that goes into a cycle from outside, and the places it is kept in, stay as they are."""
-        sources = {
-            source
+        groups = [
+            [source for source in sources if source not in cycle]
             for node in cycle
             if node >= 0
-            for label, of_one in (*graph.inputs.get(node, {}).items(), ("", graph.memory.get(node, ())))
+            for label, sources in (*graph.inputs.get(node, {}).items(), ("", graph.memory.get(node, ())))
             if label != FLAGS
-            for source in of_one
-        }
-        return all(source in cycle or self._is_constant(source, graph, 0) for source in sources)
+        ]
+        return all(self._is_one_constant(group, graph) for group in groups)
 
-    def _is_constant(self, node: int, graph: Graph, depth: int) -> bool:
-        """Whether a value is the same in all iterations of the loop."""
-        if node < 0:
-            return node != VARYING and graph.carried.get(node, frozenset()) <= {node}
-        value = self._graph.value_of[node]
-        if depth > _MOST_DEPTH or value.is_call or graph.memory.get(node) or value.flow.varies:
+    def _is_constant(self, node: int, graph: Graph, depth: int = 0) -> bool:
+        """Whether a value is the same in all iterations of the loop, but perhaps for the first."""
+        if node in graph.kept:
+            return True
+        if node == VARYING or depth > _MOST_DEPTH:
             return False
-        return all(
-            self._is_constant(source, graph, depth + 1)
-            for label, sources in graph.inputs.get(node, {}).items()
-            if label != FLAGS
-            for source in sources
-        )
+        if node not in graph.constants:
+            graph.constants[node] = False  # what depends on itself by more than moves
+            groups: list[Collection[int]] = []
+            if node < 0:
+                before = graph.carried.get(node, frozenset())
+                groups = [] if before <= {node} else [before]
+            else:
+                value = self._graph.value_of[node]
+                if value.is_call or value.flow.varies:
+                    return False
+                groups = [sources for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS]
+                groups += [graph.memory[node]] if graph.memory.get(node) else []
+            graph.constants[node] = all(self._is_one_constant(group, graph, depth + 1) for group in groups)
+        return graph.constants[node]
+
+    def _is_one_constant(self, nodes: Collection[int], graph: Graph, depth: int = 0) -> bool:
+        """Whether values that come to a place by different paths are the same, in all iterations."""
+        if not all(self._is_constant(node, graph, depth) for node in nodes):
+            return False
+        return len(nodes) < 2 or len({self._expression(node, graph, 0) for node in nodes}) == 1
 
     # ---- values that are handed on without a cycle ----
 
@@ -588,6 +770,8 @@ class CarriedValues:
 
     def _expression(self, node: int, graph: Graph, depth: int, *, as_load: bool = False) -> object:
         """A value's formula, the same for two values that are computed alike."""
+        if node in graph.kept:
+            return graph.kept[node]
         if node < 0 or depth > _MOST_DEPTH:
             return node
         key = (node, depth, as_load)
@@ -652,6 +836,52 @@ def _sources(node: int, graph: Graph) -> set[int]:
     return {source for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS for source in sources}
 
 
+@dataclass(frozen=True, slots=True)
+class _Sum:
+    """A sum of values that do not vary, each times a number, and of a number."""
+
+    terms: frozenset[tuple[object, int]] = frozenset()
+    displacement: int = 0
+
+    @classmethod
+    def of(cls, terms: Iterable[tuple[object, int]], displacement: int) -> _Sum:
+        """Terms of the same value are put together."""
+        scales: dict[object, int] = defaultdict(int)
+        for value, scale in terms:
+            scales[value] += scale
+        return cls(frozenset((value, scale) for value, scale in scales.items() if scale), displacement)
+
+    def __add__(self, other: _Sum) -> _Sum:
+        """Both together."""
+        return _Sum.of([*self.terms, *other.terms], self.displacement + other.displacement)
+
+    def __sub__(self, other: _Sum) -> _Sum:
+        """This without the other one."""
+        return self + _Sum(frozenset((value, -scale) for value, scale in other.terms), -other.displacement)
+
+
+def _propagate(
+    found: dict[int, _Sum],
+    added: Mapping[int, _Sum],
+    within: Collection[Pair],
+    none: _Sum,
+    across: Collection[Pair] = (),
+    each: _Sum | None = None,
+) -> None:
+    """Work out by how much values are above that of the iteration's beginning, which grows by `each` an iteration."""
+    users: dict[int, list[tuple[int, _Sum]]] = defaultdict(list)
+    for edges, less in ((within, none), (across, each or none)):
+        for source, sink in edges:
+            users[source].append((sink, less))
+    pending = list(found)
+    while pending:
+        node = pending.pop()
+        for user, less in users[node]:
+            if user not in found:
+                found[user] = found[node] + added[user] - less
+                pending.append(user)
+
+
 class Formula:
     """Stands for one formula, so that two of them are compared without what they are made of."""
 
@@ -660,7 +890,9 @@ class Graph:
     """Values and their users: `inputs` by register, `memory` by way of memory; `places` are users that store there.
 
     `expressions` are those known so far, by node, depth and whether it is that of the load; `formulas` has what each of
-    them stands for.
+    them stands for. `kept` are values that are only moved, spilled and reloaded while the loop runs, each with one that
+    stands for all that are the same; `constants` says of others that were looked at whether they stay the same.
+    `across` are the edges through memory from one iteration to a later one. `cycle_of` has each value's cycle.
     """
 
     def __init__(self, values: LoopValues) -> None:
@@ -672,6 +904,10 @@ class Graph:
         self.places: dict[int, set[int]] = defaultdict(set)
         self.expressions: dict[tuple[int, int, bool], object] = {}
         self.formulas: dict[object, Formula] = {}
+        self.constants: dict[int, bool] = {}
+        self.kept: dict[int, int] = {}
+        self.across: set[Pair] = set()
+        self.cycle_of: dict[int, set[int]] = {}
         self.add_inputs(values)
 
     def add_inputs(self, values: LoopValues) -> None:

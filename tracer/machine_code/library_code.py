@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -125,25 +125,55 @@ class OwnedCode:
 
 
 def owned_code(
-    maker: CodeTree, tree: ExecutionTree, is_library: Sequence[bool], frames_at_call: Callable[[int], tuple[Frame, ...]]
+    maker: CodeTree,
+    tree: ExecutionTree,
+    edges: Iterable[Sequence[int]],
+    is_library: Sequence[bool],
+    frames_at_call: Callable[[int], tuple[Frame, ...]],
 ) -> OwnedCode:
     """Give library code to its callers.
 
     Args:
         maker: what made the tree.
         tree: the tree.
+        edges: source, target and count of the steps between blocks.
         is_library: of each block, whether its function is a library's.
         frames_at_call: the chain of functions, innermost first, at the end of a block.
     """
-    callers = _callers_of_nodes(maker, tree, is_library, frames_at_call)
+    callers = _callers_of_nodes(maker, tree, _Jumps(maker.blocks, edges), is_library, frames_at_call)
     weights = _weights(maker.blocks, tree, callers)
     inner = _names_of_the_unnamed(maker.blocks, weights)
     blocks = tuple(_owned_block(block, weights[block.block_id], inner) for block in maker.blocks)
     return OwnedCode(blocks, _owned_loops(maker, weights), replace(tree, keys=_owned_keys(tree, callers)))
 
 
+class _Jumps:
+    """Where functions are left for others, by the names of both."""
+
+    def __init__(self, blocks: Sequence[Block], edges: Iterable[Sequence[int]]) -> None:
+        counts: Counter[tuple[tuple[str, str], tuple[str, str], int]] = Counter()
+        names = [(block.module, block.function.removesuffix(".cold")) for block in blocks]
+        for source, target, count in edges:
+            if names[source] != names[target]:
+                counts[names[source], names[target], source] += count
+                counts[names[source], ("", names[target][1].removesuffix(_PLT)), source] += count
+        self._most: dict[tuple[tuple[str, str], tuple[str, str]], int] = {}
+        for (left, entered, source), _ in sorted(counts.items(), key=lambda item: (item[1], -item[0][2])):
+            self._most[left, entered] = source
+
+    def site(self, left: NodeKey, entered: NodeKey) -> int:
+        """The block at whose end a function is mostly left for another one, or for its stub; -1 if none is known."""
+        source = (left.module, left.function)
+        direct = self._most.get((source, (entered.module, entered.function)), -1)
+        return direct if direct >= 0 else self._most.get((source, ("", entered.function)), -1)
+
+
 def _callers_of_nodes(
-    maker: CodeTree, tree: ExecutionTree, is_library: Sequence[bool], frames_at_call: Callable[[int], tuple[Frame, ...]]
+    maker: CodeTree,
+    tree: ExecutionTree,
+    jumps: _Jumps,
+    is_library: Sequence[bool],
+    frames_at_call: Callable[[int], tuple[Frame, ...]],
 ) -> list[Caller | None]:
     """Of each node of library code, where the program calls it; None for others, and where it does not."""
     drafts = {node: maker.builder.drafts[number] for number, node in maker.builder.final.items()}
@@ -164,13 +194,14 @@ def _callers_of_nodes(
         elif is_program[parent]:
             above = tree.keys[parent]
             site = drafts[node].place if kind == TreeNodeKind.CALL else -1
+            site = site if site >= 0 else jumps.site(above, key)
             callers[node] = _caller(key, above, frames_at_call(site) if site >= 0 else ())
     return callers
 
 
 def _caller(key: NodeKey, above: NodeKey, frames: Sequence[Frame]) -> Caller:
     """Who calls a function, from a place with these functions, innermost first."""
-    called = key.function or PurePosixPath(key.module).name
+    called = key.function.removesuffix(_PLT) or PurePosixPath(key.module).name
     function = above.function or "?"
     for frame in frames:
         if is_own_source(frame.file):

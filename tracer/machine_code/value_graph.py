@@ -26,6 +26,8 @@ VARYING = -(1 << 60)
 _MAX_CALLS = 60
 """Inside one another, that are looked into. Deeper ones change what any call may change."""
 _MAX_SWEEPS = 64
+_MAX_CALLERS = 3
+"""Inside one another, whose callers are looked at."""
 
 Defs = dict[str, frozenset[int]]
 Edges = dict[int, set[int]]
@@ -86,8 +88,10 @@ class ValueGraph:
         self._blocks, self._forest, self._isa = blocks, forest, isa
         self._function_of = function_of
         self._successors: dict[int, list[int]] = defaultdict(list)
+        self._predecessors: dict[int, list[int]] = defaultdict(list)
         for source, target, _ in forest.flow:
             self._successors[source].append(target)
+            self._predecessors[target].append(source)
         self._called: dict[int, list[int]] = defaultdict(list)
         self._jumps: dict[int, list[int]] = defaultdict(list)
         flows = blocks.flows()
@@ -98,6 +102,10 @@ class ValueGraph:
                 self._called[source].append(target)
             elif flows[source] in (Flow.JUMP, Flow.INDIRECT_JUMP, Flow.BRANCH):
                 self._jumps[source].append(target)
+        self._callers: dict[int, list[int]] = defaultdict(list)
+        for source, targets in self._called.items():
+            for target in targets:
+                self._callers[target].append(source)
         self._members: dict[int, list[int]] = defaultdict(list)
         for block, function in enumerate(function_of):
             self._members[function].append(block)
@@ -147,6 +155,48 @@ class ValueGraph:
     def function(self, function: int) -> LoopValues:
         """A function's values in one call."""
         return self._solve(self._members[function], -1)
+
+    def is_set_before(self, loop: int, register: str) -> bool:
+        """Whether a register holds anything where a loop is entered: a value of its function, an argument, or the
+        result of a call. Otherwise it holds what was left there by chance."""
+        here = self._forest.loops[loop]
+        before = [block for block in self._predecessors[here.header] if block not in here.blocks]
+        return register == FLAGS or not before or self._is_set_at(before, register, set())
+
+    def _is_set_at(self, blocks: Iterable[int], register: str, seen: set[int], calls: int = 0) -> bool:
+        """Whether a register holds anything at the end of any of some blocks of a function, their calls left out."""
+        pending = list(blocks)
+        while pending:
+            block = pending.pop()
+            if block in seen:
+                continue
+            seen.add(block)
+            writers = [value for value in self.block(block).values if register in value.writes]
+            if any(not value.is_call for value in writers):
+                return True
+            if writers and register in self._isa.results:
+                return True
+            if writers:
+                continue
+            before = [one for one in self._predecessors[block] if self._function_of[one] == self._function_of[block]]
+            pending += before
+            is_entry = not before or block in self._callers
+            if is_entry and register in self._isa.arguments and self._is_passed(block, register, seen, calls):
+                return True
+        return False
+
+    def _is_passed(self, entry: int, register: str, seen: set[int], calls: int) -> bool:
+        """Whether a caller of a function leaves anything in a register."""
+        callers = self._callers.get(entry, [])
+        if not callers or calls == _MAX_CALLERS:
+            return True
+        for caller in callers:
+            values = self.block(caller).values
+            if any(register in value.writes and not value.is_call for value in values):
+                return True
+            if self._is_set_at(self._predecessors[caller], register, seen, calls + 1):
+                return True
+        return False
 
     def frame_registers(self, function: int) -> frozenset[str]:
         """The stack pointer, and the registers that a function sets from it: they point into its frame."""

@@ -17,9 +17,10 @@ _MOST_INSTRUCTION_BYTES = {"x86_64": 15, "aarch64": 4, "riscv64": 4}
 
 
 def samples_per_block(signature: Signature, timing: Timing) -> tuple[npt.NDArray[np.int64], int]:
-    """int64 [blocks]: samples in each block; and how many lie in none, such as those of a function for another CPU.
+    """int64 [blocks]: samples in each block; and how many lie in none.
 
-    The C library, for one, chooses its string functions by the CPU it runs on, and the engine shows another one.
+    A library may choose among variants of a function by the processor, and the engine's is another one: samples in a
+    variant are those of the block of the traced variant that ran most instructions.
     """
     longest = _MOST_INSTRUCTION_BYTES.get(signature.provenance.guest, 15)
     starts: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -27,6 +28,9 @@ def samples_per_block(signature: Signature, timing: Timing) -> tuple[npt.NDArray
         starts[block.module].append((block.offset, block.offset + block.instructions * longest, block.block_id))
     for rows in starts.values():
         rows.sort()
+    hottest: dict[tuple[str, str], int] = {}
+    for block in sorted(signature.blocks, key=lambda block: block.executions * block.instructions):
+        hottest[block.module, block.function] = block.block_id
     counts = np.zeros(len(signature.blocks), np.int64)
     outside = timing.elsewhere
     for position in timing.positions:
@@ -35,5 +39,15 @@ def samples_per_block(signature: Signature, timing: Timing) -> tuple[npt.NDArray
         if at >= 0 and position.offset < rows[at][1]:
             counts[rows[at][2]] += position.samples
         else:
-            outside += position.samples
+            known = [
+                hottest[position.module, name] for name in position.functions if (position.module, name) in hottest
+            ]
+            if known:
+                counts[max(known, key=lambda number: _instructions(signature, number))] += position.samples
+            else:
+                outside += position.samples
     return counts, outside
+
+
+def _instructions(signature: Signature, block: int) -> int:
+    return signature.blocks[block].executions * signature.blocks[block].instructions

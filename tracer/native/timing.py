@@ -25,6 +25,7 @@ from foretrace.tracer.launch import find_program
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature.records import Signature
 
+from .chosen_variants import chosen_variants
 from .perf_events import PerfSampler
 from .program_input import ProgramInput, Reading
 from .ptrace_stops import PtraceSampler
@@ -64,12 +65,17 @@ class NativeRun:
 
 @dataclass(frozen=True, slots=True)
 class SampledPosition:
-    """How many samples found the program at an instruction; `kernel_samples` of them while the kernel worked for it."""
+    """How many samples found the program at an instruction; `kernel_samples` of them while the kernel worked for it.
+
+    `functions` are the public names of the code there, where it is a variant that a library chose for the processor:
+    "memcpy" and "memmove" may be one.
+    """
 
     module: str
     offset: int
     samples: int
     kernel_samples: int
+    functions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,7 +374,11 @@ def _summed(found: Sequence[Samples]) -> tuple[SampledPosition, ...]:
     for samples in found:
         for position, count in samples.positions.items():
             _add(sums, position, count)
-    rows = [SampledPosition(module, offset, *counts) for (module, offset), counts in sums.items()]
+    variants = chosen_variants({module for module, _ in sums})
+    rows = [
+        SampledPosition(module, offset, every, in_kernel, variants[module].names(offset) if module in variants else ())
+        for (module, offset), (every, in_kernel) in sums.items()
+    ]
     return tuple(sorted(rows, key=lambda row: (-row.samples, row.module, row.offset)))
 
 

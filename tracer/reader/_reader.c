@@ -181,10 +181,11 @@ static PyObject *stream_reader_edges(StreamReader *self, PyObject *Py_UNUSED(ign
 /* list: of each chunk that was kept as a sample, its number, its thread's cursor, and its words as bytes. */
 static PyObject *stream_reader_samples(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
-    const struct ft_samples *samples = &self->reader->samples;
+    const struct ft_sample *samples[FT_MAX_SAMPLES + FT_MAX_PHASES];
+    const uint32_t n = ft_samples_kept(&self->reader->samples, samples);
     PyObject *list = PyList_New(0);
-    for (uint32_t i = 0; list && i < samples->n; i++) {
-        const struct ft_sample *sample = &samples->sample[i];
+    for (uint32_t i = 0; list && i < n; i++) {
+        const struct ft_sample *sample = samples[i];
         PyObject *row = Py_BuildValue("KIy#", (unsigned long long)sample->number, sample->cursor,
                                       (const char *)sample->words, (Py_ssize_t)sample->n_words * 8);
         if (!row || PyList_Append(list, row) < 0)

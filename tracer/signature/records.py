@@ -501,6 +501,10 @@ class Sampling(msgspec.Struct, frozen=True):
     misses: tuple[EstimatedMisses, ...]
 
 
+THREAD_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+"""Environment variables that rule whether the threads of a runtime spin or sleep while they wait."""
+
+
 class Provenance(msgspec.Struct, frozen=True):
     """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it.
 
@@ -540,6 +544,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """Memory that had been touched before the run began: of a fork, the largest ranges."""
     source_digests: dict[str, str] = msgspec.field(default_factory=dict)
     """SHA-256 of source files that hold loops, as they were when the program was traced. Not of all files."""
+    thread_settings: dict[str, str] | None = None
+    """Those of `THREAD_SETTINGS` that were set; None: not known."""
 
 
 class Totals(msgspec.Struct, frozen=True):

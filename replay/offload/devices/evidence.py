@@ -19,6 +19,8 @@ from foretrace.replay.spread import Floats
 from foretrace.tracer.data_flow.verdicts import is_in_part
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 
+from .algorithms import is_known
+from .array_calls import array_operation
 from .carried import HANDED_ON, carried
 from .demand import Demand
 from .gather_scatter import LOADERS_CODE, is_loader
@@ -123,6 +125,9 @@ def _refusal(work: Work, demand: Demand, node: int) -> str:
         return f"{place.module} is compiled code that was not seen: its work is not known"
     if kind is NodeKind.CALL and _HOST_ONLY.fullmatch(place.function.partition("@")[0]):
         return f"calls {place.function.partition('@')[0]}, which needs the host"
+    if work.has_unseen is not None and work.has_unseen[node] and not is_known(array_operation(work, node)):
+        name = array_operation(work, node) or place.function
+        return f"no device algorithm known: most of what {name} does was not seen"
     if demand.is_bytecode[node]:
         return "runs in the Python interpreter: write it as array operations or as a compiled kernel first"
     return ""

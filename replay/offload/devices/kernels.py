@@ -17,7 +17,8 @@ import numpy as np
 
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 
-from . import gather_scatter
+from . import algorithms, gather_scatter
+from .array_calls import array_operation
 from .demand import Demand, Traffic
 from .device import Device, Rates
 from .divergence import TripCounts
@@ -168,6 +169,7 @@ class _General:
         waits_s = (
             traffic.l2_waits * rates.l2_latency_s[:, None] + traffic.memory_waits * rates.memory_latency_s[:, None]
         )
+        self._waits_s = waits_s
         chased = np.divide(demand.chased, np.maximum(demand.accesses, 1.0))
         flight = np.array(LOADS_IN_FLIGHT)[:, None]
         diverged = np.stack([demand.instructions, demand.diverged, demand.diverged])
@@ -183,6 +185,10 @@ class _General:
         work, way = self.work, self.device.way
         nodes = work.below(node)
         terms = self.terms(node, nodes)
+        launches = int(work.entries[node])
+        if work.kinds[node] is NodeKind.ARRAY:
+            terms, each = self._of_algorithm(node, terms)
+            launches *= each
         inside = np.zeros(len(work), np.bool_)
         inside[nodes] = True
         footprint = work.flow.footprint_bytes(inside)
@@ -192,15 +198,31 @@ class _General:
             node=node,
             nodes=tuple(nodes),
             host_s=float(self.host_s[node]),
-            launches=entries,
+            launches=launches,
             terms=terms,
             kernel_s=terms.time_s,
-            launch_s=way.launch_s * entries,
+            launch_s=way.launch_s * launches,
             arithmetic_s=np.zeros(3),
             footprint_bytes=footprint,
             results=entries if self.returns_value(node) else 0,
             staged_bytes=footprint * entries if beyond else 0.0,
         )
+
+    def _of_algorithm(self, node: int, terms: Terms) -> tuple[Terms, int]:
+        """An array operation's terms, and the kernels of a call: sorts take several passes, searches wait."""
+        calls = int(self.work.entries[node])
+        if (sort := algorithms.sort_of(self.work, node)) is not None:
+            seconds = algorithms.sort_s(sort, self.rates) * calls
+            counts = terms.counts | {"sorted_bytes": sort.moved_bytes * calls, "passes": float(sort.passes)}
+            limits = {"passes of a sort": (float(seconds[0]), float(seconds[1]), float(seconds[2]))}
+            return Terms(limits, sort.elements, terms.least_threads, counts), sort.launches
+        if not algorithms.is_search(array_operation(self.work, node)):
+            return terms, 1
+        threads = max(algorithms.searched(self.work, node) / calls, 1.0)
+        waits_s = self.thread_s[:, node] + self._waits_s[:, node] * (1 - 1 / np.array(LOADS_IN_FLIGHT))
+        latency_s = waits_s / np.minimum(threads, self.rates.threads)
+        limits = terms.limits | {"latency": (float(latency_s[0]), float(latency_s[1]), float(latency_s[2]))}
+        return Terms(limits, threads, threads, terms.counts), 1
 
     def returns_value(self, node: int) -> bool:
         """Whether a result leaves a kernel in a register: the data flow in memory does not show it."""

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
 from foretrace.tracer.data_flow.library_code import places_of
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
-from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.signature.records import MemoryOperation, Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 from foretrace.units import format_bytes
 
@@ -49,7 +50,7 @@ _OF_REGION = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Work:
     """The nodes of a program: parents before their children, siblings in the order in which they first ran.
 
@@ -65,6 +66,7 @@ class Work:
         place: int64 [nodes], the node that each one's part of the data flow counts for: itself, but in libraries.
         left_out_bytes: of the data flow that was too much to weigh divisions by.
         notes: what stands in place of the tree or the data flow, and what to do about it.
+        has_unseen: bool [nodes], array operations whose time does not follow from the accesses that were seen.
     """
 
     run: HostRun
@@ -84,6 +86,7 @@ class Work:
     place: Ints
     left_out_bytes: float
     notes: tuple[str, ...]
+    has_unseen: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         """How many nodes."""
@@ -182,6 +185,18 @@ class Work:
             if self.parent[node] >= 0:
                 sums[self.parent[node]] += sums[node]
         return sums
+
+    def operations_of(self, node: int) -> list[MemoryOperation]:
+        """The memory operations of a node's own blocks."""
+        rows = slice(*np.searchsorted(self.row_node, [node, node + 1]).tolist())
+        return [one for block in np.unique(self.row_block[rows]).tolist() for one in self._of_block.get(block, ())]
+
+    @cached_property
+    def _of_block(self) -> dict[int, list[MemoryOperation]]:
+        found: dict[int, list[MemoryOperation]] = defaultdict(list)
+        for one in self.run.workload.signature.operations:
+            found[one.block_id].append(one)
+        return found
 
     def below(self, node: int) -> list[int]:
         """A node and all below it, ascending."""

@@ -20,10 +20,11 @@ from foretrace.replay.core import _core_model
 from foretrace.replay.core.program import BLOCK, BRANCH, INSTRUCTION, CoreProgram
 from foretrace.replay.core.times import CORE, OPERATION
 from foretrace.replay.core.wrong_path import ALL_DEPEND
-from foretrace.replay.interval import path_error, together
+from foretrace.replay.interval import CONVOLUTION_ERROR, path_error, together
 from foretrace.replay.machine_figures import figures_of
 from foretrace.replay.predict import predict
 from foretrace.replay.records import Bound
+from foretrace.replay.residuals import model_error_range
 from foretrace.replay.workload import Workload
 
 CYCLE = 1e-9
@@ -38,6 +39,29 @@ def cycles(signature, profile=None):
     """Of an iteration, without the first touch of its pages."""
     found = region(signature, profile)
     return (found.time_s - found.pages_s) / CYCLE / ITERATIONS
+
+
+# ---- code outside the paths -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("executions", "is_notable"), [(ITERATIONS, True), (ITERATIONS // 50, False)])
+def test_code_in_no_path_widens_the_interval_and_is_told(executions, is_notable):
+    """What it waits for is not known: it has the error of a model without latencies, by its share of the time."""
+    program = Program()
+    block = program.loop(ITERATIONS, instructions=4)
+    program.loop(executions, instructions=4, function="outside")
+    instructions = [instruction("move", writes=f"r{number}") for number in range(4)]
+    signature = with_path(program.signature(), [block] * ITERATIONS, {block: instructions}, [], [])
+    found = predict(signature, machine())
+    [outside] = [loop for loop in found.loops if loop.place.function == "outside"]
+    share = outside.time_s / found.time_s
+    assert share == pytest.approx(executions / (executions + ITERATIONS), rel=0.01)
+    assert outside.high_s / outside.time_s >= CONVOLUTION_ERROR[1]
+    [error] = [part for part in found.errors if part.source == "model"]
+    assert error.high == pytest.approx(
+        1 + (1 - share) * (model_error_range()[1] - 1) + share * (CONVOLUTION_ERROR[1] - 1)
+    )
+    assert any("sampled paths" in warning for warning in found.warnings) == is_notable
 
 
 # ---- computing ------------------------------------------------------------------------------------------------------

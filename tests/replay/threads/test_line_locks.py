@@ -157,7 +157,7 @@ def nested(draw):
 def test_each_child_has_the_locks_of_its_line(drawn):
     sections, lines = drawn
     taken = []
-    held = Held([(one, [Run(one.name, 1.0, Sharing())]) for one in sections], "job", set())
+    held = Held([(one, [Run(one.name, 1.0, Sharing())]) for one in sections], set())
     ran = []
 
     def go(parts):
@@ -169,12 +169,12 @@ def test_each_child_has_the_locks_of_its_line(drawn):
                 assert taken.pop() == part.name
             else:
                 around = [one for one in sections if one.is_around(next(s for s in sections if s.name == part.label))]
-                assert taken == [f"job {one.name}" for one in around]
+                assert taken == [one.name for one in around]
                 ran.append(part.label)
 
     for line in lines:
         go(held.at(line))
-        assert taken == [f"job {one.name}" for one in sections if one.holds(line)]
+        assert taken == [one.name for one in sections if one.holds(line)]
         assert held.innermost == (taken[-1] if taken else None)
     go(held.end())
     assert not taken

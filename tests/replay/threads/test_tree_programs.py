@@ -92,12 +92,12 @@ def test_a_region_below_a_call_that_creates_threads_runs_once(threads):
     assert replayed.outcome.busy_s.sum() == pytest.approx((2 + 90) * STEP_S)
 
 
-@pytest.mark.parametrize(("wakes", "latency_s"), [(0, 1e-6), (3, 1e-6), (10, 5e-6), (20, 5e-6)])
-def test_a_team_that_slept_is_woken_before_and_after_each_entry(wakes, latency_s):
+@pytest.mark.parametrize("wakes", [0, 3, 20])
+def test_how_threads_waited_when_they_were_traced_does_not_matter(wakes):
     """Ten entries have twenty waits; the other thread works longer, and the first one waits for it."""
     machine = host(line_transfer_latency_s=1e-6, thread_wake_latency_s=5e-6)
     replayed = replay_on(openmp((40, 100), wakes=wakes), machine)
-    assert replayed.makespan_s == pytest.approx((50 + 100) * STEP_S + 20 * latency_s)
+    assert replayed.makespan_s == pytest.approx((50 + 100) * STEP_S + 20 * 1e-6)
 
 
 def test_a_team_takes_its_slowest_thread():

@@ -62,7 +62,7 @@ def test_tasks_are_divided_one_by_one(frames):
     (tasks,) = found.tasks
     assert (found.workers, tasks.calls) == ((1, 2), 8)
     for size, counts in ((2, [4, 4]), (3, [2, 3, 3]), (16, [0, 1] * 8)):
-        made = found.divided(JobPrograms((), {}, ()), size, ["task"], [Sharing("cores")], "job 0")
+        made = found.divided(JobPrograms((), {}, ()), size, ["task"], [Sharing("cores")])
         repeats = [thread.program for thread in made.threads]
         assert [program[0].count if program else 0 for program in repeats] == counts
         assert all(program == () or program[0].body[0].time_s == pytest.approx(10 * STEP_S) for program in repeats)
@@ -87,20 +87,20 @@ def test_threads_that_ran_different_functions_are_no_pool():
 
 
 def test_who_began_and_awaited_the_workers_does_so_with_the_new_ones():
-    body = (Spawn("job 0 thread 1"), Spawn("job 0 thread 2"), Wait("queue"), Post("queue"))
-    first = (Run("main", 1.0, Sharing("cores")), Repeat(2, body), Join("job 0 thread 1"), Join("job 0 thread 2"))
+    body = (Spawn("thread 1"), Spawn("thread 2"), Wait("queue"), Post("queue"))
+    first = (Run("main", 1.0, Sharing("cores")), Repeat(2, body), Join("thread 1"), Join("thread 2"))
     job = JobPrograms(
         (
-            ThreadProgram("job 0 thread 0", first, True),
-            ThreadProgram("job 0 thread 1", (), False),
-            ThreadProgram("job 0 thread 2", (), False),
+            ThreadProgram("thread 0", first, True),
+            ThreadProgram("thread 1", (), False),
+            ThreadProgram("thread 2", (), False),
         ),
         {},
         (),
     )
-    made = Pool((1, 2), (Tasks(4, {0: 4.0}),), {}).divided(job, 3, ["task"], [Sharing("cores")], "job 0")
-    workers = [f"job 0 worker {number}" for number in range(3)]
-    assert [thread.name for thread in made.threads] == ["job 0 thread 0", *workers]
+    made = Pool((1, 2), (Tasks(4, {0: 4.0}),), {}).divided(job, 3, ["task"], [Sharing("cores")])
+    workers = [f"worker {number}" for number in range(3)]
+    assert [thread.name for thread in made.threads] == ["thread 0", *workers]
     assert not any(thread.is_born for thread in made.threads[1:])
     _, again, *joins = made.threads[0].program
     assert again == Repeat(2, tuple(map(Spawn, workers)))

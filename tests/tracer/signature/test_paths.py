@@ -58,6 +58,43 @@ def test_samples_are_spread_evenly(num_chunks: int, interval: int) -> None:
         assert np.frombuffer(words, np.uint64).tolist() == words_of([(1, [(2, 3, 0x1000 + number)])])
 
 
+def offered(phases: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Chunks kept of a stream of `phases` (block, chunks), each of a thousand executions: number and block."""
+    stream = Stream()
+    stream.describe_blocks([8] * max(block for block, _ in phases))
+    ran = [block for block, num_chunks in phases for _ in range(num_chunks)]
+    for number, block in enumerate(ran):
+        stream.publish(words_of([(block, [])] * 1000), number % 40)
+        stream.read()
+    samples = stream.reader.samples()
+    assert [number for number, _, _ in samples] == sorted({number for number, _, _ in samples})
+    for number, _, words in samples:
+        assert np.frombuffer(words, np.uint64).tolist() == words_of([(ran[number], [])] * 1000)
+    return [(number, ran[number]) for number, _, _ in samples]
+
+
+def test_a_phase_between_two_samples_is_kept() -> None:
+    """Two chunks of 602, which are none of those spread evenly."""
+    kept = offered([(1, 301), (2, 2), (1, 299)])
+    spread = [(number, 1) for number in range(0, 602, 16)]
+    assert kept == sorted([*spread, (301, 2)])
+
+
+def test_a_phase_that_lost_its_samples_gets_another_one() -> None:
+    """The second block ran when every chunk was kept, and again when it was in none of those that are left."""
+    kept = offered([(1, 33), (2, 1), (1, 303), (2, 3), (1, 260)])
+    assert [number for number, block in kept if block == 2] == [337]
+
+
+def test_longer_phases_take_the_place_of_shorter_ones() -> None:
+    """A hundred blocks with a chunk each, then one with six: no more than 32 are kept beside those spread evenly."""
+    kept = offered([(1, 301), *((block, 1) for block in range(2, 102)), (102, 6), (1, 193)])
+    spread = set(range(0, 600, 16))
+    phases = [block for number, block in kept if number not in spread]
+    assert len(phases) == 32
+    assert 102 in phases
+
+
 # ---- words to executions --------------------------------------------------------------------------------------------
 
 BLOCKS = [BlockEntry(0x1000 * n, (1,) * 8, b"\1" * 8, FIRST_ACCESS) for n in (1, 2, 3)]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+EM_X86_64 = 62
 PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474E550
 SHT_DYNSYM = 11
 SHF_EXECINSTR = 4
@@ -47,7 +48,8 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class ElfFile:
-    """An ELF file, mapped read-only. `entry` is the link-time address that it begins at.
+    """An ELF file, mapped read-only. `entry` is the link-time address that it begins at, `machine` the
+    architecture (e_machine).
 
     Raises:
         OSError: it cannot be read.
@@ -59,10 +61,10 @@ class ElfFile:
         self.mapping = _map(path)
         if self.mapping[: len(_IDENT)] != _IDENT:
             raise ValueError("it does not begin as a 64-bit little-endian one")
+        self.machine: int
         self.entry: int
-        _, _, _, self.entry, segments_at, sections_at, _, _, segment_bytes, segments, section_bytes, sections, names = (
-            _HEADER.unpack_from(self.mapping)
-        )
+        _, self.machine, _, self.entry, segments_at, sections_at, _, _, *sizes = _HEADER.unpack_from(self.mapping)
+        segment_bytes, segments, section_bytes, sections, names = sizes
         rows = [_SEGMENT.unpack_from(self.mapping, segments_at + n * segment_bytes) for n in range(segments)]
         self.segments = [Segment(row[0], row[2], row[2] + row[5], row[3]) for row in rows]
         rows = [_SECTION.unpack_from(self.mapping, sections_at + n * section_bytes) for n in range(sections)]

@@ -74,6 +74,14 @@ class InlinedCalls(msgspec.Struct, frozen=True, eq=False):
         found = row >= 0 and address - int(self.addresses[row]) < _MOST_INSTRUCTION_BYTES
         return int(self.innermost[row]) if found else -1
 
+    def around_all(self, call: int) -> list[int]:
+        """A call and all that it is expanded in, innermost first."""
+        found = []
+        while call >= 0:
+            found.append(call)
+            call = self.around[call]
+        return found
+
     def outermost_files(self) -> list[str]:
         """Of each call, the source file of the function that has all of the code."""
         found: list[str] = []

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import inlined_calls, line_table
-from .elf_file import PT_GNU_EH_FRAME, PT_LOAD, SHF_EXECINSTR, SHT_DYNSYM, ElfFile, text_at
+from .elf_file import EM_X86_64, PT_GNU_EH_FRAME, PT_LOAD, SHF_EXECINSTR, SHT_DYNSYM, ElfFile, text_at
 from .frame_table import function_ranges, function_starts
 from .inlined_calls import InlinedCalls
 from .line_table import LineTable
@@ -35,6 +35,8 @@ _IRELATIVE = frozenset({37, 1032, 58})
 """Types of relocations whose addend is the address of an IFUNC's resolver: R_X86_64_IRELATIVE (System V ABI, AMD64
 supplement, table 4.9), R_AARCH64_IRELATIVE (ELF for AArch64, section 5.7.14), R_RISCV_IRELATIVE (RISC-V ELF psABI)."""
 _PLT_ENTRY_BYTES = 16
+_FIRST_STUB = "resolver@plt"
+"""What precedes the stubs: it jumps to the dynamic linker, which resolves the symbol."""
 _LAST_ADDRESS = (1 << 64) - 1
 
 if TYPE_CHECKING:
@@ -202,6 +204,21 @@ class Symbols:
         """Link-time address at which a program begins; 0 for what is none."""
         return self._elf.entry if self._elf else 0
 
+    def jumps(self, start: int, end: int) -> list[int]:
+        """Where the x86-64 code between two link-time addresses jumps to, out of it; none for other code."""
+        if self._elf is None or self._elf.machine != EM_X86_64:
+            return []
+        import capstone
+
+        code = self._elf.loaded_at(start, end - start)
+        decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
+        targets = [
+            int(operand, 16)
+            for _, _, mnemonic, operand in decoder.disasm_lite(code, start)
+            if mnemonic.startswith("j") and operand.startswith("0x")
+        ]
+        return [target for target in targets if not start <= target < end]
+
     def slot(self, address: int) -> str:
         """The function whose address the dynamic linker puts at a link-time address; empty if there is none."""
         return self._slots.get(address, "")
@@ -350,6 +367,8 @@ class Symbols:
                     continue
                 # In .plt, what precedes the stubs is the call of the dynamic linker.
                 start = plt.address + plt.size_bytes - _PLT_ENTRY_BYTES * len(names)
+                first = range(plt.address, max(start, plt.address), _PLT_ENTRY_BYTES)
+                stubs += [(part, _FIRST_STUB) for part in first]
                 for position, name in enumerate(names):
                     stub = start + _PLT_ENTRY_BYTES * position
                     if name and stub >= plt.address:

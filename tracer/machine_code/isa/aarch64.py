@@ -439,6 +439,7 @@ _COMBINES = (
         "add",
         re.compile(
             r"(ld|st)add(al?|l)?[bh]?|f?(add|sub)s?|fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]|addv|addp|faddp"
+            r"|[su](add|sub)w2?|[su]adalp"
         ),
     ),
     ("multiply", re.compile(r"f?mul|fnmul|[su]mull")),
@@ -450,6 +451,7 @@ _COMBINES = (
 )
 
 
+_SELECTS = re.compile(r"f?csel|bsl|bi[tf]")
 _MULTIPLIES_AND_ADDS = re.compile(r"fn?m(add|sub)|m(add|sub)|[su]m(add|sub)l|ml[as]|fml[as]")
 
 
@@ -463,6 +465,9 @@ class AArch64:
     call_clobbered = frozenset(
         [f"x{number}" for number in (*range(19), 30)] + [f"v{number}" for number in (*range(8), *range(16, 32))]
     )
+
+    arguments = frozenset([f"x{number}" for number in (*range(9), 18)] + [f"v{number}" for number in range(8)])
+    results = frozenset([f"x{number}" for number in range(9)] + [f"v{number}" for number in range(8)])
 
     def __init__(self) -> None:
         """Open the decoder."""
@@ -519,6 +524,11 @@ class AArch64:
         if last is None or len(operands) != 3 or text[0] not in ("lsl", "lsr", "asr"):
             return None
         return last if text[0] == "lsl" else -last
+
+    def selects(self, code: bytes) -> bool:
+        """Whether an instruction's result is one of its inputs."""
+        text = self._text(code, 0)
+        return text is not None and _SELECTS.fullmatch(text[0]) is not None
 
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place at once."""

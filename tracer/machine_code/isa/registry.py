@@ -102,6 +102,10 @@ class Isa(Protocol):
     """The register that a call leaves the address to return to in; "" where that is on the stack."""
     call_clobbered: frozenset[str]
     """Registers whose values a called function may change."""
+    arguments: frozenset[str]
+    """Registers that may hold something for a function where it begins: its arguments, and what its caller shares."""
+    results: frozenset[str]
+    """Registers that a function may return something in."""
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed."""
@@ -135,6 +139,10 @@ class Isa(Protocol):
     def shifts(self, code: bytes) -> int | None:
         """By how many places an instruction moves the bits of a value to the left, dropping those that leave it: 0 for
         sign and zero extensions, and for a mask of the lowest bits. None for all other instructions."""
+        ...
+
+    def selects(self, code: bytes) -> bool:
+        """Whether an instruction's result is one of its inputs, as flags or a mask say."""
         ...
 
     def is_atomic(self, code: bytes) -> bool:

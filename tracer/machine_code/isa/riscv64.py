@@ -307,6 +307,9 @@ class RiscV64:
         + [f"fa{number}" for number in range(8)]
     )
 
+    arguments = frozenset(["gp", "tp", "t2"] + [f"{kind}{number}" for kind in ("a", "fa") for number in range(8)])
+    results = frozenset(["a0", "a1", "fa0", "fa1"])
+
     def __init__(self) -> None:
         """Open the decoder."""
         self._decoder = capstone.Cs(capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV64 | capstone.CS_MODE_RISCVC)
@@ -363,6 +366,10 @@ class RiscV64:
             return 0
         shift = _SHIFT.fullmatch(mnemonic)
         return None if shift is None or last is None else last if shift[1] == "l" else -last
+
+    def selects(self, code: bytes) -> bool:
+        """None does: conditional zeroing takes two instructions."""
+        return False
 
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place at once."""

@@ -261,6 +261,7 @@ _COMBINES = (
     ("or", re.compile(r"or|v?p?or(ps|pd|d|q)?")),
     ("xor", re.compile(r"xor|v?p?xor(ps|pd|d|q)?")),
 )  # fmt: skip
+_SELECTS = re.compile(r"f?cmov\w+|v?p?blendv\w*")
 _MULTIPLIES_AND_ADDS = re.compile(r"vfn?m(add|sub)(132|213|231)[sp][sd]")
 """FMA3 (Intel SDM, volume 2): the first two digits number the operands that are multiplied."""
 _NO_ACCESS = re.compile(r"nop|prefetch\w*|lea|clflush(opt)?|clwb|cldemote")
@@ -273,6 +274,10 @@ class X8664:
     return_address = ""
     # System V AMD64 ABI, section 3.2.1: all but rbx, rbp, rsp and r12 to r15.
     call_clobbered = frozenset(set(PARENT.values()) - {"rbx", "rbp", "rsp", "r12", "r13", "r14", "r15", "fs", "gs"})
+    arguments = frozenset(
+        ["rax", "rdi", "rsi", "rdx", "rcx", "r8", "r9", "r10", "fs", "gs", *(f"xmm{number}" for number in range(8))]
+    )  # figure 3.4; r10 is the static chain, rax counts vector registers
+    results = frozenset(["rax", "rdx", "xmm0", "xmm1", *(f"st({number})" for number in range(8))])
 
     def __init__(self) -> None:
         """Open the decoder."""
@@ -387,6 +392,11 @@ class X8664:
         if last is None or mnemonic not in ("shl", "shr", "sar"):
             return None
         return last if mnemonic == "shl" else -last
+
+    def selects(self, code: bytes) -> bool:
+        """Whether an instruction's result is one of its inputs."""
+        text = self._text(code)
+        return text is not None and _SELECTS.fullmatch(_strip(text[0])) is not None
 
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place at once."""

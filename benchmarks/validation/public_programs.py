@@ -1,0 +1,535 @@
+"""Programs that nobody here wrote: run times, what to port, and threads, beside first principles and measured times.
+
+Run by `python -m foretrace.benchmarks.validation.public_programs --sources DIR --machine results/here.toml`.
+
+The programs are listed in `public_programs.toml`, with their origin, the command that runs them, and what their source
+says of the region in question. None of them is part of this project, and nothing is downloaded: `--sources` holds one
+folder a program, named as the program or its repository, and `--builds` a TOML file of its user's that says how each is
+built: a table a program, with the shell lines `serial` and `openmp`. Without `--builds`, executables lie in the folders
+already.
+
+Table A: each program is timed natively, traced, predicted on the machine at hand, and put to an accelerator beside one
+core of a host and beside all of them. A verdict is right if what to do with the region is what the source says, and
+both speed-ups are within a factor of two of what follows from its work (`first_principles`). Table B: OpenMP programs
+with 1, 2 and 4 threads: the replay of one thread over its prediction, and speed-ups on two cores over those measured.
+What fails is a row that says why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from foretrace.benchmarks.harness.tables import table, times
+from foretrace.errors import EngineError, ForetraceError
+from foretrace.terminal import console, plain
+from foretrace.units import format_seconds
+
+from .first_principles import Expected, Reference, Work, beside, expected
+from .public_runs import Runner, environment_of, measured_threads, scratch_copy
+
+PROGRAMS = Path(__file__).parent / "public_programs.toml"
+HOST = "epyc-9654"
+ACCELERATOR = "h200-sxm-141gb"
+THREADS = (1, 2, 4)
+WITHIN_ONE_THREAD = 0.02
+"""The replay of one thread and its prediction differ by no more."""
+WITHIN_SPEEDUP = 0.1
+WITHIN = 2.0
+"""Both speed-ups are right within this factor of the reference."""
+NOTHING_GAINED = 1.1
+"""A program of which nothing pays may become so many times as fast all the same: its other loops."""
+_MAIN_PART = 0.5
+"""A region's answer is that of rows with this share of the time of its largest row."""
+
+Line = Annotated[str, Meta(pattern=r"^[\w.+-]+:\d+-\d+$")]
+Answer = Literal["port", "thread", "leave", "none"]
+ANSWERS: tuple[Answer, ...] = ("port", "thread")
+"""What a costed row may say."""
+
+
+class Program(Struct, frozen=True, forbid_unknown_fields=True):
+    """A public program, its input, and what its source says of it; see the head of `public_programs.toml`."""
+
+    name: Annotated[str, Meta(pattern="^[a-z0-9-]{1,40}$")]
+    repository: Annotated[str, Meta(pattern=r"^[\w.-]+/[\w.-]+$")]
+    commit: Annotated[str, Meta(pattern="^[0-9a-f]{40}$")]
+    language: str
+    command: tuple[str, ...]
+    input: str
+    region: tuple[Line, ...]
+    expected: Literal["port", "leave"]
+    reason: str
+    work: Work | None = None
+    script: str = ""
+    exit_code: int = 0
+    threaded_command: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse work without a speed-up to expect, and the reverse."""
+        if (self.work is None) == (self.expected == "port"):
+            raise ValueError(f"{self.name}: work is given for what is ported, and for nothing else")
+
+    def holds(self, file: str, line: int) -> bool:
+        """Whether a line of a source file is in the region."""
+        for part in self.region:
+            name, first, last = re.fullmatch(r"(.*):(\d+)-(\d+)", part).groups()  # type: ignore[union-attr]
+            if Path(file).name == name and int(first) <= line <= int(last):
+                return True
+        return False
+
+
+class Build(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a user builds a program: shell lines, run in a copy of its folder."""
+
+    serial: tuple[str, ...] = ()
+    openmp: tuple[str, ...] = ()
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    reference: Reference
+    programs: tuple[Program, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Triaged:
+    """What a triage says of a region: its answer, and times on the host and on the device of what is ported or
+    threaded; the whole program's speed-up."""
+
+    answer: Answer
+    host_s: float
+    device_s: float
+    program_speedup: float
+
+    @property
+    def speedup(self) -> float | None:
+        """Of the region on the device; None where nothing of it was costed."""
+        return self.host_s / self.device_s if self.device_s else None
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A program in table A. `one` is beside one core, `cores` beside all; None where `problem` says what failed."""
+
+    program: Program
+    expected: Expected | None
+    native_s: float | None = None
+    predicted_s: float | None = None
+    one: Triaged | None = None
+    cores: Triaged | None = None
+    problem: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the answer is what the source says, and both speed-ups are within `WITHIN` of the reference."""
+        return not self.problem and not self.wrong
+
+    @property
+    def wrong(self) -> str:
+        """What is wrong with the answers, for people; empty if nothing is."""
+        if self.one is None or self.cores is None:
+            return self.problem or "no answer"
+        if self.expected is None:
+            for found in (self.one, self.cores):
+                if found.answer == "port" or found.program_speedup > NOTHING_GAINED:
+                    return f"{found.answer}, {found.program_speedup:.2f} times as fast, where nothing pays"
+            return ""
+        if self.one.answer != "port":
+            return f"{self.one.answer}, where porting pays"
+        for what, found, wanted in (
+            ("one core", self.one, self.expected.over(self.expected.core_s)),
+            ("all cores", self.cores, self.expected.over(self.expected.cores_s)),
+        ):
+            if found.speedup is None:
+                return f"no speed-up over {what}"
+            ratio = beside(found.speedup, wanted)
+            if not 1 / WITHIN <= ratio <= WITHIN:
+                return f"{ratio:.2f} of the reference over {what}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadRow:
+    """A program in table B: predicted time of one thread, replayed and measured times by number of threads."""
+
+    name: str
+    predicted_s: float | None = None
+    replayed_s: Mapping[int, float] | None = None
+    measured_s: Mapping[int, float | None] | None = None
+    problem: str = ""
+
+    @property
+    def one_thread(self) -> float | None:
+        """The replay of one thread over its prediction, less one."""
+        if self.predicted_s is None or self.replayed_s is None:
+            return None
+        return self.replayed_s[1] / self.predicted_s - 1
+
+    def speedups(self, threads: int) -> tuple[float | None, float | None]:
+        """Over one thread: replayed and measured."""
+        replayed = None if self.replayed_s is None else self.replayed_s[1] / self.replayed_s[threads]
+        one, more = (None, None) if self.measured_s is None else (self.measured_s[1], self.measured_s[threads])
+        return replayed, None if one is None or more is None else one / more
+
+    def error(self, threads: int) -> float | None:
+        """Of the replayed speed-up."""
+        replayed, measured = self.speedups(threads)
+        return None if replayed is None or measured is None else replayed / measured - 1
+
+
+def listed(path: Path = PROGRAMS) -> tuple[Reference, tuple[Program, ...]]:
+    """The reference's figures and the programs.
+
+    Raises:
+        EngineError: the file cannot be read, or is not as `Program` says.
+    """
+    try:
+        found = msgspec.toml.decode(path.read_bytes(), type=_File)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise EngineError(f"{path}: {error}") from None
+    return found.reference, found.programs
+
+
+def builds(path: Path) -> dict[str, Build]:
+    """How a user builds programs, by name.
+
+    Raises:
+        EngineError: the file cannot be read, or is not as `Build` says.
+    """
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=dict[str, Build])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise EngineError(f"{path}: {error}") from None
+
+
+def folder_of(program: Program, sources: Path) -> Path:
+    """A program's folder in `sources`: of its name, or of its repository's.
+
+    Raises:
+        EngineError: there is none; with where it is from.
+    """
+    for name in (program.name, program.repository.partition("/")[2]):
+        if (sources / name).is_dir():
+            return sources / name
+    raise EngineError(f"not in {sources}: github.com/{program.repository} at {program.commit[:12]}")
+
+
+def triaged(document: dict[str, Any], program: Program) -> Triaged:
+    """What a triage's JSON says of a program's region. The host is the faster one of a core and all of them."""
+    rows = [row for row in document["instances"] if program.holds(row["file"] or "", row["line"] or 0)]
+    largest_s = max((row["host_s"] for row in rows), default=0.0)
+    answer: Answer = "leave" if rows else "none"
+    for wanted in ANSWERS:
+        part_s = sum(row["host_s"] for row in rows if row["answer"] == wanted)
+        if answer == "leave" and part_s > 0 and part_s >= _MAIN_PART * largest_s:
+            answer = wanted
+    costed = [row for row in rows if row["answer"] in ANSWERS and row["accelerator_s"]]
+    whole = document["program"]
+    before_s = min(whole["host_s"], whole["threads_s"] or whole["host_s"])
+    return Triaged(
+        answer,
+        sum(min(row["host_s"], row["thread_s"] or row["host_s"]) for row in costed),
+        sum(row["accelerator_s"] for row in costed),
+        before_s / whole["after_s"],
+    )
+
+
+def compare(
+    programs: Sequence[Program],
+    reference: Reference,
+    sources: Path,
+    built: Mapping[str, Build] | None,
+    machine: str,
+    runner: Runner,
+    directory: Path,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[Row]:
+    """Build, time, trace, predict and triage each program; a failure is a row."""
+    for program in programs:
+        progress(program.name)
+        wanted = None if program.work is None else expected(program.work, reference)
+        native_s = predicted_s = None
+        try:
+            folder = _built(program, sources, built, runner, directory, openmp=False)
+            command = _command(program.command, folder)
+            runner = replace(runner, exit_code=program.exit_code)
+            native_s = runner.native_s(command, folder)
+            signature = directory / f"{program.name}.sig"
+            runner.trace(command, folder, signature)
+            predicted_s = runner.verb("predict", str(signature), "--machine", machine)["predictions"][0]["time_s"]
+            devices = ("triage", str(signature), "--host", HOST, "--accelerator", ACCELERATOR)
+            one, cores = (triaged(runner.verb(*devices, "--host-cores", number), program) for number in ("1", "all"))
+            yield Row(program, wanted, native_s, predicted_s, one, cores)
+        except ForetraceError as error:
+            yield Row(program, wanted, native_s, predicted_s, problem=str(error))
+
+
+def compare_threads(
+    programs: Sequence[Program],
+    sources: Path,
+    built: Mapping[str, Build] | None,
+    machine: str,
+    runner: Runner,
+    directory: Path,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[ThreadRow]:
+    """Trace each OpenMP program with 1, 2 and 4 threads, replay it on two cores, and run it there."""
+    for program in programs:
+        if not program.threaded_command:
+            continue
+        progress(f"{program.name} with {', '.join(map(str, THREADS))} threads")
+        try:
+            folder = _built(program, sources, built, runner, directory, openmp=True)
+            runner = replace(runner, exit_code=program.exit_code)
+            commands = {threads: _command(program.threaded_command, folder, threads) for threads in THREADS}
+            replayed_s: dict[int, float] = {}
+            predicted_s = None
+            for threads, command in commands.items():
+                signature = directory / f"{program.name}-{threads}.sig"
+                runner.trace(command, folder, signature, environment_of(threads), dependences=False)
+                replay = runner.verb("replay", str(signature), "--machine", machine, "--cores", "2")
+                replayed_s[threads] = replay["makespan_s"]
+                if threads == 1:
+                    predict = runner.verb("predict", str(signature), "--machine", machine, "--threads", "1")
+                    predicted_s = predict["predictions"][0]["time_s"]
+            found = measured_threads(runner, commands, folder)
+            problem = next((why for _, why in found.values() if why), "")
+            yield ThreadRow(
+                program.name, predicted_s, replayed_s, {key: time_s for key, (time_s, _) in found.items()}, problem
+            )
+        except ForetraceError as error:
+            yield ThreadRow(program.name, problem=str(error))
+
+
+def _built(
+    program: Program,
+    sources: Path,
+    built: Mapping[str, Build] | None,
+    runner: Runner,
+    directory: Path,
+    *,
+    openmp: bool,
+) -> Path:
+    """The scratch folder of a program, with what its command runs.
+
+    Raises:
+        EngineError: the folder is missing, or building fails.
+    """
+    folder = scratch_copy(folder_of(program, sources), directory, program.name)
+    if program.script:
+        (folder / "run.py").write_text(program.script.replace("{folder}", str(folder)), encoding="utf-8")
+    template = program.threaded_command if openmp else program.command
+    runs = Path(_command(template, folder)[0])
+    build = (built or {}).get(program.name, Build())
+    mark = folder / (".built-openmp" if openmp else ".built")
+    if not mark.exists():
+        runner.build(build.openmp if openmp else build.serial, folder)
+        mark.touch()
+    if not runs.exists():
+        raise EngineError(f"no {runs.name} in {folder.name}: build it there, or say how in --builds")
+    return folder
+
+
+def _command(template: Sequence[str], folder: Path, threads: int = 1) -> list[str]:
+    values = {"{folder}": str(folder), "{python}": sys.executable, "{threads}": str(threads)}
+    return [re.sub(r"\{\w+\}", lambda found: values[found[0]], part) for part in template]
+
+
+HEADINGS = (
+    "program", "measured", "predicted", "ratio", "answer", "one core", "reference", "ratio", "all cores", "reference",
+    "ratio", "verdict",
+)  # fmt: skip
+THREAD_HEADINGS = (
+    "program", "predicted", "replayed", "difference", "2 threads", "measured", "error", "4 threads", "measured",
+    "error", "within",
+)  # fmt: skip
+
+
+def cells(row: Row) -> list[str]:
+    """A line of table A."""
+    ratio = None if row.predicted_s is None or not row.native_s else row.predicted_s / row.native_s
+    compared: list[str] = []
+    for found, all_cores in ((row.one, False), (row.cores, True)):
+        if row.expected is None:
+            compared += [times(None if found is None else found.program_speedup), "nothing pays", "-"]
+            continue
+        speedup = None if found is None else found.speedup
+        interval = row.expected.over(row.expected.cores_s if all_cores else row.expected.core_s)
+        compared += [
+            times(speedup), _interval(interval), _number(None if speedup is None else beside(speedup, interval)),
+        ]  # fmt: skip
+    answer = "-" if row.one is None or row.cores is None else f"{row.one.answer}, {row.cores.answer}"
+    verdict = "right" if row.is_right else f"wrong: {row.wrong}"
+    return [
+        row.program.name,
+        _seconds(row.native_s),
+        _seconds(row.predicted_s),
+        _number(ratio),
+        answer,
+        *compared,
+        verdict,
+    ]
+
+
+def thread_cells(row: ThreadRow) -> list[str]:
+    """A line of table B."""
+    speedups: list[str] = []
+    for threads in THREADS[1:]:
+        replayed, measured = row.speedups(threads)
+        speedups += [times(replayed), times(measured), _percent(row.error(threads))]
+    replayed_s = None if row.replayed_s is None else row.replayed_s[1]
+    return [
+        row.name, _seconds(row.predicted_s), _seconds(replayed_s), _percent(row.one_thread), *speedups,
+        row.problem or ("yes" if is_within(row) else "no"),
+    ]  # fmt: skip
+
+
+def is_within(row: ThreadRow) -> bool:
+    """Whether one thread and all speed-ups of a program are within the bounds of the module."""
+    errors = [row.error(threads) for threads in THREADS[1:]]
+    return (
+        row.one_thread is not None
+        and abs(row.one_thread) <= WITHIN_ONE_THREAD
+        and all(error is not None and abs(error) <= WITHIN_SPEEDUP for error in errors)
+    )
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many of table A are right, and how far predicted times are from measured ones."""
+    errors = [abs(row.predicted_s / row.native_s - 1) for row in rows if row.predicted_s and row.native_s]
+    right, unanswered = sum(row.is_right for row in rows), sum(row.one is None for row in rows)
+    text = f"{right} of {len(rows)} right, {unanswered} without an answer"
+    return text + (f"; run times: median error {statistics.median(errors):.0%}" if errors else "")
+
+
+def thread_summary(rows: Sequence[ThreadRow]) -> str:
+    """How many of table B are within the bounds."""
+    single = [abs(row.one_thread) for row in rows if row.one_thread is not None]
+    errors = [abs(error) for row in rows for n in THREADS[1:] if (error := row.error(n)) is not None]
+    text = f"{sum(error <= WITHIN_ONE_THREAD for error in single)} of {len(rows)} replays of one thread within "
+    text += f"{WITHIN_ONE_THREAD:.0%} of its prediction, "
+    return (
+        text
+        + f"{sum(error <= WITHIN_SPEEDUP for error in errors)} of {len(errors)} speed-ups within {WITHIN_SPEEDUP:.0%}"
+    )
+
+
+def markdown(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> str:
+    """Both tables, and what each program is and what its source says."""
+    lines = [*_markdown_table(HEADINGS, [cells(row) for row in rows]), "", summary(rows) + ".", ""]
+    if threaded:
+        lines += _markdown_table(THREAD_HEADINGS, [thread_cells(row) for row in threaded])
+        lines += ["", thread_summary(threaded) + ".", ""]
+    entries = [
+        [
+            one.name, f"[{one.repository}](https://github.com/{one.repository}), {one.commit[:12]}", one.input,
+            ", ".join(one.region), one.reason,
+        ]
+        for one in (row.program for row in rows)
+    ]  # fmt: skip
+    lines += _markdown_table(("program", "origin", "input", "region", "what its source says"), entries)
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    shown = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *shown)]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else format_seconds(value)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _interval(value: tuple[float, float]) -> str:
+    low, high = (f"{end:.3g}" for end in value)
+    return f"{low}x" if low == high else f"{low}x to {high}x"
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.1%}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(
+        prog="foretrace.benchmarks.validation.public_programs", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--sources", required=True, type=Path, metavar="DIR", help="holds one folder a program")
+    parser.add_argument("--machine", required=True, metavar="PROFILE", help="the profile of this machine")
+    parser.add_argument("--builds", type=Path, metavar="FILE", help="TOML: how you build each program")
+    parser.add_argument("--programs", type=Path, default=PROGRAMS, metavar="FILE", help="another list of programs")
+    parser.add_argument("--directory", type=Path, metavar="DIR", help="keep copies and signatures here, use them again")
+    parser.add_argument("--limit", type=float, default=120.0, metavar="S", help="of each step (default 120)")
+    parser.add_argument("--rounds", type=int, default=3, help="of native runs (default 3)")
+    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
+    parser.add_argument("--table", choices=("a", "b", "both"), default="both", help="which to make (default both)")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the tables there, as Markdown")
+    parser.add_argument("only", nargs="*", metavar="PROGRAM", help="these only")
+    options = parser.parse_args(arguments)
+    if options.rounds < 1 or options.limit <= 0:
+        parser.error("--rounds and --limit must be positive")
+    try:
+        reference, programs = listed(options.programs)
+        built = None if options.builds is None else builds(options.builds)
+    except ForetraceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    known = {one.name: one for one in programs}
+    for name in options.only:
+        if name not in known:
+            parser.error(f"there is no program {name!r}: {', '.join(known)}")
+    chosen = [known[name] for name in options.only] or list(programs)
+    runner = Runner(options.limit, options.rounds, options.realtime)
+    rows: list[Row] = []
+    threaded: list[ThreadRow] = []
+    with tempfile.TemporaryDirectory(prefix="foretrace-public-") as scratch:
+        directory = (options.directory or Path(scratch)).absolute()
+        directory.mkdir(parents=True, exist_ok=True)
+        sources = options.sources.absolute()
+        if options.table != "b":
+            rows += compare(chosen, reference, sources, built, options.machine, runner, directory, _progress)
+        if options.table != "a":
+            threaded += compare_threads(chosen, sources, built, options.machine, runner, directory, _progress)
+    _show(rows, threaded)
+    if options.output is not None:
+        options.output.write_text(markdown(rows, threaded), encoding="utf-8")
+    return 0
+
+
+def _show(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> None:
+    out = console()
+    if rows:
+        shown = table(f"{ACCELERATOR} over {HOST}: one core, then all of them", *HEADINGS)
+        for row in rows:
+            shown.add_row(*(plain(cell) for cell in cells(row)))
+        out.print(shown)
+        out.print(summary(rows))
+    if threaded:
+        shown = table("OpenMP on two cores: replayed and measured", *THREAD_HEADINGS)
+        for one in threaded:
+            shown.add_row(*(plain(cell) for cell in thread_cells(one)))
+        out.print(shown)
+        out.print(thread_summary(threaded))
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

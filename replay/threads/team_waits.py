@@ -1,0 +1,110 @@
+"""How threads of a parallel region's runtime wait for one another on a machine: whether they spin or sleep.
+
+What decides is the number of threads, the cores of the machine the program is replayed on, and the runtime's settings
+(environment variables of the traced command). How they waited while the program was traced says nothing: a tracer runs
+one thread at a time, on another machine.
+
+libgomp (its manual, GOMP_SPINCOUNT and OMP_WAIT_POLICY): a thread that waits tests GOMP_SPINCOUNT times, then sleeps.
+The default is 300,000 times, 30 billion with OMP_WAIT_POLICY=ACTIVE, none with PASSIVE. With more threads than
+available CPUs it is at most 100 times, 1,000 with ACTIVE. libomp (LLVM's OpenMP runtime, KMP_BLOCKTIME): a thread spins
+for 200 ms, then sleeps; without end with ACTIVE, not at all with PASSIVE.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from foretrace.tracer.signature.records import THREAD_SETTINGS
+from foretrace.tracer.signature.tree_records import ExecutionTree
+
+_DEFAULT, _ACTIVE = 300_000, 30_000_000_000
+_THROTTLED, _THROTTLED_ACTIVE = 100, 1_000
+SPINS_PER_S = 1e8
+"""Tests that libgomp counts on in a second (libgomp/env.c: "a rough estimation of 100000 spins per msec")."""
+SLEEPS_BELOW_S, SPINS_ABOVE_S = 5e-6, 1e-3
+"""Who spins for less has gone to sleep before a wait is over; who spins for longer pays little for waking. Between
+these it depends on the wait."""
+_LIBGOMP, _LIBOMP = re.compile(r"libgomp[.-]"), re.compile(r"lib(omp|iomp5)[.-]")
+_NUMBER = re.compile(r"\s*(\d+)\s*([kKmMgGtT]?)\s*")
+_TIMES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_MS = re.compile(r"\s*(\d+)\s*(us|ms)?\s*")
+
+
+class Waits(StrEnum):
+    """What threads do until they go on."""
+
+    SPIN = "spin"
+    SLEEP = "sleep"
+
+
+@dataclass(frozen=True, slots=True)
+class TeamWaits:
+    """How a team waits, or most likely does where that is open; and why."""
+
+    how: Waits
+    why: str
+    is_open: bool = False
+
+    @property
+    def other(self) -> TeamWaits:
+        """The other way."""
+        return TeamWaits(Waits.SLEEP if self.how is Waits.SPIN else Waits.SPIN, self.why, self.is_open)
+
+
+def team_waits(tree: ExecutionTree, settings: Mapping[str, str] | None, threads: int, cores: int | None) -> TeamWaits:
+    """How a team of `threads` waits.
+
+    Args:
+        tree: of the program: which runtime it uses.
+        settings: of the traced command, those of `THREAD_SETTINGS` that were set; None: not known.
+        threads: of the team.
+        cores: of the machine; None: not known.
+    """
+    given = {name: value.strip() for name, value in (settings or {}).items()}
+    modules = {key.module.rpartition("/")[2] for key in tree.keys}
+    is_libomp = any(map(_LIBOMP.match, modules)) and not any(map(_LIBGOMP.match, modules))
+    policy = given.get("OMP_WAIT_POLICY", "").upper()
+    names = [name for name in THREAD_SETTINGS if name in given]
+    unset = "is not set" if settings is not None else "is not in the signature, taken as not set"
+    said = ", ".join(f"{name}={given[name]}" for name in names) or f"OMP_WAIT_POLICY {unset}"
+    on = f"{threads} threads on {cores} cores" if cores is not None else f"{threads} threads, cores not known"
+    why = f"{on}; {said}"
+    is_crowded = cores is not None and threads > cores
+    if is_libomp:
+        spins_s = _blocktime_s(given.get("KMP_BLOCKTIME"), policy)
+        return _by_time(spins_s, why, is_open=is_crowded and spins_s > 0)
+    spins_s = _spins(given.get("GOMP_SPINCOUNT"), policy) / SPINS_PER_S
+    if cores is None:
+        return _by_time(spins_s, why, is_open=spins_s > SLEEPS_BELOW_S)
+    if is_crowded:
+        spins_s = min(spins_s, (_THROTTLED_ACTIVE if policy == "ACTIVE" else _THROTTLED) / SPINS_PER_S)
+    return _by_time(spins_s, why)
+
+
+def _by_time(spins_s: float, why: str, *, is_open: bool = False) -> TeamWaits:
+    between = SLEEPS_BELOW_S < spins_s < SPINS_ABOVE_S
+    how = Waits.SLEEP if spins_s <= SLEEPS_BELOW_S else Waits.SPIN
+    return TeamWaits(how, why, is_open or between)
+
+
+def _spins(count: str | None, policy: str) -> float:
+    if count is not None:
+        if count.lower() in ("infinite", "infinity"):
+            return float(_ACTIVE)
+        found = _NUMBER.fullmatch(count)
+        if found:
+            return float(int(found[1]) * _TIMES[found[2].lower()])
+    return float(_ACTIVE if policy == "ACTIVE" else 0 if policy == "PASSIVE" else _DEFAULT)
+
+
+def _blocktime_s(time: str | None, policy: str) -> float:
+    if time is not None:
+        if time.lower() in ("infinite", "infinity"):
+            return float("inf")
+        found = _MS.fullmatch(time)
+        if found:
+            return int(found[1]) * (1e-6 if found[2] == "us" else 1e-3)
+    return float("inf") if policy == "ACTIVE" else 0.0 if policy == "PASSIVE" else 0.2

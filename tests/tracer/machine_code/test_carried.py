@@ -1,0 +1,65 @@
+"""Loops that compilers make look serial: counters with several updates, spilled values, places of extremes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from carried_programs import PLACES, SPILLED, TWO_UPDATES, UNSET
+
+from foretrace.tracer.data_flow.verdicts import verdicts
+from foretrace.tracer.structure import Structure
+from foretrace.tracer.tracing import trace_binary
+
+COMPILERS = ("gcc", "clang", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc")
+_LABEL = re.compile(r"/\* (parallel|reduction|recurrence) \*/")
+_SAID = {"none": "parallel", "privatisable": "parallel", "collision": "parallel"}
+
+
+def expected(source: str) -> dict[int, str]:
+    """Verdicts by line."""
+    lines = enumerate(source.splitlines(), 1)
+    return {number: match[1] for number, line in lines for match in _LABEL.finditer(line)}
+
+
+def found(source: str, compiler: str, level: str, directory: Path, *, in_windows: bool = False) -> dict[int, set[str]]:
+    """What loops are found to carry, by line. A loop may be several of the binary."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+    program, code = directory / "program", directory / "program.c"
+    code.write_text(source)
+    static = ("-static",) if "linux-gnu" in compiler else ()
+    command = [compiler, level, "-g", "-fno-inline", *static, "-o", str(program), str(code), "-lm"]
+    subprocess.run(command, check=True, cwd=directory)
+    structure = Structure(has_windows=True) if in_windows else Structure(has_dependences=True)
+    signature = trace_binary([str(program)], structure=structure).signature
+    assert signature.tree is not None
+    by_line: dict[int, set[str]] = {}
+    for one in verdicts(signature):
+        key = signature.tree.keys[one.node]
+        if Path(key.file).name == code.name:
+            said = one.verdict.name.lower()
+            by_line.setdefault(key.line, set()).add(_SAID.get(said, said))
+    return by_line
+
+
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("source", [TWO_UPDATES, PLACES, UNSET], ids=["two_updates", "places", "unset"])
+def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path) -> None:
+    by_line = found(source, compiler, level, tmp_path)
+    labels = expected(source)
+    assert {line: by_line[line] for line in labels if line in by_line} == {
+        line: {label} for line, label in labels.items() if line in by_line
+    }
+    assert by_line.keys() & labels.keys()
+
+
+@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
+def test_spilled_values(level: str, tmp_path: Path) -> None:
+    by_line = found(SPILLED, "gcc", level, tmp_path)
+    labels = expected(SPILLED)
+    assert {line: by_line[line] for line in labels} == {line: {label} for line, label in labels.items()}
