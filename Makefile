@@ -30,7 +30,7 @@ help: ## list the targets
 demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port (ARGS=--verbose for all output)
 	@$(BIN)/python -P -m foretrace.benchmarks.demo $(ARGS)
 
-test: $(INSTALLED) ## set up what is missing, then run the tests on all cores (ARGS="-k cache" for some of them, JOBS=0 in one process)
+test: $(INSTALLED) ## set up what is missing, then run the tests on all cores (ARGS="-k cache" for some of them, ARGS="--hypothesis-profile=random" for other examples, JOBS=0 in one process)
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(ARGS)
 
 test-pythons: | system ## run the tests of Python tracing under other Pythons, as far as they are there (ARGS=python3.12 for one)

@@ -19,6 +19,7 @@ from foretrace.replay.limits.array_costs import ARRAY_POINT
 from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_page_faults
 from foretrace.replay.limits.python_figures import LONG_CALLS
+from foretrace.replay.limits.set_conflicts import with_set_conflicts
 from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
@@ -102,6 +103,8 @@ class HostRun:
         region_times = _RegionModel.of(workload, profile, figures, misses.hierarchy, model)
         misses = _sharing(region_times, profile, misses, jobs) if shared is None else shared
         times, core = region_times.at(misses, corners)
+        if model is Model.CORE:
+            times = with_set_conflicts(times, workload, misses, figures.memory)
         times = with_page_faults(times, pages, figures.page_s)
         assumptions = (*region_times.assumptions(misses), *_assumptions(workload, figures, misses, times))
         return cls(workload, profile, figures, misses, times, core, assumptions, model)

@@ -385,7 +385,8 @@ class LoopCounts:
     """Where the loops of a program are, array operations and compiled code included: `there` is the sum of the others.
 
     `listed` have a row, `inside` are parts of kernels or of threaded loops, `library` does its work for callers that
-    need the host, or is the loader's, `outside` runs before or after `main`, `small` take less than 0.1 % of the time.
+    need the host, or is the loader's, `outside` runs before or after `main`, `once` has a single iteration each time,
+    `small` take less than 0.1 % of the time.
     """
 
     there: int
@@ -393,6 +394,7 @@ class LoopCounts:
     inside: int = 0
     library: int = 0
     outside: int = 0
+    once: int = 0
     small: int = 0
 
 

@@ -14,6 +14,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
@@ -229,6 +230,7 @@ class Session:
             )  # fmt: skip
         self._side = SideTable()
         self._pid = 0
+        self._maps = 0  # as many as the reader has been told of
         self._problem = ""
         self._family, self._number = family, number
         self._board: TracedBoard | None = None
@@ -332,6 +334,7 @@ class Session:
         if self._problem:
             time.sleep(_WAIT_MS / 1000)
         self._find_board()
+        self._find_owners()
         request = self._reader.request()
         if request is not None:
             pid, kind, command = request
@@ -348,6 +351,17 @@ class Session:
             self._board = TracedBoard(self._pid)
         if self._board is not None:
             self._board.open()
+
+    def _find_owners(self) -> None:
+        """Say whose code is where, once more is mapped."""
+        maps = self._reader.header()["maps"]
+        if maps != self._maps and self._structure.has_data_flow and not self._problem:
+            from foretrace.tracer.data_flow.library_code import code_ranges
+
+            self._maps = maps
+            with suppress(StreamError):  # the analysis says so
+                ranges = code_ranges(self._side_table().maps, self._reader.header()["guest_base"])
+                self._reader.set_owners(ranges.tobytes())
 
     def _events(self, *, has_ended: bool) -> tuple[ProcessEvents, ...]:
         self._find_board()

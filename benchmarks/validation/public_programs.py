@@ -426,7 +426,7 @@ def thread_summary(rows: Sequence[ThreadRow]) -> str:
 
 def markdown(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> str:
     """Both tables, and what each program is and what its source says."""
-    lines = [*_markdown_table(HEADINGS, [cells(row) for row in rows]), "", summary(rows) + ".", ""]
+    lines = [*_markdown_table(HEADINGS, [cells(row) for row in rows]), "", summary(rows) + ".", ""] if rows else []
     if threaded:
         lines += _markdown_table(THREAD_HEADINGS, [thread_cells(row) for row in threaded])
         lines += ["", thread_summary(threaded) + ".", ""]
@@ -437,7 +437,8 @@ def markdown(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> str:
         ]
         for one in (row.program for row in rows)
     ]  # fmt: skip
-    lines += _markdown_table(("program", "origin", "input", "region", "what its source says"), entries)
+    if entries:
+        lines += _markdown_table(("program", "origin", "input", "region", "what its source says"), entries)
     return "\n".join(lines) + "\n"
 
 
@@ -501,13 +502,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         directory.mkdir(parents=True, exist_ok=True)
         sources = options.sources.absolute()
         if options.table != "b":
-            rows += compare(chosen, reference, sources, built, options.machine, runner, directory, _progress)
+            for row in compare(chosen, reference, sources, built, options.machine, runner, directory, _progress):
+                rows.append(row)
+                _write(options.output, rows, threaded)
         if options.table != "a":
-            threaded += compare_threads(chosen, sources, built, options.machine, runner, directory, _progress)
+            for one in compare_threads(chosen, sources, built, options.machine, runner, directory, _progress):
+                threaded.append(one)
+                _write(options.output, rows, threaded)
     _show(rows, threaded)
-    if options.output is not None:
-        options.output.write_text(markdown(rows, threaded), encoding="utf-8")
     return 0
+
+
+def _write(path: Path | None, rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> None:
+    """Write what is known so far: an interrupted run leaves its first part."""
+    if path is not None:
+        path.write_text(markdown(rows, threaded), encoding="utf-8")
 
 
 def _show(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> None:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,10 @@ from foretrace.errors import EngineError
 
 _GRACE_S = 10
 """Between the signal that asks a process to end, and the one that ends it."""
+_NOTHING = ("true",)
+"""What starting a process takes, with all that bounds it."""
 _START_UP = (sys.executable, "-c", "import numpy")
-"""Of a Python program; no prediction has it."""
+"""The same of a Python program; no prediction has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,14 @@ class Runner:
             self._run(["sh", "-c", line], folder, "building")
 
     def native_s(self, command: Sequence[str], folder: Path) -> float:
-        """Processor time of the shortest run on one core, less the start of Python.
+        """Processor time of the shortest run on one core, less what it takes to start a process, or Python.
 
         Raises:
             EngineError: it fails.
         """
-        cpu_s = self._least_cpu_s(command, folder)
-        return cpu_s - self._least_cpu_s(_START_UP, folder) if command[0] == sys.executable else cpu_s
+        start_up = _START_UP if command[0] == sys.executable else _NOTHING
+        start_s = replace(self, exit_code=0)._least_cpu_s(start_up, folder)
+        return max(self._least_cpu_s(command, folder) - start_s, 0.0)
 
     def threaded_run(self, command: Sequence[str], folder: Path, threads: int, cores: Sequence[int]) -> CoreRun:
         """One run with so many OpenMP threads on the first cores, no more of them than threads.

@@ -232,6 +232,7 @@ def _say_hidden(report: Triage, notable: int, shown: int) -> None:
             (loops.inside, "inside kernels or threaded loops"),
             (loops.library, "of the loader, or of library calls that need the host"),
             (loops.outside, "before or after main"),
+            (loops.once, "of a single iteration"),
             (loops.small, "of less than 0.1 % of the time"),
         )
         told = ", ".join(f"{many:,} {where}" for many, where in left_out if many)

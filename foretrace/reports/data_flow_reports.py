@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Protocol
@@ -66,15 +67,24 @@ class NodeBytes:
 
 def nodes_of(flow: DataFlow, num_nodes: int) -> list[NodeBytes]:
     """All nodes that read, write or touch anything."""
-    found = []
-    for node in sorted({*flow.set_nodes.tolist(), *flow.flow_writer[flow.flow_writer != OUTSIDE].tolist()}):
-        one = np.zeros(num_nodes, bool)
-        one[node] = True
-        live_in, live_out = flow.crossing_bytes(one)
-        unread = (flow.flow_writer == node) & (flow.flow_readers == 0)
-        live_out += float(flow.flow_bytes[unread].sum())
-        found.append(NodeBytes(node, live_in, live_out, flow.footprint_bytes(one)))
-    return found
+    lengths = np.diff(flow.set_starts)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    is_written = flow.flow_writer != OUTSIDE
+    written = flow.flow_writer[is_written]
+    own = np.isin(flow.flow_readers * num_nodes + flow.flow_writer, owner * num_nodes + flow.set_nodes) & is_written
+
+    def of_members(of_set: npt.NDArray[np.int64], num_bytes: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        by_set = np.bincount(of_set, num_bytes, len(lengths)).astype(np.float64)
+        return np.bincount(flow.set_nodes, by_set[owner], num_nodes).astype(np.float64)
+
+    live_in = of_members(flow.flow_readers, flow.flow_bytes)
+    live_in -= np.bincount(flow.flow_writer[own], flow.flow_bytes[own], num_nodes)
+    live_out = np.bincount(written, (flow.flow_bytes * _is_between(flow))[is_written], num_nodes)
+    footprint = of_members(flow.touched_by, flow.touched_bytes)
+    return [
+        NodeBytes(node, float(live_in[node]), float(live_out[node]), float(footprint[node]))
+        for node in sorted({*flow.set_nodes.tolist(), *written.tolist()})
+    ]
 
 
 def readers_of(flow: DataFlow, number: int) -> list[int]:
@@ -85,14 +95,17 @@ def readers_of(flow: DataFlow, number: int) -> list[int]:
 
 def _hottest(flow: DataFlow) -> list[int]:
     """The rows by bytes, without what a node alone writes and reads."""
-    order: list[int] = np.argsort(-flow.flow_bytes, kind="stable").tolist()
-    return [row for row in order if _is_between(flow, row)]
+    order = np.argsort(-flow.flow_bytes, kind="stable")
+    hottest: list[int] = order[_is_between(flow)[order]].tolist()
+    return hottest
 
 
-def _is_between(flow: DataFlow, row: int) -> bool:
-    """Whether a flow is not of what one node alone writes and reads."""
-    readers = int(flow.flow_readers[row])
-    return bool(flow.set_has_system[readers]) or readers_of(flow, readers) != [int(flow.flow_writer[row])]
+def _is_between(flow: DataFlow) -> npt.NDArray[np.bool_]:
+    """[rows]: whether a flow is not of what one node alone writes and reads."""
+    is_one = (np.diff(flow.set_starts) == 1) & ~flow.set_has_system
+    first = np.append(flow.set_nodes, OUTSIDE)[flow.set_starts[:-1]]
+    is_own = is_one[flow.flow_readers] & (first[flow.flow_readers] == flow.flow_writer)
+    return np.asarray(~is_own, np.bool_)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +122,7 @@ class AllocationBytes:
 
 def by_allocation(flow: DataFlow) -> list[AllocationBytes]:
     """All allocations that anything touched, most bytes between nodes first; -1 is what is not known."""
-    rows = len(flow.flow_bytes)
-    between = flow.flow_bytes * np.array([_is_between(flow, row) for row in range(rows)], np.float64)
+    between = flow.flow_bytes * _is_between(flow)
     between *= (flow.flow_readers > 0) | flow.set_has_system[flow.flow_readers]
     of_object = np.array([one.allocation for one in flow.objects], np.int64)
     width = len(flow.allocations) + 1
@@ -142,9 +154,8 @@ def objects_of(flow: DataFlow, row: int) -> list[str]:
     if number >= 0:
         return [_allocation(flow, number)]
     members = {*readers_of(flow, int(flow.flow_readers[row])), int(flow.flow_writer[row])} - {OUTSIDE}
-    is_shared = np.ones(len(flow.set_starts) - 1, bool)
-    for node in members:
-        is_shared &= flow.sets_with(np.arange(max(flow.set_nodes.max(initial=0), node) + 1) == node)
+    hits = np.concatenate(([0], np.cumsum(np.isin(flow.set_nodes, list(members)))))
+    is_shared = hits[flow.set_starts[1:]] - hits[flow.set_starts[:-1]] == len(members)
     num_bytes: dict[str, float] = {}
     for touched in np.flatnonzero(is_shared[flow.touched_by]).tolist():
         one = flow.objects[int(flow.touched_object[touched])]
@@ -236,63 +247,140 @@ def _names(names: Sequence[str], readers: Sequence[int], *, has_system: bool = F
     return listed + (f" and {len(readers) - _MAX_READERS} more" if len(readers) > _MAX_READERS else "")
 
 
+MOST_BYTES = {
+    "flows": 3_000_000,
+    "nodes": 2_000_000,
+    "objects": 1_000_000,
+    "allocations": 2_000_000,
+    "touched": 1_500_000,
+}
+"""Of the JSON text of each list, sets included: all together stay below 10 MB, whatever the program."""
+
+
+class _Lists:
+    """The lists of the document, each as long as its bound allows, and the sets that they name."""
+
+    def __init__(self, flow: DataFlow) -> None:
+        self._flow = flow
+        self._numbers: dict[int, int] = {}
+        self.sets: list[dict[str, Any]] = []
+        self.left_out: dict[str, int] = {}
+
+    def kept(
+        self, name: str, rows: Iterable[dict[str, Any]], total: int, set_of: Callable[[int], int] | None = None
+    ) -> list[dict[str, Any]]:
+        """The first of `total` rows; `set_of` says which set of the data flow the row at a position is of."""
+        found: list[dict[str, Any]] = []
+        left = MOST_BYTES[name]
+        for position, row in enumerate(rows):
+            number = None if set_of is None else set_of(position)
+            left -= _text_bytes(row) + (0 if number is None else self._set_bytes(number))
+            if left < 0:
+                break
+            found.append(row if number is None else row | {"set": self._set(number)})
+        self.left_out[name] = total - len(found)
+        return found
+
+    def _set_bytes(self, number: int) -> int:
+        """Of the text of a set that is not in the list yet, and of its number."""
+        first, last = self._flow.set_starts[number : number + 2].tolist()
+        return 32 if number in self._numbers else 96 + 20 * (last - first)
+
+    def _set(self, number: int) -> int:
+        if number not in self._numbers:
+            self._numbers[number] = len(self.sets)
+            has_system = bool(self._flow.set_has_system[number])
+            self.sets.append({"nodes": readers_of(self._flow, number), "has_system": has_system})
+        return self._numbers[number]
+
+
+def _text_bytes(row: dict[str, Any]) -> int:
+    """Of a row in the printed document, or a little more."""
+    return 16 + sum(len(json.dumps(key)) + len(json.dumps(value)) + 12 for key, value in row.items())
+
+
 def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
-    """The JSON face: all flows, and all nodes that have any. A writer of null is outside of the traced program."""
-    names = node_names(tree)
-    rows = zip(
-        flow.flow_writer.tolist(), flow.flow_by_system.tolist(), flow.flow_readers.tolist(),
-        flow.flow_allocation.tolist(), flow.flow_bytes.tolist(), strict=True,
-    )  # fmt: skip
-    touched = zip(flow.touched_object.tolist(), flow.touched_by.tolist(), flow.touched_bytes.tolist(), strict=True)
+    """The JSON face: flows, most bytes first, and nodes that have any, as many as have room. A writer of null is
+    outside of the traced program. `set` is the place in `sets` of the nodes that read or touch."""
+    names, lists = node_names(tree), _Lists(flow)
+    hottest: list[int] = np.argsort(-flow.flow_bytes, kind="stable").tolist()
+    flows = lists.kept(
+        "flows",
+        (
+            {
+                "writer": None if (writer := int(flow.flow_writer[row])) == OUTSIDE else writer,
+                "written_by_system": bool(flow.flow_by_system[row]),
+                "allocation": None if (allocation := int(flow.flow_allocation[row])) < 0 else allocation,
+                "bytes": float(flow.flow_bytes[row]),
+            }
+            for row in hottest
+        ),
+        len(hottest),
+        lambda position: int(flow.flow_readers[hottest[position]]),
+    )
+    most: list[int] = np.argsort(-flow.touched_bytes, kind="stable").tolist()
+    touched = lists.kept(
+        "touched",
+        ({"object": int(flow.touched_object[row]), "bytes": float(flow.touched_bytes[row])} for row in most),
+        len(most),
+        lambda position: int(flow.touched_by[most[position]]),
+    )
+    nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: -one.live_in - one.live_out)
     return {
-        "schema": "foretrace.info.data_flow/2",
+        "schema": "foretrace.info.data_flow/3",
         "sampled_share": flow.sampled_share,
         "relative_error": flow.relative_error,
         "merged_bytes": flow.merged_bytes,
-        "flows": [
-            {
-                "writer": None if writer == OUTSIDE else writer,
-                "written_by_system": by_system,
-                "readers": readers_of(flow, readers),
-                "read_by_system": bool(flow.set_has_system[readers]),
-                "allocation": None if allocation < 0 else allocation,
-                "bytes": num_bytes,
-            }
-            for writer, by_system, readers, allocation, num_bytes in rows
-        ],
-        "nodes": [
-            {
-                "node": one.node,
-                "name": names[one.node],
-                "live_in_bytes": one.live_in,
-                "live_out_bytes": one.live_out,
-                "footprint_bytes": one.footprint,
-            }
-            for one in nodes_of(flow, len(tree.kind))
-        ],
-        "objects": [
-            {
-                "kind": one.kind.name.lower(),
-                "name": one.name,
-                "first": one.first,
-                "last_exclusive": one.last_exclusive,
-                "allocation": None if one.allocation < 0 else one.allocation,
-            }
-            for one in flow.objects
-        ],
-        "allocations": [
-            {
-                "kind": one.kind.name.lower(),
-                "name": one.name,
-                "function": one.function,
-                "file": one.file,
-                "line": one.line,
-                "count": one.count,
-                "total_bytes": one.total_bytes,
-            }
-            for one in flow.allocations
-        ],
-        "touched": [
-            {"object": number, "nodes": readers_of(flow, by), "bytes": num_bytes} for number, by, num_bytes in touched
-        ],
+        "total_bytes": float(flow.flow_bytes.sum()),
+        "sets": lists.sets,
+        "flows": flows,
+        "nodes": lists.kept(
+            "nodes",
+            (
+                {
+                    "node": one.node,
+                    "name": names[one.node],
+                    "live_in_bytes": one.live_in,
+                    "live_out_bytes": one.live_out,
+                    "footprint_bytes": one.footprint,
+                }
+                for one in nodes
+            ),
+            len(nodes),
+        ),
+        "objects": lists.kept(
+            "objects",
+            (
+                {
+                    "kind": one.kind.name.lower(),
+                    "name": one.name,
+                    "first": one.first,
+                    "last_exclusive": one.last_exclusive,
+                    "allocation": None if one.allocation < 0 else one.allocation,
+                }
+                for one in flow.objects
+            ),
+            len(flow.objects),
+        ),
+        "allocations": lists.kept(
+            "allocations",
+            (
+                {
+                    "kind": one.kind.name.lower(),
+                    "name": one.name,
+                    "function": one.function,
+                    "file": one.file,
+                    "line": one.line,
+                    "count": one.count,
+                    "total_bytes": one.total_bytes,
+                }
+                for one in flow.allocations
+            ),
+            len(flow.allocations),
+        ),
+        "touched": touched,
+        "left_out": lists.left_out
+        | {
+            "flow_bytes": float(flow.flow_bytes.sum()) - sum(row["bytes"] for row in flows),
+        },
     }

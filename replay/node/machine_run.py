@@ -242,7 +242,7 @@ class Node:
 
     @property
     def _key(self) -> _Key:
-        return self.copies, self.num_caches, self.accelerators, self.threads, self.team_waits and self.team_waits.how
+        return self.copies, self.num_caches, self.accelerators, self.threads, self._how
 
     def _jobs(self) -> list[JobPrograms]:
         self.offers[self._key] = []
@@ -257,12 +257,17 @@ class Node:
         return found
 
     @property
+    def _how(self) -> Waits | None:
+        waits = self.team_waits
+        return None if waits is None else waits.how
+
+    @property
     def job(self) -> JobPrograms:
         """The programs of a job on this host, which all copies share.
 
         Names of its own are those of its cache, of Python's locks, and of all that its threads meet at.
         """
-        key = self.threads, self.team_waits and self.team_waits.how
+        key = self.threads, self._how
         if key not in self.programs:
             self.programs[key] = self._job()
         return self.programs[key]

@@ -250,8 +250,8 @@ class _Team:
             line_s(self.run.workload, misses[:, -1], float(memory.line_bytes[-1]), bandwidth, stores)
             for stores in (False, True)
         )
-        most = float(self.points[min(self.cores, len(self.points)) - 1])
-        memory_s = np.minimum(busy_s, time_s) * bandwidth.alone_bytes_per_s / most
+        together = float(self.points[min(self.cores, len(self.points)) - 1])
+        memory_s = np.minimum(busy_s, time_s) * bandwidth.alone_bytes_per_s / together
         over = np.where(alone_s > 0, alone_s, np.inf)
         return np.where(alone_s > 0, time_s / over, 1.0), np.asarray(memory_s / over, np.float64)
 
@@ -273,4 +273,5 @@ class _Team:
         memory, operations = self.run.figures.memory, self.run.workload.operations
         level_s = memory.line_s[TYPICAL].min(axis=0)
         cost = misses @ np.maximum(np.diff(level_s), 1e-15)
-        return np.bincount(operations.region, weights=cost, minlength=len(self.run.workload.regions))
+        sums = np.bincount(operations.region, weights=cost, minlength=len(self.run.workload.regions))
+        return np.asarray(sums, np.float64)

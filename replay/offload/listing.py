@@ -50,15 +50,15 @@ def listed_nodes(
         elif evidence.refusals[node].startswith("calls "):
             continue
         elif inside or (goes[node] and not is_able[node]):
-            if work.kinds[node] in COUNTED and not evidence.is_outside[node] and alone_s[node] >= max(least_s, 1e-300):
+            if _is_notable(work, evidence, node, alone_s[node], least_s):
                 found.append(node)
             pending += below
-        elif is_able[node] and not goes[node]:
+        elif is_able[node] and not goes[node] and not _runs_once(work, node):
             found.append(node)
             pending += [(child, True) for child in work.children[node]]
-        elif goes[node] or could[node] or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
+        elif goes[node] or could[node] or _runs_once(work, node) or work.kinds[node] in (NodeKind.CALL, NodeKind.OTHER):
             pending += below
-            if work.kinds[node] is NodeKind.LOOP and not evidence.is_outside[node] and alone_s[node] >= least_s > 0:
+            if work.kinds[node] is NodeKind.LOOP and _is_notable(work, evidence, node, alone_s[node], least_s):
                 found.append(node)
         elif alone_s[node] > 0 and not evidence.is_outside[node]:
             found.append(node)
@@ -74,7 +74,7 @@ def counts_of(
     rows = set(listed)
     assert len(rows) == len(listed), "a loop has two rows"
     least_s = LEAST_SHOWN_SHARE * float(work.own_host_s.sum())
-    found = dict.fromkeys(("listed", "inside", "library", "outside", "small"), 0)
+    found = dict.fromkeys(("listed", "inside", "library", "outside", "once", "small"), 0)
     for node in loops:
         around = _around(work, node)
         if node in rows:
@@ -87,14 +87,28 @@ def counts_of(
             where = "library"
         elif evidence is not None and evidence.is_outside[node]:
             where = "outside"
+        elif _runs_once(work, node):
+            where = "once"
         else:
             assert alone_s[node] < least_s or not alone_s[node], f"a loop that takes its time has no row: node {node}"
             where = "small"
         found[where] += 1
     made = LoopCounts(there=len(loops), **found)
-    assert made.there == made.listed + made.inside + made.library + made.outside + made.small
+    assert made.there == made.listed + made.inside + made.library + made.outside + made.once + made.small
     assert made.listed == len(listed), "a row is no loop"
     return made
+
+
+def _is_notable(work: Work, evidence: Evidence, node: int, time_s: float, least_s: float) -> bool:
+    """Whether a loop around kernels, or inside of one that stays, has a row."""
+    if work.kinds[node] not in COUNTED or evidence.is_outside[node] or _runs_once(work, node):
+        return False
+    return time_s > 0 and time_s >= least_s
+
+
+def _runs_once(work: Work, node: int) -> bool:
+    """Whether a loop has one iteration each time: there is nothing to divide, nor to carry."""
+    return work.kinds[node] is NodeKind.LOOP and bool(work.iterations[node] <= work.entries[node])
 
 
 def _around(work: Work, node: int) -> list[int]:

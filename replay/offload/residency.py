@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -70,10 +71,6 @@ def results_of(values: int) -> Moved:
     return Moved(from_device_bytes=RESULT_BYTES * values, from_device=values)
 
 
-_MOST_PAIRS = 2_000_000
-"""Of versions and readers, beyond which the node around both is not looked for."""
-
-
 class Versions:
     """The versions of a program's data: who wrote each, and the set of nodes that read it. Many have the same set."""
 
@@ -116,12 +113,9 @@ class Versions:
 
     def _shared_rounds(self, writers: Ints, readers: Ints) -> Ints:
         """[pairs]: rounds of the innermost node around both; of all roots together 1."""
-        if self._parent is None or len(writers) > _MOST_PAIRS:
+        if self._parent is None:
             return np.full(len(writers), np.iinfo(np.int64).max)
-        depth = np.zeros(self.num_nodes + 1, np.int64)  # of no node, -1, it is 0
-        for node, parent in enumerate(self._parent.tolist()):
-            depth[node] = depth[parent] + 1
-        up, of_node = np.append(self._parent, -1), np.append(self.rounds, 1)
+        depth, up, of_node = self._depth, np.append(self._parent, -1), np.append(self.rounds, 1)
         low, high = writers.copy(), readers.copy()
         apart = np.flatnonzero(low != high)
         while len(apart):
@@ -130,6 +124,14 @@ class Versions:
             high[apart] = np.where(depth[other] >= depth[one], up[other], other)
             apart = apart[low[apart] != high[apart]]
         return np.asarray(of_node[low], np.int64)
+
+    @cached_property
+    def _depth(self) -> Ints:
+        """Nodes around each one and itself; of no node, the last, 0."""
+        depth = np.zeros(self.num_nodes + 1, np.int64)
+        for node, parent in enumerate([] if self._parent is None else self._parent.tolist()):
+            depth[node] = depth[parent] + 1
+        return depth
 
     def rounds_around(self, writer: int, reader: int) -> int:
         """How often the innermost node around a writer and a reader begins."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
@@ -150,6 +151,7 @@ class _Report:
         self.alone_s = self.work.inclusive(self.work.own_host_s)
         self.low, self.high = self._host_factors()
         self.shares = self._shares()
+        self._moved_by: dict[tuple[int, ...], Moved] = {}
         self.listed = self._listed()
 
     def triage(self, explain: str) -> Triage:
@@ -285,8 +287,10 @@ class _Report:
     def _alone(self, node: int) -> Moved:
         """What moves more if a node that the plan leaves on the host goes too."""
         inside = set(self.planner.able[node].nodes)
-        others = [one for one in self.kernels if one not in inside and node not in self.planner.able[one].nodes]
-        before, _ = self.planner.moved(others)
+        others = tuple(one for one in self.kernels if one not in inside and node not in self.planner.able[one].nodes)
+        if others not in self._moved_by:
+            self._moved_by[others] = self.planner.moved(others)[0]
+        before = self._moved_by[others]
         after, _ = self.planner.moved([*others, node])
         return Moved(
             max(after.to_device_bytes - before.to_device_bytes, 0.0),
@@ -458,13 +462,27 @@ class _Report:
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)
 
+    @cached_property
+    def _merged_s(self) -> float:
+        """Seconds of moving all versions whose readers were too many to tell apart: that much less may move."""
+        return self._moving_s(self.work.flow.merged_bytes)
+
+    def _moving_s(self, num_bytes: float) -> float:
+        """Seconds of moving bytes to the device or back, whichever takes longer."""
+        way = self.device.way
+        if way.shared_memory or not num_bytes:
+            return 0.0
+        return float(num_bytes / min(way.to_device_bytes_per_s, way.from_device_bytes_per_s))
+
     def _device_range(self, verdict: Verdict) -> tuple[float, float]:
         """Least and most of a candidate on the device. One that is taken to be parallel may have to stay."""
         one, evidence, way = verdict.candidate, self.offers.evidence, self.device.way
         to_device, from_device = verdict.moved.times_s(way)
         times = one.kernel_s + one.launch_s + one.arithmetic_s + to_device + from_device + self.planner.staged_s(one)
         error = self.work.flow.relative_error * float((to_device + from_device)[TYPICAL])
-        low, high = max(float(times[FAST]) - 2 * error, 0.0), float(times[SLOW]) + 2 * error
+        low = max(float(times[FAST]) - 2 * error, 0.0)
+        low = max(low - min(self._merged_s, float((to_device + from_device)[FAST])), 0.0)
+        high = float(times[SLOW]) + 2 * error
         if evidence is not None and evidence.is_assumed[one.node]:
             high = max(high, verdict.host_s)
         return low, high
@@ -498,6 +516,7 @@ class _Report:
             for error, corner in ((low, FAST), (high, SLOW))
         )
         least, most = sum(one[0] for one in ranges), sum(one[1] for one in ranges)
+        most += self._moving_s(self.work.left_out_bytes) if kernels else 0.0
         moved = Moved() if self.device.way.shared_memory else self.planner.moved(self.kernels)[0]
         return replace(
             gain,

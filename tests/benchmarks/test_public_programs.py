@@ -7,6 +7,7 @@ import pytest
 from compilers import compiler_for
 from msgspec.structs import replace
 
+from foretrace.benchmarks.validation import public_programs
 from foretrace.benchmarks.validation.first_principles import Expected
 from foretrace.benchmarks.validation.public_programs import (
     PROGRAMS,
@@ -197,6 +198,18 @@ def test_toy_sources_are_built_traced_and_judged(tmp_path, capsys):
     assert main([str(one) for one in (*arguments, "--limit", "1", "endless")]) == 0
     assert "building: no end within 1 s" in (tmp_path / "out.md").read_text()
     assert "1 of 3 right, 2 without an answer" in capsys.readouterr().out
+
+
+def test_an_interrupted_run_leaves_its_first_part(tmp_path, monkeypatch):
+    def interrupted(*_arguments):
+        yield Row(TOY, None, problem="building: no compiler")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(public_programs, "compare", interrupted)
+    output = tmp_path / "out.md"
+    with pytest.raises(KeyboardInterrupt):
+        main(["--sources", str(tmp_path), "--machine", "epyc-milan-vm", "-o", str(output)])
+    assert "| wrong: building: no compiler |" in output.read_text()
 
 
 @pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--limit", "0"], ["nobody"]])

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from command_line import run
 from flow_samples import flow_of
+from tree_samples import Tree
 
 from foretrace.errors import SignatureError
-from foretrace.reports.data_flow_reports import objects_of
+from foretrace.reports.data_flow_reports import document, nodes_of, objects_of
 from foretrace.tracer import tracing
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, MemoryObject, ObjectKind
@@ -42,6 +43,45 @@ def test_objects_are_those_that_all_touch() -> None:
     assert objects_of(flow, 0) == ["large", "small"]
     assert objects_of(flow, 1) == ["large", "unknown"]
     assert objects_of(flow, 2) == ["large"]
+
+
+def test_nodes_exchange_what_crosses_to_a_device_of_their_own() -> None:
+    chance = np.random.default_rng(5)
+    for _ in range(20):
+        versions = [
+            (
+                int(chance.integers(-1, 8)),
+                np.flatnonzero(chance.random(8) < 0.3).tolist(),
+                float(chance.integers(1, 99)),
+            )
+            for _ in range(30)
+        ]
+        flow = flow_of(versions, [(np.flatnonzero(chance.random(8) < 0.3).tolist(), 8.0) for _ in range(9)])
+        flow = replace(flow, set_has_system=np.append(False, chance.random(len(flow.set_starts) - 2) < 0.3))
+        for one in nodes_of(flow, 8):
+            alone = np.arange(8) == one.node
+            unread = (flow.flow_writer == one.node) & (flow.flow_readers == 0)
+            to_device, from_device = flow.crossing_bytes(alone)
+            assert (one.live_in, one.live_out) == (to_device, from_device + flow.flow_bytes[unread].sum())
+            assert one.footprint == flow.footprint_bytes(alone)
+
+
+def test_the_document_is_bounded() -> None:
+    """Each of 600 versions is read by all of 2,000 nodes but one, and each node has a long name."""
+    tree = Tree()
+    root = tree.thread()
+    for node in range(2000):
+        tree.call(root, f"function_{node}" * 100)
+    made = tree.signature().tree
+    assert made is not None
+    readers = np.arange(2001)
+    flow = flow_of([(row % 2000, np.delete(readers, row % 2001).tolist(), 8.0 + row % 7) for row in range(600)])
+    shown = document(made, flow)
+    assert len(json.dumps(shown, indent=2)) < 10_000_000
+    assert shown["left_out"]["flows"] == 600 - len(shown["flows"]) > 0
+    left = sum(flow.flow_bytes) - sum(one["bytes"] for one in shown["flows"])
+    assert shown["left_out"]["flow_bytes"] == left
+    assert min(one["bytes"] for one in shown["flows"]) == 14
 
 
 def test_info_names_static_variables(compile_c: Callable[..., Path], tmp_path: Path) -> None:
@@ -77,7 +117,11 @@ def test_info_lists_allocations(compile_c: Callable[..., Path], tmp_path: Path) 
     document = json.loads(run("info", tmp_path / "s.sig", "--data-flow", "--json").output)
     (heap,) = (number for number, one in enumerate(document["allocations"]) if one["line"] == 6)
     (flow,) = (one for one in document["flows"] if one["allocation"] == heap)
-    assert (flow["bytes"], flow["read_by_system"], flow["readers"]) == (8000, True, [])
+    assert flow["bytes"] == 8000
+    assert document["sets"][flow["set"]] == {"nodes": [], "has_system": True}
+    assert document["left_out"] == dict.fromkeys(
+        ("flows", "nodes", "objects", "allocations", "touched", "flow_bytes"), 0
+    )
 
 
 ROUNDS = """

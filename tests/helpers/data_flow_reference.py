@@ -244,6 +244,10 @@ class Core:
             access.is_indexed = operand.is_indexed
         assert self._core.ft_flow_array(self._flow, place, ctypes.byref(run))
 
+    @property
+    def has_many_sets(self) -> bool:
+        return bool(self._core.ft_flow_has_many_sets(self._flow))
+
     def tidy(self, place_of: Sequence[int]) -> None:
         assert self._core.ft_flow_tidy(self._flow, (ctypes.c_uint32 * len(place_of))(*place_of))
 

@@ -35,7 +35,8 @@ def work_of(parents: Sequence[int], own_s: Sequence[float], versions, touched=()
         tree_node=np.arange(count), own_s=[{node: time_s} for node, time_s in enumerate(own_s)],
         loop_number=np.full(count, -1),
         pages_s=np.zeros(count), row_node=np.zeros(0, np.int64), row_block=np.zeros(0, np.int64),
-        row_share=np.zeros(0), flow=flow_of(versions, touched), notes=(),
+        row_share=np.zeros(0), flow=flow_of(versions, touched), place=np.arange(count),
+        left_out_bytes=0.0, notes=(),
     )  # fmt: skip
 
 

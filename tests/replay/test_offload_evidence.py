@@ -86,8 +86,9 @@ def test_a_loop_that_stores_the_same_again_is_a_repetition():
     tree, _, _, data = repeated()
     loop = 3
     signature = with_flow(tree, [(OUTSIDE, [loop], data)], [([loop], 2 * data)])
-    (one,) = triage(signature, measured_host(), gpu()).instances
+    one, around = triage(signature, measured_host(), gpu()).instances
     assert (one.entries, one.parallel) == (100, "assumed parallel")
+    assert around.parallel == "repetition"
     (outer,) = [one for one in triage(signature, measured_host(), gpu(), explain="loop").explained if one.entries == 1]
     assert outer.parallel == "repetition"
 
@@ -97,8 +98,9 @@ def test_recorded_output_dependences_make_a_repetition():
     overwritten = Dependence(around, DependenceKind.PRIVATISABLE, 1, 1, 99 * (1 << 16), 1, 1)
     flow = with_flow(tree, [(OUTSIDE, [loop], data)], [([loop], 2 * data)])
     for dependences, entries in (((overwritten,), 100), ((), 1)):
-        (one,) = triage(examined(flow, around, loop, dependences=dependences), measured_host(), gpu()).instances
-        assert one.entries == entries
+        kernel, *rest = triage(examined(flow, around, loop, dependences=dependences), measured_host(), gpu()).instances
+        assert kernel.entries == entries
+        assert [one.parallel for one in rest] == (["repetition"] if dependences else [])
 
 
 def test_a_loop_whose_iterations_store_elsewhere_is_none():

@@ -18,6 +18,7 @@ from foretrace.tracer.recorded import Part
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
 from foretrace.tracer.session import Recording
+from foretrace.tracer.signature.data_flow_records import check_data_flow, check_dependences
 from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 from .clock import clock_notes
@@ -43,7 +44,7 @@ def signature_of(
     mapping, count = analysis.operation_map, len(analysis.operations)
     of_events = [process.note for process in recording.events if process.note]
     notes = (*analysis.notes, *of_events, *clock_notes(recording.clock_reads, _instructions(analysis)))
-    return Signature(
+    signature = Signature(
         provenance=Provenance(
             command=command,
             engine=engine,
@@ -88,6 +89,31 @@ def signature_of(
         examined_loops=analysis.examined_loops,
         events=events_of(recording.events, part.raw.event_samples, analysis.sampled_work),
     )
+    return readable(signature)
+
+
+def readable(signature: Signature) -> Signature:
+    """The signature without a data flow or dependences that no reader would take; a note says why.
+
+    That is a fault of foretrace's, but the rest of a long run is worth keeping.
+    """
+    num_nodes = 0 if signature.tree is None else len(signature.tree)
+    notes = []
+    try:
+        if signature.data_flow is not None:
+            check_data_flow(signature.data_flow, num_nodes)
+    except ValueError as error:
+        notes.append(f"the data flow was left out, by a fault of foretrace's: {error}")
+        signature = replace(signature, data_flow=None)
+    try:
+        check_dependences(signature.dependences, signature.examined_loops, num_nodes, len(signature.operations))
+    except ValueError as error:
+        notes.append(f"dependences between iterations were left out, by a fault of foretrace's: {error}")
+        signature = replace(signature, dependences=(), examined_loops=())
+    if not notes:
+        return signature
+    provenance = signature.provenance
+    return replace(signature, provenance=msgspec.structs.replace(provenance, notes=(*provenance.notes, *notes)))
 
 
 def source_digests(names: Iterable[str]) -> dict[str, str]:

@@ -65,6 +65,15 @@ class ModuleMap:
             self.damaged_lines += damaged
         self._starts, self._owners = _overlay(layers)
 
+    def mappings(self) -> list[Mapping]:
+        """By address, without overlaps: what was mapped last."""
+        bounds = zip(self._starts, self._starts[1:], self._owners, strict=False)
+        return [
+            msgspec.structs.replace(owner, start=start, end=end, file_offset=owner.file_offset + start - owner.start)
+            for start, end, owner in bounds
+            if owner is not None
+        ]
+
     def find(self, address: int) -> Mapping | None:
         """The mapping that holds a guest address, or None."""
         position = bisect_right(self._starts, address) - 1

@@ -80,6 +80,7 @@ struct thread {
 struct loop {
     uint64_t node, iterations, entries;
     uint32_t function, slot, array_id;
+    uint32_t around; /* the loop around it when it was entered first, NONE; there is no way back to itself */
     uint32_t chunks_run, chunks_examined; /* that began in it; that were examined while it ran */
     uint64_t asked_at; /* see times_asked */
 };
@@ -395,7 +396,9 @@ static bool push_level(struct ft_dependences *d, struct loop loop, uint32_t dept
     level->slot = loop.slot;
     level->doubt_since = 0;
     level->iterations = 0;
-    d->loops[level->loop].entries++;
+    struct loop *entered = &d->loops[level->loop];
+    if (!entered->entries++)
+        entered->around = t->num_levels ? t->levels[t->num_levels - 1].loop : NONE;
     t->num_levels++;
     const uint64_t now = d->time;
     d->time = entry;
@@ -991,7 +994,7 @@ uint64_t ft_dependences_loops(const struct ft_dependences *d, uint64_t *out)
         const uint32_t header = loop->array_id ? 0 : ft_tree_loop_place(d->tree, loop->function, loop->slot).block;
         const uint64_t values[FT_DEPENDENCE_LOOP_COLUMNS] = {
             loop->node, ft_tree_function_block(d->tree, loop->function), header, loop->array_id, loop->iterations,
-            loop->entries};
+            loop->entries, loop->entries ? loop->around : NONE};
         memcpy(out, values, sizeof values);
     }
     return d->num_loops;

@@ -62,9 +62,9 @@ bool ft_dependences_point(struct ft_dependences *d);
  * Returns how many rows there are, and writes them if `out` is not NULL. */
 uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out);
 
-#define FT_DEPENDENCE_LOOP_COLUMNS 6
+#define FT_DEPENDENCE_LOOP_COLUMNS 7
 /* node (its rank in the tree's rows), block of the function's entry, block of the header, array operation (0: none), iterations,
- * entries */
+ * entries, the loop around it when it was entered first (a row, UINT32_MAX: none) */
 uint64_t ft_dependences_loops(const struct ft_dependences *d, uint64_t *out);
 
 /* The share of memory pages that were followed. */

@@ -754,7 +754,7 @@ bool ft_flow_array(struct ft_flow *flow, uint32_t place, const struct ft_array_r
 
 bool ft_flow_has_many_sets(const struct ft_flow *flow)
 {
-    return flow->states.num_sets > flow->states.many_sets;
+    return ft_flow_states_have_grown(&flow->states);
 }
 
 /* Brings all that is used into new tables. */
@@ -811,8 +811,7 @@ bool ft_flow_tidy(struct ft_flow *flow, const uint32_t *place_of)
                bring_left_over(flow, &before, place_of, set_map);
         ft_flow_states_free(&before);
     }
-    const uint32_t many = 2 * flow->states.num_sets;
-    flow->states.many_sets = many > flow->states.many_sets ? many : flow->states.many_sets;
+    ft_flow_states_are_tidy(&flow->states);
     free(set_map);
     free(state_map);
     return done;

@@ -65,10 +65,12 @@ def no_sites(sites: Sequence[int]) -> list[Site]:
 def data_flow_of(
     raw: RawTrace,
     nodes: Ints,
+    counts_as: Ints | None = None,
     variables: Sequence[StaticVariable] = (),
     sites_of: Callable[[Sequence[int]], list[Site]] = no_sites,
 ) -> DataFlow | None:
-    """The flow of a recording; None where it was not followed. `nodes` are those of the used places; `variables` the
+    """The flow of a recording; None where it was not followed. `nodes` are those of the used places;
+    `counts_as` int64 [nodes of the tree] the node that each one's accesses count for, None: itself; `variables` the
     static ones of all modules; `sites_of` says where the sites of allocations are."""
     flow = raw.flow
     if flow is None or flow.is_partial or flow.overflowed:
@@ -79,9 +81,10 @@ def data_flow_of(
     flow = _cut(replace(flow, allocations=tuple(named)), variables)
     objects = _objects(raw, flow, variables)
     node_of_place = np.full(len(flow.node), -1, np.int64)
-    node_of_place[flow.used] = nodes
+    node_of_place[flow.used] = nodes if counts_as is None else counts_as[nodes]
     allocations = tuple(_allocation(one, site) for one, site in zip(flow.allocations, sites, strict=True))
-    return replace(node_flow(flow, node_of_place, objects), allocations=allocations)
+    found = replace(node_flow(flow, node_of_place, objects), allocations=allocations)
+    return found if counts_as is None else replace(found, node_place=counts_as)
 
 
 def _allocation(raw: RawAllocation, site: Site) -> Allocation:

@@ -5,6 +5,9 @@
 #include <string.h>
 
 #define MAX_STATES (1u << 20) /* beyond, a version's readers are FT_FLOW_MERGED */
+#define MAX_MEMBERS (1u << 24) /* of all sets: 64 MiB */
+#define FEW (UINT64_C(1) << 17) /* not worth tidying */
+#define MANY (UINT64_C(1) << 22) /* too much to wait until it has doubled */
 
 /* ---- sets --------------------------------------------------------------------------------------------------------- */
 
@@ -96,7 +99,7 @@ static uint32_t add_place(struct ft_flow_states *s, uint32_t set, uint32_t place
 {
     if (is_in(s, set, place))
         return set;
-    if (set == FT_FLOW_MERGED || s->num_sets >= s->max_sets)
+    if (set == FT_FLOW_MERGED || s->num_sets >= s->max_sets || s->num_members + s->sets[set].length >= MAX_MEMBERS)
         return add_to_merged(s, place) ? merge(s, set) : FT_FLOW_NONE;
     const uint32_t length = s->sets[set].length;
     if (!ft_flow_reserve((void **)&s->members, &s->members_capacity, s->num_members + length, sizeof *s->members))
@@ -246,9 +249,27 @@ uint32_t ft_flow_state_again(struct ft_flow_states *s, const struct ft_flow_stat
     return found;
 }
 
+static uint64_t size_of(const struct ft_flow_states *s)
+{
+    return s->num_sets + s->num_members / 8 + (uint64_t)s->num_states + s->unions.used + s->reads.used;
+}
+
+bool ft_flow_states_have_grown(const struct ft_flow_states *s)
+{
+    const uint64_t size = size_of(s), few = s->max_sets / 2 < FEW ? s->max_sets / 2 : FEW;
+    const bool is_nearly_full = s->num_sets > s->max_sets - s->max_sets / 8 || s->num_members > MAX_MEMBERS - MAX_MEMBERS / 8 ||
+                                s->num_states > MAX_STATES - MAX_STATES / 8 || size > MANY;
+    return size > few && size > (is_nearly_full ? s->used + s->used / 4 : 2 * s->used);
+}
+
+void ft_flow_states_are_tidy(struct ft_flow_states *s)
+{
+    s->used = size_of(s);
+}
+
 bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets)
 {
-    *s = (struct ft_flow_states){.max_sets = max_sets, .many_sets = max_sets / 8, .num_buckets = 1024};
+    *s = (struct ft_flow_states){.max_sets = max_sets, .num_buckets = 1024};
     s->buckets = calloc(s->num_buckets, sizeof *s->buckets);
     if (!s->buckets || !ft_flow_reserve((void **)&s->members, &s->members_capacity, 0, sizeof *s->members) ||
         intern_last(s, 0) != 0 || !ft_flow_reserve((void **)&s->sets, &s->sets_capacity, 1, sizeof *s->sets))

@@ -1,4 +1,8 @@
-/* Interned sets of places, and states: a writer, an object, and a set of readers. See flow.h. */
+/* Interned sets of places, and states: a writer, an object, and a set of readers. See flow.h.
+ *
+ * Most sets and states are only passed through, on the way to one that is used: by a version that has bytes, or by memory. So all that
+ * is used is brought over into new tables now and then (ft_flow_tidy), and limits hold for what is used.
+ */
 #ifndef FORETRACE_FLOW_STATES_H
 #define FORETRACE_FLOW_STATES_H
 
@@ -20,7 +24,7 @@ struct ft_flow_state {
 struct ft_flow_states {
     struct ft_flow_set *sets;
     uint32_t num_sets, sets_capacity, max_sets;
-    uint32_t many_sets; /* once there are so many, those that are used no more should go */
+    uint64_t used; /* the size of what the last tidying kept */
     uint32_t *members;
     uint32_t num_members, members_capacity;
     bool *is_merged; /* by place: whether FT_FLOW_MERGED has it */
@@ -35,6 +39,12 @@ struct ft_flow_states {
     struct ft_flow_pairs unions, origins, pairs, reads; /* (set, place): set; (writer, object): origin; (origin, set): state;
                                                            (state, place): state */
 };
+
+/* Whether there is so much, compared with what the last tidying kept, that what is used no more should go. */
+bool ft_flow_states_have_grown(const struct ft_flow_states *s);
+
+/* All that is there counts as used. */
+void ft_flow_states_are_tidy(struct ft_flow_states *s);
 
 bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets);
 void ft_flow_states_free(struct ft_flow_states *s);

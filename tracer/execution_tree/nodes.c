@@ -21,7 +21,8 @@ static uint32_t add_node(struct ft_tree *tree, struct ft_node like)
     }
     *node = like;
     node->context = context;
-    tree->contexts[context] = (struct ft_tree_context){like.function, context};
+    const uint32_t caller = like.parent == FT_NONE ? FT_NONE : tree->nodes[like.parent]->context;
+    tree->contexts[context] = (struct ft_tree_context){like.function, caller, context};
     tree->num_contexts++;
     node->next = FT_NONE;
     node->last_child = FT_NONE;

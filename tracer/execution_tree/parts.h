@@ -206,9 +206,10 @@ bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t t
 
 void ft_node_free(struct ft_node *node);
 
-/* What is known of a context for good: its function, and the context that it was merged into, or itself. */
+/* What is known of a context for good: its function, the context that called it (FT_NONE of a root), which has a lower number, and the
+ * context that it was merged into, or itself. */
 struct ft_tree_context {
-    uint32_t function, into;
+    uint32_t function, caller, into;
 };
 
 /* merging.c: gives up about half of the contexts. Numbers of nodes change. False when memory ran out. */

@@ -586,6 +586,13 @@ uint32_t ft_tree_context(const struct ft_tree *tree, uint32_t *local)
     return tree->nodes[t->node == FT_NONE ? t->root : t->node]->context;
 }
 
+uint64_t ft_tree_caller(const struct ft_tree *tree, uint32_t context, uint32_t *caller)
+{
+    const struct ft_tree_context *of = &tree->contexts[context];
+    *caller = of->caller;
+    return of->function == FT_NONE ? 0 : tree->codes[tree->functions[of->function].entry].address;
+}
+
 uint32_t ft_tree_loop_at(const struct ft_tree *tree, uint32_t context, uint32_t local, uint64_t address)
 {
     const uint32_t function = tree->contexts[context].function;

@@ -79,6 +79,10 @@ uint32_t ft_tree_context(const struct ft_tree *tree, uint32_t *local);
 /* How many contexts there have been, and, if `out` is not NULL, which node each one is. */
 uint64_t ft_tree_contexts(const struct ft_tree *tree, uint32_t *out);
 
+/* Where the function of a context begins, 0 for a thread's root; and the context that called it, which has a lower number. FT_TREE_MIXED:
+ * none. */
+uint64_t ft_tree_caller(const struct ft_tree *tree, uint32_t context, uint32_t *caller);
+
 /* The innermost loop, as far as is known, around the code at an address in a local block of a context's function. 0: none. */
 uint32_t ft_tree_loop_at(const struct ft_tree *tree, uint32_t context, uint32_t local, uint64_t address);
 

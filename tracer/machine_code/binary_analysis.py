@@ -15,6 +15,7 @@ from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
+from foretrace.tracer.data_flow.library_code import places_of
 from foretrace.tracer.data_flow.node_flow import Site, data_flow_of
 from foretrace.tracer.data_flow.raw_dependences import RawDependences
 from foretrace.tracer.execution_tree.code_tree import CodeTree, engine_blocks
@@ -105,7 +106,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
             functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
             lines=places.lines.tolist(),
         )  # fmt: skip
-    data_flow = _data_flow(raw, blocks, maker, places) if maker else None
+    data_flow = _data_flow(raw, blocks, maker, tree, places) if maker and tree is not None else None
     work = _sampled_work(raw, maker, tree)
     idioms: Sequence[Idiom] = (*indirections.idioms, *access_idioms)
     if maker and tree is not None:
@@ -627,12 +628,15 @@ def _sampled_work(raw: RawTrace, maker: CodeTree | None, tree: ExecutionTree | N
     return tuple(sampled_work(maker, tree, samples) for samples in raw.event_samples)
 
 
-def _data_flow(raw: RawTrace, basic: BasicBlocks, maker: CodeTree, places: _Places) -> DataFlow | None:
+def _data_flow(
+    raw: RawTrace, basic: BasicBlocks, maker: CodeTree, tree: ExecutionTree, places: _Places
+) -> DataFlow | None:
     if raw.flow is None:
         return None
     block_of = basic.block_of[basic.operation_instruction][basic.operation_map]
     nodes = maker.nodes_of(raw.flow.places(block_of.tolist()))
-    return data_flow_of(raw, nodes, places.variables(), places.call_sites)
+    counts_as = places_of(tree, np.diff(basic.first).tolist())
+    return data_flow_of(raw, nodes, counts_as, places.variables(), places.call_sites)
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind
+from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind, examined_loop, nest_of
 from foretrace.tracer.machine_code.isa.registry import Isa
 from foretrace.tracer.signature.data_flow_records import Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import Block
@@ -86,14 +86,15 @@ def find_dependences(
     members = {node: _Members(forest, int(tree.loop_id[node]), basic, function_of) for node in seen}
     loop_of_row = [int(node) for node in loop_nodes]
     parents = tree.parent.tolist()
-    new: list[tuple[int, int, int, int]] = []
+    around = raw.loops[:, 6].tolist()
+    new: list[tuple[list[int], int, int]] = []
     for kind, source, sink, loop, count, least, most, size_bytes in _rows(raw, basic.operation_map):
         if kind == RawKind.STORES:
             stores[sink] += count
             continue
         if kind == RawKind.WRITTEN:
             if sink not in own:
-                new.append((loop_of_row[source], sink, loop_of_row[loop], size_bytes))
+                new.append((nest_of(source, loop, around, loop_of_row, parents), sink, size_bytes))
             continue
         if source in own or sink in own:
             continue
@@ -133,13 +134,11 @@ def find_dependences(
         notes.append(
             "dependences between threads were not followed: a loop that threads share is judged in each of them"
         )
-    written = _written(new, seen, parents, lambda store, node: carried.is_private(store, int(tree.loop_id[node])))
-    examined = []
-    for node, one in sorted(seen.items()):
-        overwritten = carried.overwritten_bytes(int(tree.loop_id[node]), one)
-        if in_windows:  # a window may begin within an iteration
-            overwritten = min(overwritten, written[node])
-        examined.append(ExaminedLoop(node, one.iterations, written[node], overwritten))
+    written = _written(new, seen, lambda store, node: carried.is_private(store, int(tree.loop_id[node])))
+    examined = [
+        examined_loop(node, one.iterations, written[node], carried.overwritten_bytes(int(tree.loop_id[node]), one))
+        for node, one in sorted(seen.items())
+    ]
     return Found(tuple(dependences), tuple(examined), tuple(notes))
 
 
@@ -185,19 +184,14 @@ def _seen(raw: RawDependences, loop_nodes: Sequence[int], tree: ExecutionTree) -
 
 
 def _written(
-    rows: Iterable[tuple[int, int, int, int]],
-    seen: Mapping[int, Seen],
-    parents: Sequence[int],
-    is_private: Callable[[int, int], bool],
+    rows: Iterable[tuple[Sequence[int], int, int]], seen: Mapping[int, Seen], is_private: Callable[[int, int], bool]
 ) -> dict[int, int]:
-    """Bytes that each loop stores, once an iteration. `rows`: innermost loop, store, outermost loop, bytes."""
+    """Bytes that each loop stores, once an iteration. `rows`: loops, store, bytes."""
     written = dict.fromkeys(seen, 0)
-    for innermost, store, outermost, size_bytes in rows:
-        node = innermost if outermost >= 0 else -1
-        while node >= 0:
+    for loops, store, size_bytes in rows:
+        for node in loops:
             if node in seen and not is_private(store, node):
                 written[node] += size_bytes
-            node = parents[node] if node != outermost else -1
     return written
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind
+from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind, examined_loop, nest_of
 from foretrace.tracer.reader.raw_trace import RawArrayOperation
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
@@ -77,7 +77,7 @@ def find_dependences(
     if raw.share < 1:
         notes.append(f"dependences through memory: {raw.share:.1%} of the memory pages were followed")
     examined = tuple(
-        ExaminedLoop(node, iterations, finder.written.get(node, 0), finder.overwritten.get(node, 0))
+        examined_loop(node, iterations, finder.written.get(node, 0), finder.overwritten.get(node, 0))
         for node, (iterations, _) in sorted(finder.iterations.items())
     )
     return Found(tuple(dependences), examined, tuple(notes))
@@ -114,7 +114,7 @@ class _Finder:
             if int(self._tree.kind[node]) == TreeNodeKind.LEAF:
                 leaves.setdefault(int(self._tree.loop_id[node]), node)
         found = []
-        for node, (_, _, _, array_id, iterations, entries) in zip(loop_nodes, raw.loops.tolist(), strict=True):
+        for node, (array_id, iterations, entries) in zip(loop_nodes, raw.loops[:, 3:6].tolist(), strict=True):
             if array_id:
                 loop = array_loop(array_id)
                 node = -1 if loop is None else leaves.get(loop, -1)
@@ -128,11 +128,12 @@ class _Finder:
 
     def take_rows(self, raw: RawDependences, nodes: Sequence[int]) -> None:
         """Enter what was recorded."""
+        around, parents = raw.loops[:, 6].tolist(), self._tree.parent.tolist()
         for kind, source, sink, loop, count, least, most, size_bytes in raw.rows.astype(np.int64).tolist():
             if kind == RawKind.STORES:
                 self._stores[sink] += count
             elif kind == RawKind.WRITTEN:
-                self._take_written(nodes[source], sink, nodes[loop], size_bytes)
+                self._take_written(nest_of(source, loop, around, nodes, parents), sink, size_bytes)
             elif kind == RawKind.UPDATE:
                 self._updates[source, sink] += count
             elif nodes[loop] >= 0 and kind != RawKind.FLOW_WITHIN:
@@ -140,14 +141,12 @@ class _Finder:
                 if kind == RawKind.OUTPUT and self._name(sink).endswith(_STORES):
                     self.overwritten[nodes[loop]] += size_bytes
 
-    def _take_written(self, innermost: int, store: int, outermost: int, size_bytes: int) -> None:
+    def _take_written(self, loops: Sequence[int], store: int, size_bytes: int) -> None:
         """Enter what loops store anew in an iteration. The results of array operations are left out: their memory is
         soon free again."""
-        node = innermost if outermost >= 0 and self._name(store).endswith(_STORES) else -1
-        while node >= 0:
+        for node in loops if self._name(store).endswith(_STORES) else ():
             if node in self.iterations:
                 self.written[node] += size_bytes
-            node = int(self._tree.parent[node]) if node != outermost else -1
 
     def _source(self, file: str) -> SourceLoops | None:
         if file not in self._sources:

@@ -352,6 +352,20 @@ static PyObject *stream_reader_follow_data(StreamReader *self, PyObject *Py_UNUS
     Py_RETURN_NONE;
 }
 
+/* Says whose code is where, to the data flow. */
+static PyObject *stream_reader_set_owners(StreamReader *self, PyObject *args)
+{
+    Py_buffer ranges;
+    if (!PyArg_ParseTuple(args, "y*", &ranges))
+        return NULL;
+    const Py_ssize_t number = ranges.len / (Py_ssize_t)sizeof(struct ft_code_range);
+    const bool done = number < INT32_MAX && ft_reader_set_owners(self->reader, ranges.buf, (uint32_t)number);
+    PyBuffer_Release(&ranges);
+    if (!done)
+        return PyErr_NoMemory();
+    Py_RETURN_NONE;
+}
+
 /* The flow's rows as bytes. NULL on failure. */
 static PyObject *flow_rows(const struct ft_flow *flow, uint64_t (*rows)(const struct ft_flow *, uint64_t *), size_t columns)
 {
@@ -432,13 +446,14 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
+    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
                          "has_events", atomic_load(&h->has_events) ? Py_True : Py_False,
                          "edges_full", self->reader->edges_full ? Py_True : Py_False,
                          "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full),
+                         "maps", self->reader->n_maps,
                          "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced),
                          "side_offset", (unsigned long long)h->side_offset,
                          "side_bytes", (unsigned long long)self->reader->side_read_bytes,
@@ -585,6 +600,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"make_tree", (PyCFunction)stream_reader_make_tree, METH_VARARGS, "make_tree(guest, max_nodes)"},
     {"tree", (PyCFunction)stream_reader_tree, METH_NOARGS, "the execution tree's rows"},
     {"follow_data", (PyCFunction)stream_reader_follow_data, METH_NOARGS, "follow_data(): the data flow, too"},
+    {"set_owners", (PyCFunction)stream_reader_set_owners, METH_VARARGS, "set_owners(ranges): uint64 first, end, owner of each"},
     {"data_flow", (PyCFunction)stream_reader_data_flow, METH_NOARGS, "the data flow's rows; to be called once"},
     {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS, "find_dependences(max_bytes, has_windows=False)"},
     {"dependences", (PyCFunction)stream_reader_dependences, METH_NOARGS, "dependences between iterations"},

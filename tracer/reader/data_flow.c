@@ -1,20 +1,23 @@
 /* Follows which place of the execution tree uses whose bytes. See tracer/data_flow/flow.h.
  *
  * A place is the innermost loop around an access, as far as loops are known then, or else the function; or an array
- * operation: each in its calling context. What a place is called when the tree is handed over follows from one of its memory
- * operations. An operation is a place of its own at first, as loops are found at their first back edge only.
+ * operation: each in its calling context. A call into libraries is one place (places.h). What a place is called when the tree is
+ * handed over follows from one of its memory operations. An operation is a place of its own at first, as loops are found at
+ * their first back edge only.
  */
 #include "parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MAX_BLOCKS 32768u
-#define MAX_SETS 8192u
+#define MAX_SETS 262144u
 #define MAX_PLACES (1u << 20)
 #define EARLY_USES 32u /* of an operation, while it is a place of its own */
 #define CODE_ARRAY (UINT32_C(1) << 31) /* codes of places: array operations, */
-#define CODE_EARLY (UINT32_C(1) << 30) /* operations by themselves, and otherwise loops */
+#define CODE_EARLY (UINT32_C(1) << 30) /* operations by themselves, */
+#define CODE_LIBRARY (CODE_EARLY - 1) /* calls into libraries, and otherwise loops */
 
 struct ft_path_flow {
     uint64_t loops_known;
@@ -35,6 +38,7 @@ bool ft_reader_follow_data(struct ft_reader *reader)
     reader->flow = reader->tree ? ft_flow_new(MAX_BLOCKS, MAX_SETS) : NULL;
     reader->objects = calloc(FT_MAX_OBJECTS + 1, sizeof *reader->objects);
     places->num_places = FT_FLOW_SYSTEM + 1;
+    places->loader = FT_FLOW_NONE;
     reader->header->follows_memory = 1;
     return reader->flow && reader->objects &&
            ft_flow_reserve((void **)&places->places, &places->capacity, FT_FLOW_SYSTEM, sizeof *places->places);
@@ -56,26 +60,99 @@ static uint64_t address_of(const struct ft_reader *reader, const struct ft_opera
     return address;
 }
 
+static uint32_t owner_of(const struct ft_flow_places *places, uint64_t address)
+{
+    uint32_t low = 0, high = places->num_ranges;
+    while (low < high) {
+        const uint32_t middle = (low + high) / 2;
+        if (places->ranges[middle].end <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    const bool is_in = low < places->num_ranges && places->ranges[low].first <= address;
+    return is_in ? (uint32_t)places->ranges[low].owner : FT_CODE_PROGRAM;
+}
+
+/* What a context is that comes behind all that are known. */
+static struct ft_flow_context new_context(struct ft_reader *reader, uint32_t context)
+{
+    struct ft_flow_places *places = &reader->places;
+    uint32_t caller;
+    const uint32_t owner = owner_of(places, ft_tree_caller(reader->tree, context, &caller));
+    const uint32_t above = caller == FT_TREE_MIXED ? FT_FLOW_NONE : places->contexts[caller].above;
+    if (owner == FT_CODE_PROGRAM)
+        return (struct ft_flow_context){context, context, owner};
+    if (owner == FT_CODE_LOADER) {
+        places->loader = places->loader == FT_FLOW_NONE ? context : places->loader;
+        return (struct ft_flow_context){places->loader, above, owner};
+    }
+    const bool goes_on = above != FT_FLOW_NONE && places->contexts[above].owner == FT_CODE_LIBRARY;
+    return (struct ft_flow_context){goes_on ? places->contexts[above].counts_as : context, context, owner};
+}
+
+/* NULL when memory ran out. */
+static const struct ft_flow_context *context_of(struct ft_reader *reader, uint32_t context)
+{
+    struct ft_flow_places *places = &reader->places;
+    if (LIKELY(context < places->num_contexts))
+        return &places->contexts[context];
+    if (!ft_flow_reserve((void **)&places->contexts, &places->contexts_capacity, context, sizeof *places->contexts))
+        return NULL;
+    for (; places->num_contexts <= context; places->num_contexts++)
+        places->contexts[places->num_contexts] = new_context(reader, places->num_contexts);
+    return &places->contexts[context];
+}
+
+bool ft_reader_set_owners(struct ft_reader *reader, const struct ft_code_range *ranges, uint32_t num_ranges)
+{
+    struct ft_flow_places *places = &reader->places;
+    struct ft_code_range *copy = malloc((num_ranges + (size_t)1) * sizeof *copy);
+    if (!copy)
+        return false;
+    memcpy(copy, ranges, num_ranges * sizeof *copy);
+    free(places->ranges);
+    places->ranges = copy;
+    places->num_ranges = num_ranges;
+    places->num_contexts = 0;
+    places->loader = FT_FLOW_NONE;
+    places->version++;
+    return true;
+}
+
+/* Goes up when an operation's place may change. */
+static uint64_t places_known(const struct ft_reader *reader)
+{
+    return ft_tree_loops_known(reader->tree) + ((uint64_t)reader->places.version << 40);
+}
+
 /* FT_FLOW_NONE when memory ran out. */
 static uint32_t place_of(struct ft_reader *reader, uint32_t context, uint32_t local, uint32_t number, uint64_t uses)
 {
     struct ft_operation *operation = &reader->operations[number];
     struct ft_flow_places *places = &reader->places;
-    const uint64_t known = ft_tree_loops_known(reader->tree);
+    const uint64_t known = places_known(reader);
     const bool is_early = operation->uses < EARLY_USES;
+    const struct ft_flow_context *of = context_of(reader, context);
     uint32_t code = CODE_ARRAY | operation->array_id;
-    if (!operation->array_id)
+    if (!of)
+        return FT_FLOW_NONE;
+    if (of->owner != FT_CODE_PROGRAM) {
+        context = of->counts_as;
+        code = CODE_LIBRARY;
+    } else if (!operation->array_id) {
         code = is_early ? CODE_EARLY | number : ft_tree_loop_at(reader->tree, context, local, address_of(reader, operation));
+    }
     operation->uses = uses < EARLY_USES ? operation->uses + (uint8_t)uses : EARLY_USES;
     const uint32_t found = ft_flow_pairs_find(&places->numbers, context, code);
     if (found != FT_FLOW_NONE) {
         struct ft_flow_place *place = &places->places[found];
-        if (code < CODE_EARLY && place->loops_known != known) { /* its loop may be another one's number now */
+        if (code < CODE_LIBRARY && place->loops_known != known) { /* its loop may be another one's number now */
             const struct ft_operation *own = &reader->operations[place->operation];
             if (ft_tree_loop_at(reader->tree, context, place->local, address_of(reader, own)) == code)
                 place->loops_known = known;
         }
-        if (code >= CODE_EARLY || place->loops_known == known)
+        if (code >= CODE_LIBRARY || place->loops_known == known)
             return found;
     }
     if (places->num_places >= MAX_PLACES) {
@@ -121,7 +198,7 @@ bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t 
 {
     uint32_t local;
     const uint32_t context = ft_tree_context(reader->tree, &local), epoch = ft_flow_epoch(reader->flow);
-    const uint64_t known = ft_tree_loops_known(reader->tree);
+    const uint64_t known = places_known(reader);
     struct ft_operation *operation = &reader->operations[number];
     if (operation->flow_context != context + 1 || operation->loops_known != known || operation->uses < EARLY_USES) {
         const uint32_t place = place_of(reader, context, local, number, 1);
@@ -244,7 +321,7 @@ static __attribute__((noinline)) bool find_places(struct ft_reader *reader, stru
                                                   uint64_t uses)
 {
     struct ft_path_flow *flow = path->flow;
-    const uint64_t known = ft_tree_loops_known(reader->tree);
+    const uint64_t known = places_known(reader);
     const uint32_t epoch = ft_flow_epoch(reader->flow);
     const bool is_stale = flow->is_early || flow->loops_known != known;
     for (uint32_t j = 0; j < path->num_accesses && flow->epoch != epoch; j++)
@@ -274,7 +351,7 @@ static __attribute__((noinline)) bool find_places(struct ft_reader *reader, stru
 static bool are_places_known(const struct ft_reader *reader, const struct ft_path *path, uint32_t num_steps)
 {
     const struct ft_path_flow *flow = path->flow;
-    if (flow->is_early || flow->loops_known != ft_tree_loops_known(reader->tree) ||
+    if (flow->is_early || flow->loops_known != places_known(reader) ||
         flow->epoch != ft_flow_epoch(reader->flow))
         return false;
     const uint32_t one = path->tree.context;

@@ -67,6 +67,8 @@ void ft_reader_free(struct ft_reader *reader)
     ft_flow_free(reader->flow);
     ft_flow_pairs_free(&reader->places.numbers);
     free(reader->places.places);
+    free(reader->places.ranges);
+    free(reader->places.contexts);
     ft_samples_free(&reader->samples);
     ft_event_samples_free(&reader->event_samples);
     free(reader);

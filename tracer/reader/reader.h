@@ -98,7 +98,7 @@ struct ft_reader {
     uint32_t n_operations, operations_capacity;
     struct ft_array *arrays; /* by id, from 1 */
     uint32_t n_arrays, arrays_capacity;
-    uint32_t n_objects;
+    uint32_t n_objects, n_maps; /* described in the side table */
     struct ft_object_counts *objects; /* by id; NULL: the data flow is not followed */
     struct ft_edge *edges; /* those beyond a block's two successors: open addressing */
     uint64_t n_edges, edges_capacity;
@@ -153,6 +153,9 @@ bool ft_reader_follow_data(struct ft_reader *reader);
  * tree. Reading takes longer, as no access is read together with others; with windows (windows.c) in these alone. False when
  * memory ran out. */
 bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes, bool has_windows);
+
+/* Says whose code is where: `ranges` by address, without overlaps. False when memory ran out. */
+bool ft_reader_set_owners(struct ft_reader *reader, const struct ft_code_range *ranges, uint32_t num_ranges);
 
 /* Forgets what the data flow needs no more. False when memory ran out. */
 bool ft_reader_tidy_flow(struct ft_reader *reader);

@@ -125,6 +125,7 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         reader->n_objects++;
         return FT_READ_IDLE;
     }
+    reader->n_maps += kind == FT_SIDE_MAPS;
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : ft_reader_corrupt(reader, "the side table has an unknown entry");
 }
 

@@ -83,6 +83,10 @@ class DataFlow:
     nodes otherwise, `flow_by_system` bool [rows] that it wrote what has the writer `OUTSIDE`. It does so on the host.
     Columns that are left out say that nothing is known.
 
+    `node_place` int64 [nodes] is the node that each node's accesses count for: itself, or of library code the call into
+    libraries or its main loop, of what runs outside `main` the thread's root (`tracer/data_flow/library_code.py`). Left
+    out, all count for themselves.
+
     `sampled_share` of memory was followed at the end; `relative_error` is the standard error of all flow between
     different nodes in the sum that comes of it, 0 where all was followed. `merged_bytes` of versions had more different
     sets of readers than were kept apart; they count as read by all nodes that read any of them.
@@ -104,6 +108,7 @@ class DataFlow:
     flow_allocation: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     flow_by_system: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
     set_has_system: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    node_place: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def __post_init__(self) -> None:
         """Fill in columns that were left out."""
@@ -224,6 +229,14 @@ def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
         raise ValueError("the data flow names an allocation that does not exist")
     if any(one.count < 0 or one.total_bytes < 0 or one.line < 0 for one in flow.allocations):
         raise ValueError("an allocation of the data flow has impossible figures")
+    if len(flow.node_place):
+        if len(flow.node_place) != num_nodes or np.any(flow.node_place < 0) or np.any(flow.node_place >= num_nodes):
+            raise ValueError("the data flow counts nodes for ones that do not exist")
+        counts = flow.node_place == np.arange(num_nodes)
+        if not np.all(counts[flow.node_place]) or not np.all(counts[nodes]):
+            raise ValueError("the data flow names a node that counts for another one")
+        if not np.all(np.append(counts, True)[flow.flow_writer]):
+            raise ValueError("the data flow names a node that counts for another one")
     if not 0 < flow.sampled_share <= 1 or not 0 <= flow.relative_error < np.inf or not 0 <= flow.merged_bytes < np.inf:
         raise ValueError("the data flow's sampling is impossible")
     if any(one.first > one.last_exclusive or one.first < 0 for one in flow.objects):
@@ -242,9 +255,12 @@ def check_dependences(
         raise ValueError("a loop whose dependences were examined does not exist")
     if any(not 0 <= one.overwritten_bytes <= one.written_bytes for one in examined):
         raise ValueError("a loop overwrites more bytes than it writes")
+    nodes = {one.node for one in examined}
     for one in dependences:
         operations_exist = all(-1 <= number < num_operations for number in (one.source, one.sink))
         if not 0 <= one.node < num_nodes or not operations_exist:
             raise ValueError("a dependence is of a loop or an operation that does not exist")
+        if one.node not in nodes:
+            raise ValueError("a dependence is of a loop that was not examined")
         if one.count < 0 or not 0 <= one.least_distance <= one.most_distance:
             raise ValueError("a dependence has an impossible count or distance")

@@ -34,6 +34,7 @@ SCHEMA = {
         "CREATE TABLE data_flow_touched (rows INTEGER NOT NULL, object BLOB NOT NULL, touched_by BLOB NOT NULL, "
         "bytes BLOB NOT NULL)"
     ),
+    "data_flow_nodes": "CREATE TABLE data_flow_nodes (rows INTEGER NOT NULL, place BLOB NOT NULL)",
     "memory_objects": (
         "CREATE TABLE memory_objects (object_id INTEGER PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL, "
         "first INTEGER NOT NULL, last_exclusive INTEGER NOT NULL, allocation INTEGER NOT NULL)"
@@ -45,6 +46,8 @@ SCHEMA = {
     ),
 }
 """All but `memory_objects` and `allocations` have one row, or none where the data flow was not followed."""
+SINCE_16 = ("data_flow_nodes",)
+"""Tables that signatures of version 15 do not have."""
 
 
 def insert_data_flow(flow: DataFlow | None, insert: Callable[[str, Iterable[tuple[Any, ...]]], None]) -> None:
@@ -65,6 +68,7 @@ def insert_data_flow(flow: DataFlow | None, insert: Callable[[str, Iterable[tupl
     insert("data_flow_versions", [(len(flow.flow_bytes), *columns)])
     columns = (packed(flow.touched_object, "<u4"), packed(flow.touched_by, "<u4"), packed(flow.touched_bytes, "<f8"))
     insert("data_flow_touched", [(len(flow.touched_bytes), *columns)])
+    insert("data_flow_nodes", [(len(flow.node_place), packed(flow.node_place, "<u4"))])
     insert(
         "memory_objects",
         ((i, o.kind.name.lower(), o.name, o.first, o.last_exclusive, o.allocation) for i, o in enumerate(flow.objects)),
@@ -78,8 +82,11 @@ def insert_data_flow(flow: DataFlow | None, insert: Callable[[str, Iterable[tupl
     )
 
 
-def read_data_flow(database: sqlite3.Connection, num_nodes: int, as_text: Callable[[Any], Any]) -> DataFlow | None:
-    """Read the tables; None where the data flow was not followed. `as_text` restores names that are not UTF-8.
+def read_data_flow(
+    database: sqlite3.Connection, num_nodes: int, as_text: Callable[[Any], Any], *, has_nodes: bool
+) -> DataFlow | None:
+    """Read the tables; None where the data flow was not followed. `as_text` restores names that are not UTF-8;
+    `has_nodes` says that the tables `SINCE_16` are there.
 
     Raises:
         ValueError: they do not fit together, or the execution tree of `num_nodes`.
@@ -87,7 +94,8 @@ def read_data_flow(database: sqlite3.Connection, num_nodes: int, as_text: Callab
     """
     heads = database.execute("SELECT * FROM data_flow").fetchall()
     if not heads:
-        if any(database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in list(SCHEMA)[1:]):
+        others = [table for table in list(SCHEMA)[1:] if has_nodes or table not in SINCE_16]
+        if any(database.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone() for table in others):
             raise ValueError("it has parts of a data flow, but none")
         return None
     share, error, merged_bytes = msgspec.convert(heads[0], type=tuple[float, float, float], strict=True)
@@ -96,6 +104,10 @@ def read_data_flow(database: sqlite3.Connection, num_nodes: int, as_text: Callab
     set_nodes = _column(members, "<u4", num_members)
     (num_versions,), (writer, by_system, readers, allocation, version_bytes) = _row(database, "data_flow_versions", 1)
     (num_touched,), (touched_object, touched_by, touched_bytes) = _row(database, "data_flow_touched", 1)
+    place = np.zeros(0, np.int64)
+    if has_nodes:
+        (num_placed,), (places,) = _row(database, "data_flow_nodes", 1)
+        place = _column(places, "<u4", num_placed)
     flow = DataFlow(
         set_starts=set_starts,
         set_nodes=set_nodes,
@@ -113,6 +125,7 @@ def read_data_flow(database: sqlite3.Connection, num_nodes: int, as_text: Callab
         flow_allocation=_column(allocation, "<i4", num_versions),
         flow_by_system=_flags(by_system, num_versions),
         set_has_system=_flags(has_system, num_sets),
+        node_place=place,
     )
     if len(heads) > 1 or not math.isfinite(share + error + merged_bytes):
         raise ValueError("its data flow has impossible figures")

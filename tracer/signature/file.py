@@ -1,10 +1,11 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 15, with synchronisation, phases and rounds of the execution tree
+Version history (PRAGMA user_version): 16, with synchronisation, phases and rounds of the execution tree
 (`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`) and
-software-defined events (`event_tables.py`), is the only one that is read. Tables of library code (`library_tables.py`)
-were added to it later; a signature without them is read too. 14 had no events. 13 had no rounds of loops.
-12 had no allocations, and no overwritten bytes of loops.
+software-defined events (`event_tables.py`), library code (`library_tables.py`) and the nodes that the data flow is
+counted for, is what is written. 15 is read, too: it had no table of those nodes, whose data flow all counted for
+themselves, up to 8,192 sets of readers, and no library code at first. Older ones are not: 14 had no events, 13 no
+rounds of loops, 12 no allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -62,7 +63,8 @@ from .records import (
     merge_ranges,
 )
 
-VERSION = 15
+VERSION = 16
+_READABLE = (15, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
@@ -161,8 +163,8 @@ _SCHEMA = {
     **signature_events.SCHEMA,
     **signature_library.SCHEMA,
 }
-_ADDED = frozenset(signature_library.SCHEMA)
-"""Tables that signatures of this version may lack, as earlier releases wrote them without."""
+_ADDED = frozenset((*signature_library.SCHEMA, *signature_flow.SINCE_16))
+"""Tables that signatures of version 15 may lack."""
 
 Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
 _ROWS_AT_ONCE = 64  # inserted by one statement: few take longer to run, many longer to prepare for small tables
@@ -364,18 +366,23 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
     if not SIGNATURE.matches(header):
         raise SignatureError(f"{path}: {instead(path, SIGNATURE, 'foretrace trace -o FILE -- PROGRAM')}")
     version = int.from_bytes(header[60:64], "big")
-    if version != VERSION:
+    if version not in _READABLE:
         raise SignatureError(
-            f"{path}: is a signature of version {version}, and this release reads version {VERSION}; "
-            "trace the program again"
+            f"{path}: is a signature of version {version}, and this release reads versions {_READABLE[0]} to {VERSION}"
+            "; trace the program again"
         )
 
 
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
     found = dict(rows)
-    if {**{name: _SCHEMA[name] for name in _ADDED}, **found} != _SCHEMA:
+    may_lack = () if _version(database) == VERSION else _ADDED
+    if {**{name: _SCHEMA[name] for name in may_lack}, **found} != _SCHEMA:
         raise SignatureError(f"{path}: its tables are not those of a signature; trace the program again")
+
+
+def _version(database: sqlite3.Connection) -> int:
+    return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _read(database: sqlite3.Connection) -> Signature:
@@ -406,7 +413,9 @@ def _read(database: sqlite3.Connection) -> Signature:
         interpreter_times=_read_interpreter_times(database, len(blocks)),
         linear_algebra=_read_linear_algebra(database),
         tree=tree,
-        data_flow=signature_flow.read_data_flow(database, 0 if tree is None else len(tree.kind), _as_text),
+        data_flow=signature_flow.read_data_flow(
+            database, 0 if tree is None else len(tree), _as_text, has_nodes=_version(database) == VERSION
+        ),
         dependences=dependences,
         examined_loops=examined,
         events=signature_events.read_events(

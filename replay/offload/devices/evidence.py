@@ -88,10 +88,11 @@ class Evidence:
     """Of each node: whether its iterations are independent, why, and why it cannot run on a device ("" if it can).
 
     `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes]: loops and
-    array operations, without serial loops that hold parallel ones. Those are sequences of kernels. `is_outside` bool
-    [nodes]: what runs before, after or around `main`, where there is one. `by_flow` bool [nodes]: loops that
-    count as serial by the data flow alone. `verdicts` are those of loops on the scale of verdicts, None of other nodes.
-    `is_assumed` bool [nodes]: nothing but an assumption makes them parallel.
+    array operations, without serial loops that hold parallel ones. Those are sequences of kernels. Of a call into
+    libraries only its main loop is one. `is_outside` bool [nodes]: what runs before, after or around `main`, where
+    there is one. `by_flow` bool [nodes]: loops that count as serial by the data flow alone. `verdicts` are those of
+    loops on the scale of verdicts, None of other nodes. `is_assumed` bool [nodes]: nothing but an assumption makes them
+    parallel.
     """
 
     parallel: tuple[Parallel, ...]
@@ -120,6 +121,7 @@ class Evidence:
             if parent >= 0 and below[node] and not below[parent] and refusals[node] != LOADERS_CODE:
                 below[parent] = below[node]
         runs = np.array([kind in (NodeKind.LOOP, NodeKind.ARRAY) for kind in work.kinds])
+        runs &= work.place == np.arange(len(work))  # of what libraries do inside, nobody knows which data it needs
         goes = [not kind.is_serial and why != LOADERS_CODE for (kind, _), why in zip(judged, refusals, strict=True)]
         has_loops = work.inclusive(np.array(goes, np.float64)) > 0
         is_sequence = has_loops & ~np.array(goes)

@@ -21,10 +21,13 @@ from foretrace.replay.records import LoopKind, Place
 from foretrace.replay.spread import TYPICAL, Floats
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.workload import Workload
+from foretrace.tracer.data_flow.library_code import places_of
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
 from foretrace.tracer.signature.records import MemoryOperation, Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
+from foretrace.units import format_bytes
 
+from .bounded_flow import BoundedFlow, bounded, counted_for
 from .spans import flow_by_spans
 
 Ints = npt.NDArray[np.int64]
@@ -61,6 +64,8 @@ class Work:
         pages_s: float64 [nodes], the first touch of pages: somebody does it wherever a loop runs.
         row_node, row_block, row_share: the share of a block's executions that are a node's own.
         flow: which node uses whose data.
+        place: int64 [nodes], the node that each one's part of the data flow counts for: itself, but in libraries.
+        left_out_bytes: of the data flow that was too much to weigh divisions by.
         notes: what stands in place of the tree or the data flow, and what to do about it.
         has_unseen: bool [nodes], array operations whose time does not follow from the accesses that were seen.
     """
@@ -80,6 +85,8 @@ class Work:
     row_block: Ints
     row_share: Floats
     flow: DataFlow
+    place: Ints
+    left_out_bytes: float
     notes: tuple[str, ...]
     has_unseen: npt.NDArray[np.bool_] | None = None
 
@@ -107,6 +114,10 @@ class Work:
         if flow is None:
             flow = flow_by_spans(signature, _node_of_block(tree, executions), tree.entries)
             notes = (_no_flow(signature),)
+        elif not len(flow.node_place) and signature.provenance.guest != "python":
+            flow = counted_for(flow, places_of(tree, [block.instructions for block in signature.blocks]))
+        limited = bounded(flow)
+        notes += _notes_on(limited)
         for root, seconds in times.elsewhere_s.items():  # of regions that the tree has no node for
             times.own_s[0][root] = times.own_s[0].get(root, 0.0) + seconds
         return cls(
@@ -124,7 +135,9 @@ class Work:
             row_node=tree.work_node,
             row_block=tree.work_block,
             row_share=share,
-            flow=flow,
+            flow=limited.flow,
+            place=flow.node_place if len(flow.node_place) else np.arange(len(tree)),
+            left_out_bytes=limited.left_out_bytes,
             notes=notes,
         )
 
@@ -142,6 +155,7 @@ class Work:
         parent = np.array([number[parents[region]] if parents[region] >= 0 else -1 for region in order], np.int64)
         entries = np.array([region.entries for region in regions], np.int64)
         node_of_block = np.array([number[int(region)] for region in workload.region_of_block], np.int64)
+        limited = bounded(_flow_of_regions(workload.signature, node_of_block, entries))
         return cls(
             run=run,
             parent=parent,
@@ -157,8 +171,10 @@ class Work:
             row_node=np.array([node for node, _ in rows], np.int64),
             row_block=np.array([block for _, block in rows], np.int64),
             row_share=np.ones(len(rows)),
-            flow=_flow_of_regions(workload.signature, node_of_block, entries),
-            notes=(_NO_TREE,) if nested else (),
+            flow=limited.flow,
+            place=np.arange(len(order)),
+            left_out_bytes=limited.left_out_bytes,
+            notes=((_NO_TREE,) if nested else ()) + _notes_on(limited),
         )
 
     @property
@@ -233,6 +249,28 @@ def _no_flow(signature: Signature) -> str:
     )
 
 
+LEAST_TOLD_SHARE = 0.02
+"""Of the data flow: what is merged or left out beyond that is said."""
+
+
+def _notes_on(limited: BoundedFlow) -> tuple[str, ...]:
+    """What the data flow does not tell."""
+    flow, notes = limited.flow, []
+    total = float(flow.flow_bytes.sum()) + limited.left_out_bytes
+    if flow.merged_bytes > LEAST_TOLD_SHARE * total:
+        notes.append(
+            f"{flow.merged_bytes / total:.0%} of the data flow had too many different sets of readers to tell apart, "
+            "and counts as read by all: less may have to move; intervals reach to none of it"
+        )
+    if limited.left_out_bytes:
+        notes.append(
+            f"{limited.left_out_share:.1%} of the data flow ({format_bytes(round(limited.left_out_bytes))}), its "
+            "smallest parts, was left out, as it has too many parts to weigh divisions by: that much more may have to "
+            "move; intervals reach to all of it"
+        )
+    return tuple(notes)
+
+
 def _kind(signature: Signature, tree: ExecutionTree, node: int) -> NodeKind:
     kind = TreeNodeKind(int(tree.kind[node]))
     if kind is TreeNodeKind.LOOP:
@@ -276,6 +314,7 @@ def _flow_of_regions(signature: Signature, node_of_block: Ints, entries: Ints) -
         set_starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         set_nodes=pairs[:, 1].astype(np.int64),
         flow_writer=region[flow.flow_writer],
+        node_place=np.zeros(0, np.int64),
     )
 
 

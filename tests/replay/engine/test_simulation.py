@@ -179,6 +179,34 @@ def test_threads_begin_and_are_joined():
     assert outcome.path_s == {"work": 2.0, "child": 2.0}
 
 
+def test_copies_run_one_program_with_names_of_their_own():
+    """Each of two jobs has a barrier, a lock and a cache; the threads of one do not wait for those of the other."""
+    sharing = Sharing("cores", "cache", ("memory",), ((1.0, 1.0), (0.5, 1.0)))
+    program = (Repeat(3, (work(1.0, sharing=sharing), Barrier("meet"))), Lock("lock"), work(2.0), Unlock("lock"))
+    late = (work(10.0), *program)
+    names = [
+        {"meet": f"meet {job}", "lock": f"lock {job}", "cache": f"cache {job}", "other": f"thread {2 * job + 1}"}
+        for job in (0, 1)
+    ]
+    entities = [
+        Entity(f"thread {2 * job + which}", (*part, Join("other")) if not which else part, job=job, names=names[job])
+        for job, parts in enumerate(((program, program), (program, late)))
+        for which, part in enumerate(parts)
+    ]
+    system = cores(4, caches=("cache 0", "cache 1"), bandwidths={"memory": (4.0,)}, barriers={"meet 0": 2, "meet 1": 2})
+    outcome, twin = simulate(system, entities), Reference(system, entities)
+    assert outcome.end_s.tolist() == pytest.approx([7.0, 5.0, 17.0, 15.0])  # the lock goes from one to the other
+    assert list(twin.end_s.values()) == pytest.approx(outcome.end_s.tolist())
+
+
+def test_what_waking_costs_has_a_name_among_any_number_of_activities():
+    """The critical path names 256 activities, those that take longest; waking takes less than each of 300."""
+    first = [work(1.0, f"activity {number}") for number in range(300)]
+    entities = threads([*first, Barrier("meet", sleeps=True)], [Barrier("meet", sleeps=True), work(1.0)])
+    outcome = simulate(cores(2, barriers={"meet": 2}, waking=Waking(latency_s=1e-3)), entities)
+    assert outcome.path_s["waking a thread"] == pytest.approx(1e-3)
+
+
 def test_a_broadcast_wakes_those_that_wait_and_no_others():
     early, late = [Wait("c"), work(1.0)], [work(2.0), Wait("c")]
     with pytest.raises(DeadlockError, match="thread 1 waits for c, which nobody posts"):

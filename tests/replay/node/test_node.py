@@ -250,7 +250,7 @@ def test_text(files):
         "critical path",
         "what would shorten it",
         "twice the cores",
-        "job 1",
+        "job 0-1  x2",
         "memory",
     ):
         assert part in text

@@ -100,7 +100,7 @@ def test_all_loops_are_accounted_for(signature: Signature) -> None:
     counts = report.loops
     assert counts is not None
     assert counts.listed == len(report.instances)
-    assert counts.there == counts.listed + counts.inside + counts.library + counts.outside + counts.small
+    assert counts.there == counts.listed + counts.inside + counts.library + counts.outside + counts.once + counts.small
     assert signature.tree is not None
     assert counts.there >= sum(loop.function in ("main", "twice") for loop in signature.loops)
 

@@ -89,8 +89,9 @@ def test_a_time_loop_is_a_sequence_of_kernels_with_resident_data():
     data = 8 * (1 << 16)
     versions = [(OUTSIDE, [loop], data), (loop, [loop], 99 * data), (loop, [0], data)]
     signature = examined(with_flow(tree, versions), around, loop, dependences=[recurrence(around)])
-    (one,) = triage(signature, measured_host(), gpu(**OWN_MEMORY)).instances
+    one, steps = triage(signature, measured_host(), gpu(**OWN_MEMORY)).instances
     assert (one.answer, one.entries, one.transfers) == (Answer.PORT, 100, 2)
+    assert (steps.answer, steps.parallel) == (Answer.LEAVE, "serial")
     assert one.to_device_bytes == one.from_device_bytes == data
 
 
@@ -99,8 +100,9 @@ def test_the_same_is_seen_in_the_data_flow_where_nothing_was_examined():
     data = 8 * (1 << 16)
     versions = [(OUTSIDE, [loop], data), (loop, [loop], 99 * data), (loop, [0], data)]
     report = triage(with_flow(tree, versions, [([loop], 2 * data)]), measured_host(), gpu(**OWN_MEMORY))
-    (one,) = report.instances
+    one, steps = report.instances
     assert (one.answer, one.entries, one.parallel) == (Answer.PORT, 100, "assumed parallel")
+    assert steps.answer is Answer.LEAVE
     assert any("--dependences" in warning for warning in report.warnings)
     assert one.accelerator_high_s >= one.host_s  # if it is not parallel after all, it stays
 

@@ -204,6 +204,26 @@ def test_too_many_sets_become_one(core: Any) -> None:
         assert sum(num_bytes for (_, readers), num_bytes in flows.items() if place in readers) >= exact
 
 
+def test_sets_count_as_long_as_they_are_used(core: Any) -> None:
+    """Versions come to few sets of readers by way of many others: 40 places read in 30 orders, and 3 sets are left."""
+    flow, reference = Core(core, max_sets=1024), Reference()
+    chance = np.random.default_rng(1)
+    for turn in range(120):
+        if flow.has_many_sets:
+            flow.tidy(range(64))
+        readers = chance.permutation(40)[: 40 - turn % 2]
+        if turn % 2:
+            readers = np.sort(readers)[:12]
+        for follower in (flow, reference):
+            follower.access(0, 8, 8, True)
+            for place in range(1, 40, 3) if turn % 3 == 0 else readers.tolist():
+                follower.access(1 + place, 8, 8, False)
+    flows, footprints = flow.finish()
+    flow.close()
+    assert flows == reference.flows()
+    assert footprints == reference.footprints()
+
+
 def test_a_sample_is_near_the_whole(core: Any) -> None:
     """One place writes 4 MiB, two others read three and one quarters of them, eight times."""
     num_bytes = 4 << 20

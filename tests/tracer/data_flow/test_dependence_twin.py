@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import numpy as np
 import pytest
@@ -11,7 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_programs import Path
 
-from foretrace.tracer.data_flow.raw_dependences import RawDependences, RawKind, raw_dependences
+from foretrace.tracer.data_flow.raw_dependences import (
+    RawDependences,
+    RawKind,
+    examined_loop,
+    nest_of,
+    raw_dependences,
+)
 from foretrace.tracer.execution_tree.raw_tree import NONE, RawTree, raw_tree
 
 
@@ -86,9 +93,47 @@ def test_dependences_of_random_loop_nests(seed: int, only_words: bool, has_branc
     assert stores == program.stores
     assert found.share == 1
     paths = paths_by_rank(tree)
-    iterations = {(paths[rank], header): number for rank, _, header, _, number, _ in found.loops.tolist()}
+    iterations = {(paths[rank], header): number for rank, _, header, _, number, *_ in found.loops.tolist()}
     assert iterations == program.iterations
     check_bytes(found, tree, operations, program)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 6, 7, 8, 9, 11])
+def test_no_loop_overwrites_more_than_it_writes(seed: int) -> None:
+    """Whichever loops of the recording are none in the finished tree."""
+    program, chance = AccessProgram(seed, only_words=False), Random(seed)
+    program.run()
+    found, tree, _ = read(program)
+    paths = paths_by_rank(tree)
+    around = found.loops[:, 6].tolist()
+    loops = [(paths[rank], header) for rank, _, header, *_ in found.loops.tolist()]
+    nests = [[loops.index(one) for one in program.nests.get(loop, ()) if one in loops] for loop in loops]
+    parents = [nest[-2] if len(nest) > 1 else -1 for nest in nests]
+    for lost_share in (0.0, 0.3, 0.7):
+        nodes = [-1 if chance.random() < lost_share else number for number in range(len(loops))]
+        above = []
+        for parent in parents:
+            while parent >= 0 and nodes[parent] < 0:
+                parent = parents[parent]
+            above.append(parent)
+        written, overwritten = Counter[int](), Counter[int]()
+        for kind, source, _, loop, _, _, _, size_bytes in found.rows.tolist():
+            if kind == RawKind.OUTPUT and nodes[loop] >= 0:
+                overwritten[nodes[loop]] += size_bytes
+            if kind == RawKind.WRITTEN:
+                for node in nest_of(source, loop, around, nodes, above):
+                    written[node] += size_bytes
+        assert all(overwritten[node] <= written[node] for node in overwritten)
+        expected = Counter[int]()
+        for (_, loop), size_bytes in program.written.items():
+            expected[loops.index(loop)] += size_bytes
+        for number, loop in enumerate(loops):
+            assert lost_share or loop in program.known_late or written[number] == expected[number]
+
+
+def test_what_is_overwritten_was_written() -> None:
+    assert examined_loop(3, 10, 7, 8).written_bytes == 8
+    assert examined_loop(3, 10, 9, 8).written_bytes == 9
 
 
 def test_the_random_programs_have_dependences_of_all_kinds() -> None:

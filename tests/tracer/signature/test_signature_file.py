@@ -22,9 +22,10 @@ from hypothesis import strategies as st
 
 from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.errors import OutputError, SignatureError
+from foretrace.tracer.analysis.assembly import readable
 from foretrace.tracer.signature import checksum as signature_checksum
 from foretrace.tracer.signature import file as signature_file
-from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
+from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import AddressRange, InterpreterTime, LinearAlgebra, Signature, merge_ranges
@@ -253,11 +254,56 @@ def test_impossible_counts_of_reuse_are_refused(
         read_signature(tmp_path / "s.sig")
 
 
-@pytest.mark.parametrize("version", [0, 12, 13, 14, 16])
+@pytest.mark.parametrize("version", [0, 12, 13, 14, 17])
 def test_another_version_is_refused(version: int, file: Path) -> None:
     change_signature(file, f"PRAGMA user_version = {version}")
-    with pytest.raises(SignatureError, match=f"version {version}, and this release reads version 15; trace .* again"):
+    with pytest.raises(
+        SignatureError, match=f"version {version}, and this release reads versions 15 to 16; trace .* again"
+    ):
         read_signature(file)
+
+
+def test_version_15_is_read(signature: Signature, file: Path) -> None:
+    """It has no nodes that others count for, and no library code."""
+    for table in ("data_flow_nodes", "called_code", "library_calls", "frames"):
+        change_signature(file, f"DROP TABLE {table}")
+    with pytest.raises(SignatureError, match="tables"):
+        read_signature(file)
+    change_signature(file, "PRAGMA user_version = 15")
+    before, after = signature.data_flow, read_signature(file).data_flow
+    assert before is not None
+    assert after is not None
+    assert after.flow_bytes.tolist() == before.flow_bytes.tolist()
+    assert len(before.node_place)
+    assert not len(after.node_place)
+
+
+def test_nodes_that_count_for_others_are_checked(signature: Signature, tmp_path: Path) -> None:
+    flow = signature.data_flow
+    assert flow is not None
+    wrong = [flow.node_place[:-1], np.roll(flow.node_place, 1), flow.node_place + len(flow.node_place)]
+    for place in wrong:
+        changed_flow = dataclasses.replace(flow, node_place=place)
+        write_signature(dataclasses.replace(signature, data_flow=changed_flow), tmp_path / "s.sig", force=True)
+        with pytest.raises(SignatureError, match=r"counts? "):
+            read_signature(tmp_path / "s.sig")
+
+
+def test_parts_that_no_reader_would_take_are_left_out_with_a_note(signature: Signature, tmp_path: Path) -> None:
+    assert readable(signature) is signature
+    assert signature.data_flow is not None
+    wrong = dataclasses.replace(
+        signature,
+        data_flow=dataclasses.replace(signature.data_flow, merged_bytes=-1.0),
+        examined_loops=(ExaminedLoop(0, 5, written_bytes=7, overwritten_bytes=8),),
+    )
+    mended = readable(wrong)
+    write_signature(mended, tmp_path / "s.sig")
+    read = read_signature(tmp_path / "s.sig")
+    assert (read.data_flow, read.dependences, read.examined_loops) == (None, (), ())
+    said = read.provenance.notes[-2:]
+    assert "the data flow was left out" in said[0]
+    assert "a loop overwrites more bytes than it writes" in said[1]
 
 
 def test_each_of_its_bytes_is_covered_by_the_checksum(file: Path) -> None:
