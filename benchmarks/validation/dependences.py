@@ -117,7 +117,7 @@ def _by_label(
     for loop in verdicts(signature):
         key = signature.tree.keys[loop.node]
         position = bisect_right(lines, key.line)
-        if Path(key.file).name != name or position == 0:
+        if Path(key.file).name != name or position == 0 or key.caller:  # a library's, called there
             continue
         before = found.get(lines[position - 1], (Verdict.NONE, ()))
         found[lines[position - 1]] = (max(before[0], loop.verdict), (*before[1], *loop.dependences))

@@ -325,7 +325,7 @@ def _said_of_threads(one: records.Prediction) -> str:
     return f" with {one.threads} threads on {cores}, {one.scaling.speedup:.2f} times as fast as with one"
 
 
-PLACE_COLUMNS = ("module", "function", "mangled", "file", "line")
+PLACE_COLUMNS = ("module", "function", "mangled", "file", "line", "caller", "inlined")
 LOOP_COLUMNS = (
     *PLACE_COLUMNS, "kind", "label", "entries", "iterations", "time_s", "low_s", "high_s", "share", "bound_by",
     "compute_s", "memory_s", "overlap_s", "python_s", "pages_s",
@@ -346,8 +346,8 @@ def place_row(place: records.Place) -> dict[str, Any]:
         "mangled": place.function if name != place.function else None,
         "file": place.file,
         "line": place.line,
-        "caller": place.caller,
-        "inlined": place.inlined,
+        "caller": place.caller or None,
+        "inlined": place.inlined or None,
     }
 
 

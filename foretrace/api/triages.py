@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *PLACE_COLUMNS, "port", "idiom", "range_bytes", "moved_bytes", "refs", "entries", "host_s", "accelerator_s",
-    "gain_s", "break_even_bytes", "reason", "answer", "kind", "bound_by", "parallel", "footprint_bytes", "caller",
+    "gain_s", "break_even_bytes", "reason", "answer", "kind", "bound_by", "parallel", "footprint_bytes",
 )  # fmt: skip
 
 
@@ -330,4 +330,4 @@ def _shown(found: records.Triage, source: Join | None) -> Triage:
 
 def _row(one: records.Instance) -> dict[str, Any]:
     numbers = {name: getattr(one, name, None) for name in COLUMNS if name not in PLACE_COLUMNS}
-    return place_row(one.place) | numbers | {"port": one.offload}
+    return place_row(one.place) | numbers | {"port": one.offload, "caller": one.caller}  # all the calls around it

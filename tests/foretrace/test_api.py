@@ -300,7 +300,7 @@ def test_a_replay_shows_its_threads_and_its_timeline(signature: foretrace.Signat
     with pytest.raises(ValueError, match="entities, resources, timeline"):
         replay.to_dataframe("loops")
     axes = replay.plot()
-    assert [label.get_text() for label in axes.get_yticklabels()] == list(entities["name"])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["job 0-1 thread 0  x2"]
     for name in ("timeline.json.gz", "timeline.svg"):
         replay.save(tmp_path / name)
         assert (tmp_path / name).stat().st_size > 0

@@ -42,7 +42,7 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
     by_line: dict[int, set[str]] = {}
     for one in verdicts(signature):
         key = signature.tree.keys[one.node]
-        if Path(key.file).name == code.name:
+        if Path(key.file).name == code.name and not key.caller:  # no library's, called there
             said = one.verdict.name.lower()
             by_line.setdefault(key.line, set()).add(_SAID.get(said, said))
     return by_line
