@@ -75,6 +75,8 @@ struct thread {
     struct frame *frames;
     uint32_t num_frames, frames_capacity;
     struct rows doubtful;
+    uint32_t doubtful_levels; /* rows in doubt are of no level beyond so many */
+    bool doubts_ended; /* of a level, since rows in doubt were gone through */
 };
 
 struct loop {
@@ -217,12 +219,20 @@ static inline bool add_sure_row(struct ft_dependences *d, const struct row *adde
     return true;
 }
 
+/* Adds a row in doubt, of levels up to `level`. */
+static bool add_doubtful_row(struct thread *t, const struct row *added, uint32_t level)
+{
+    if (t->doubtful_levels <= level)
+        t->doubtful_levels = level + 1;
+    return add_row(&t->doubtful, added);
+}
+
 /* Adds a row of a level, which may be in doubt; `row.loop` is the level's number. */
 static bool add_to_level(struct ft_dependences *d, struct row row)
 {
     const struct level *level = &d->thread->levels[row.loop];
     if (level->doubt_since)
-        return add_row(&d->thread->doubtful, &row);
+        return add_doubtful_row(d->thread, &row, row.loop);
     row.loop = level->loop;
     return add_sure_row(d, &row);
 }
@@ -246,7 +256,7 @@ static bool add_to_levels(struct ft_dependences *d, struct row row)
         return true;
     row.source = sure - 1;
     row.loop = first;
-    return add_row(&d->thread->doubtful, &row);
+    return add_doubtful_row(d->thread, &row, row.source);
 }
 
 static uint64_t iteration_at(const struct level *level, uint64_t then);
@@ -307,9 +317,11 @@ static bool end_levels(struct ft_dependences *d, uint32_t number)
     const struct rows doubtful = t->doubtful;
     bool done = true;
     t->num_levels = number;
-    if (!doubtful.number)
+    if (!doubtful.number || (number >= t->doubtful_levels && !t->doubts_ended))
         return true;
     t->doubtful = (struct rows){0};
+    t->doubtful_levels = 0;
+    t->doubts_ended = false;
     for (uint64_t i = 0; i < doubtful.capacity && done; i++) {
         struct row row = doubtful.rows[i];
         if (!row.count)
@@ -549,6 +561,7 @@ static bool end_doubts(struct ft_dependences *d, const struct ft_tree_place *pla
         was_in_doubt |= level->doubt_since > since;
         level->doubt_since = level->doubt_since > since ? 0 : level->doubt_since;
     }
+    t->doubts_ended |= was_in_doubt;
     return was_in_doubt;
 }
 
