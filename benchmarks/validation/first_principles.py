@@ -33,6 +33,7 @@ class Work(Struct, frozen=True, forbid_unknown_fields=True):
         depth_cycles: of a device: its longest thread, summed over kernels, where an outermost iteration is a thread.
         shared_depth_cycles: the same where the threads of a warp share the loops inside.
         moved_bytes: that the host makes and the device needs.
+        waits: results of the device that the host waits for.
         width: iterations that cores can share at most; None: as many as there are cores.
     """
 
@@ -45,11 +46,13 @@ class Work(Struct, frozen=True, forbid_unknown_fields=True):
     depth_cycles: Positive | None = None
     shared_depth_cycles: Positive | None = None
     moved_bytes: Amount = 0.0
+    waits: Annotated[int, Meta(ge=0)] = 0
     width: Count | None = None
 
 
 class Reference(Struct, frozen=True, forbid_unknown_fields=True):
-    """Published figures of a host and a device; `fork_s` is a parallel region with its barrier on all cores."""
+    """Published figures of a host and a device; `fork_s` is a parallel region with its barrier on all cores,
+    `wait_s` what the host waits for a result beyond the kernel that makes it."""
 
     core_clock_hz: Positive
     cores: Count
@@ -67,6 +70,7 @@ class Reference(Struct, frozen=True, forbid_unknown_fields=True):
     device_flops32_per_s: Positive
     launch_s: Positive
     link_bytes_per_s: Positive
+    wait_s: Positive
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,4 +126,5 @@ def _device_s(work: Work, reference: Reference, depth_cycles: float) -> float:
         work.flops32 / reference.device_flops32_per_s,
         depth_cycles / reference.device_clock_hz,
     )
-    return kernels_s + work.kernels * reference.launch_s + work.moved_bytes / reference.link_bytes_per_s
+    started_s = work.kernels * reference.launch_s + work.waits * reference.wait_s
+    return kernels_s + started_s + work.moved_bytes / reference.link_bytes_per_s

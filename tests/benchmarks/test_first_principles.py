@@ -9,7 +9,7 @@ REFERENCE = Reference(
     core_clock_hz=1e9, cores=10, core_cache_bytes_per_s=10e9, core_memory_bytes_per_s=1e9, core_cache_bytes=1e6,
     cores_memory_bytes_per_s=4e9, cores_cache_bytes=10e6, fork_s=1e-3, device_clock_hz=1e9,
     device_memory_bytes_per_s=100e9, device_cache_bytes_per_s=200e9, device_cache_bytes=5e6,
-    device_flops64_per_s=1e12, device_flops32_per_s=2e12, launch_s=1e-6, link_bytes_per_s=10e9,
+    device_flops64_per_s=1e12, device_flops32_per_s=2e12, launch_s=1e-6, link_bytes_per_s=10e9, wait_s=1e-5,
 )  # fmt: skip
 WORK = Work(cycles=1e9, bytes=1e6, footprint_bytes=1e6, kernels=1)
 
@@ -41,6 +41,7 @@ def test_a_device_takes_launches_transfers_and_the_longest_thread():
     found = expected(replace(WORK, kernels=3, depth_cycles=5e6, moved_bytes=1e6), REFERENCE)
     assert found.device_high_s == pytest.approx(5e-3 + 3e-6 + 1e-4)
     assert expected(replace(WORK, kernels=3), REFERENCE).device_high_s == pytest.approx(6e-6 + 3e-6)
+    assert expected(replace(WORK, kernels=3, waits=2), REFERENCE).device_high_s == pytest.approx(6e-6 + 3e-6 + 2e-5)
     assert expected(replace(WORK, flops64=1e12), REFERENCE).device_high_s == pytest.approx(1.0 + 1e-6)
     assert expected(replace(WORK, flops32=1e12), REFERENCE).device_high_s == pytest.approx(0.5 + 1e-6)
 
