@@ -134,10 +134,10 @@ def _is_main(function: str, kind: int) -> bool:
 def _outside_main(tree: ExecutionTree) -> Ints:
     """[nodes]: the root of the thread that runs `main`, of what runs there before and after it; -1 of all others."""
     root = np.arange(len(tree))
-    is_inside = np.array([_is_main(key.function, int(kind)) for key, kind in zip(tree.keys, tree.kind, strict=True)])
+    names = zip(tree.keys, tree.kind, strict=True)
+    is_inside = np.array([_is_main(key.function, int(kind)) for key, kind in names], np.bool_)
     for node, parent in enumerate(tree.parent.tolist()):
         if parent >= 0:
             root[node] = root[parent]
             is_inside[node] |= is_inside[parent]
-    runs_main = np.isin(root, root[is_inside]) if len(tree) else is_inside
-    return np.where(runs_main & ~is_inside, root, -1)
+    return np.where(np.isin(root, root[is_inside]) & ~is_inside, root, -1)
