@@ -66,9 +66,8 @@ class Runner:
             EngineError: it fails.
         """
         used = cores[: min(threads, len(cores))]
-        return run_on(
-            [self._bounded(command, folder)], [used], realtime=self.realtime, environment=environment_of(threads)
-        )
+        bounded = replace(self, exit_code=0 if command == _NOTHING else self.exit_code)._bounded(command, folder)
+        return run_on([bounded], [used], realtime=self.realtime, environment=environment_of(threads))
 
     def trace(
         self,
@@ -159,18 +158,20 @@ def scratch_copy(source: Path, directory: Path, name: str) -> Path:
 def measured_threads(
     runner: Runner, commands: Mapping[int, Sequence[str]], folder: Path
 ) -> dict[int, tuple[float | None, str]]:
-    """The shortest run with each number of threads, all alternating; None and why where the cores were never free.
+    """Real time of the shortest run with each number of threads, all alternating, less the start of a process; None and
+    why where the cores were never free.
 
     Raises:
         EngineError: the program fails.
     """
     cores = sorted(os.sched_getaffinity(0))[:2]
     runs: dict[int, list[CoreRun]] = {threads: [] for threads in commands}
+    start_s = min(runner.threaded_run(_NOTHING, folder, 1, cores).wall_s for _ in range(runner.rounds))
     for _ in range(runner.rounds):
         for threads, command in commands.items():
             runs[threads].append(runner.threaded_run(command, folder, threads, cores))
     found: dict[int, tuple[float | None, str]] = {}
     for threads, some in runs.items():
         best = shortest(some)
-        found[threads] = (best.wall_s, "") if best else (None, said_of_others(some))
+        found[threads] = (max(best.wall_s - start_s, 0.0), "") if best else (None, said_of_others(some))
     return found
