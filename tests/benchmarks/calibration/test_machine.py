@@ -394,7 +394,7 @@ def test_hit_rates_are_those_of_the_part_of_a_cache_that_loads_get():
     whole = hierarchy_of(profile).hierarchy
     part = as_measured(whole, profile)
     assert [level.size_bytes for level in part.levels] == [32 * KIB, 512 * KIB, 8 * MIB]
-    assert part.levels[2].num_sets == whole.levels[2].num_sets, "fewer ways, not fewer sets"
+    assert part.levels[2].ways == whole.levels[2].ways, "fewer sets, not fewer ways"
     assert any("L3 is reported as 32 MiB" in note for note in profile.notes)
     sweep = next(p for p in profile.surface if p.working_set_bytes == 16 * MIB)
     assert sweep.hit_rates[2] == 0.5, "beyond the part, only the rest of a line hits"
