@@ -50,7 +50,7 @@ def counted(count: int, noun: str) -> str:
 
 
 _LEAST_NS = 0.01
-"""Below, no figure is told."""
+"""No figure is printed below this."""
 
 
 def format_seconds(seconds: float) -> str:

@@ -85,7 +85,7 @@ def shrunk(hierarchy: Hierarchy, held_bytes: Sequence[float]) -> Hierarchy:
 
 
 def _part(level: Level, held_bytes: float) -> Level:
-    """A cache of at most so many bytes; of a line at least."""
+    """Part of a cache: at most `held_bytes`, at least one line; its ways where each has a line, else one."""
     if held_bytes >= level.size_bytes:
         return level
     ways = level.ways if held_bytes >= level.ways * level.line_bytes else 1

@@ -32,7 +32,7 @@ _FEW = 0.05  # others' rate over that of dependent loads, where these hold as mu
 
 
 def last_caches(profile: Profile, cores: int) -> int:
-    """How many last caches so many cores of a machine have."""
+    """Number of last caches that `cores` cores of a machine share."""
     return max(-(-cores // (profile.caches[-1].shared_by_cores or cores)), 1)
 
 

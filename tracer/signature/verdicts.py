@@ -31,7 +31,7 @@ class Authority(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What source, run or binary says of a loop, why, and what it takes for granted."""
+    """One authority's verdict on a loop, its reason and its assumptions."""
 
     verdict: Verdict
     reason: str = ""
