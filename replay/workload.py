@@ -85,7 +85,8 @@ class RegionArrays:
     that always says what a branch does most often. `python_lines` is the time of blocks of Python that were timed, in
     lines, `long_lines` those of it in blocks that take very long, `recording_lines` what was taken off it, and
     `array_faults` pages mapped in array operations (`signature.InterpreterTime`); `python_bytecodes` counts those of
-    the others. `array_points` and `array_timed` are those of `array_costs.ArrayWork`.
+    the others. `array_points` are those of `array_costs.ArrayWork`; `array_timed` says which regions' time is that of a
+    line of Python.
     """
 
     instructions: Floats
@@ -302,7 +303,7 @@ def _region_arrays(
         python_bytecodes=sums["python_bytecodes"],
         python_calls=np.where(is_array & ~arrays.timed, [region.entries for region in regions], 0.0),
         array_points=arrays.points,
-        array_timed=arrays.timed,
+        array_timed=arrays.timed & bool(sums["python_lines"].any()),
         arithmetic_per_iteration=sums["arithmetic"] / iterations,
     )
 

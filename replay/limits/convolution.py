@@ -102,8 +102,7 @@ def convolve(
     overlap[TYPICAL] = np.where(is_linear, np.minimum(hiding, memory[TYPICAL]), overlap[TYPICAL])
     overlap[TYPICAL] = np.where(measured, _overlap_of_arrays(workload, figures, compute, memory), overlap[TYPICAL])
     # What was timed holds what its accesses to elements took, and the calls whose time is in their line's.
-    in_line = totals.array_timed & bool(totals.python_lines.any())
-    overlap = np.where(in_line, compute + memory, overlap)
+    overlap = np.where(totals.array_timed, compute + memory, overlap)
     overlap += np.minimum(timed, compute + memory - overlap)
     python += timed
     time = compute + memory - overlap + python

@@ -68,12 +68,16 @@ def set_turns(workload: Workload, misses: Misses) -> Floats:
 
 
 def with_set_conflicts(times: RegionTimes, workload: Workload, misses: Misses, memory: MemoryFigures) -> RegionTimes:
-    """The times of regions, none less than its accesses take turns in sets."""
+    """The times of regions, none less than its accesses take turns in sets.
+
+    Those of linear algebra block their operands, and those that a line of Python was timed with hold their waits.
+    """
     if len(misses.hierarchy.levels) < 2:
         return times
     turns = np.bincount(
         workload.operations.region, weights=set_turns(workload, misses), minlength=len(workload.regions)
     )
+    turns[workload.linear.mask | workload.totals.array_timed] = 0
     least = np.zeros_like(times.time_s)
     for corner in (TYPICAL, SLOW):
         least[corner] = turns * memory.dependent_s[corner, 1]

@@ -268,7 +268,10 @@ def _time(
     if min(run.waits for run in runs) > _MOST_WAITS + _MOST_WAITS_PER_S * found.time_s:
         raise UndividedError("it waits for something, and real time is then not its own")
     if least_s > min(run.cpu_s for run in runs):
-        raise UndividedError(f"too long segments: {found.long_share:.0%} of its time are in such of more than 2 ms")
+        raise UndividedError(
+            "other work interrupted some segment in each of its runs "
+            f"({found.long_share:.0%} of its time are in segments of more than 2 ms)"
+        )
     return found
 
 

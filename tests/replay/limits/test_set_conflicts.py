@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
     const int n = atoi(argv[2]), columns = atoi(argv[3]);
     static pair y[1024];
     char *x = aligned_alloc(1 << 16, (stride * n + columns * 16 + 0xffff) & ~0xffffL);
-    for (int turn = 0; turn < 4; turn++)
+    for (int turn = 0; turn < 16; turn++)
         for (int c = 0; c < columns; c++) { in(x + 16 * c, y, n, stride); out(x + 16 * c, y, n, stride); }
     return 0;
 }"""
@@ -82,7 +82,7 @@ def test_conflicts_are_counted_by_the_sets_that_they_are_in(walk, stride, sets):
     signature = walk(stride, 64, 256)
     workload = Workload.of(signature)
     turns = float(_of(signature, ("in", "out"), set_turns(workload, misses_on(signature, find(HOST)))))
-    accesses = 2 * 4 * 256 * 64
+    accesses = 2 * 16 * 256 * 64
     if sets is None:
         assert turns < 0.05 * accesses
     else:
@@ -100,7 +100,7 @@ def test_a_walk_through_a_set_is_bound_by_the_next_cache(walk):
         )
         assert one.bound_by is Bound.CACHE_LATENCY
         assert one.time_s > 3 * other.time_s
-        assert one.low_s < 0.5 * one.time_s  # a core may keep what it loaded
+        assert one.low_s < 0.7 * one.time_s  # a core may keep what it loaded
 
 
 def test_nothing_is_known_without_distances(walk):
