@@ -8,24 +8,24 @@ nothing: a tracer runs one thread at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
-from .tree_work import TreeWork, is_loader, is_runtime
+from .runtimes import FORK, SECTIONS, caller, function_name, is_loader, is_runtime
+from .tree_work import TreeWork
 
 _NEXT = re.compile(
     r"^GOMP_loop_(ull_)?(ordered_)?(maybe_)?(nonmonotonic_)?(dynamic|guided|runtime)_(start|next)|^__kmpc_dispatch_next_"
 )
 """Calls that ask for a chunk, in libgomp and libomp. The last one of each thread gets none."""
-_FORK = re.compile(r"^GOMP_parallel|^__kmpc_fork_call")
-"""Calls that begin a parallel region: inside of another one its function is no task."""
+_TASK = re.compile(r"\.omp_task_entry\.")
 
 
-def chunks(tree: ExecutionTree, children: Sequence[Sequence[int]], region: Iterable[int], tasks: set[int]) -> int:
-    """How many chunks and tasks were handed out in a parallel region; 0 if it is divided beforehand.
+def chunks(tree: ExecutionTree, children: Sequence[Sequence[int]], region: Sequence[int], tasks: set[int]) -> int:
+    """How many chunks, sections and tasks were handed out in a parallel region; 0 if it is divided beforehand.
 
     Args:
         tree: of the signature.
@@ -34,40 +34,47 @@ def chunks(tree: ExecutionTree, children: Sequence[Sequence[int]], region: Itera
         tasks: nodes of functions that compilers made of parallel regions and tasks: inside of others they are tasks.
     """
     found, asking = 0, set()
+    is_of_sections = any(_is_of_sections(tree, root) for root in region)
     for root in region:
         pending = list(children[root])
         while pending:
             node = pending.pop()
-            name = tree.keys[node].function.partition("@")[0] if tree.kind[node] == TreeNodeKind.CALL else ""
-            if _FORK.match(name):
+            name = function_name(tree, node) if tree.kind[node] == TreeNodeKind.CALL else ""
+            if FORK.match(name):
                 continue
-            if _NEXT.match(name):
+            if _NEXT.match(name) or (is_of_sections and SECTIONS.match(name)):
                 found += int(tree.entries[node])
                 asking.add(root)
                 continue
             pending += children[node]
-            if node in tasks:
+            above = caller(tree, node)
+            if node in tasks and above >= 0 and is_runtime(tree, above):
                 found += int(tree.entries[node]) + int(tree.recursive_entries[node])
     unanswered = sum(int(tree.entries[root]) for root in asking)
     return max(found - unanswered, 1) if found else 0
 
 
-def runs_as_task(tree: ExecutionTree, node: int) -> bool:
-    """Whether libgomp ran a function while a team met, as it does with tasks; a region's it calls from its fork.
+def _is_of_sections(tree: ExecutionTree, region: int) -> bool:
+    """Whether all that a region does are sections."""
+    fork = caller(tree, region)
+    return fork >= 0 and function_name(tree, fork).startswith("GOMP_parallel_sections")
 
-    The first thread of a team comes to both below the fork.
+
+def runs_as_task(tree: ExecutionTree, node: int) -> bool:
+    """Whether a function is a task's: Clang names these so. libgomp runs tasks while a team meets, also below the fork,
+    whose calls within the runtime have its name; the fork itself calls a region's function.
     """
+    if _TASK.search(tree.keys[node].function):
+        return True
+    calls: list[int] = []
     above = int(tree.parent[node])
-    while above >= 0 and tree.kind[above] == TreeNodeKind.CALL and is_loader(tree, above):
-        above = int(tree.parent[above])
-    is_direct = True
     while above >= 0:
-        if tree.kind[above] == TreeNodeKind.CALL and tree.keys[above].function.startswith("GOMP_parallel"):
-            return not is_direct
-        if not is_runtime(tree, above):
-            return False
-        is_direct, above = False, int(tree.parent[above])
-    return False
+        if tree.kind[above] == TreeNodeKind.CALL and not (is_loader(tree, above) and not calls):
+            if not is_runtime(tree, above):
+                break
+            calls.append(above)
+        above = int(tree.parent[above])
+    return len(calls) > 1 and tree.keys[calls[-1]].function.startswith("GOMP_parallel")
 
 
 def shares_of_chunks(count: float, threads: int) -> list[float]:

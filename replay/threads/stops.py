@@ -1,4 +1,4 @@
-"""Semaphores in folded timeline programs: what happens less often than the body around it, and units at the start."""
+"""What happens less often than the body around it in folded timeline programs, and units of semaphores at the start."""
 
 from __future__ import annotations
 
@@ -27,61 +27,96 @@ class Stops:
     units: int
     held: str | None
 
-    def parts(self, times: int) -> list[Part]:
-        """One stop for `times`."""
+    def parts(self, times: int, due: float) -> list[Part]:
+        """One stop for `times`, of which `due` were expected."""
         if not self.is_wait:
             return [Post(self.semaphore, times * self.units)]
         wait = Wait(self.semaphore, times * self.units, sleeps=True)
         return [wait] if self.held is None else [Unlock(self.held), wait, Lock(self.held, sleeps=True)]
 
 
-Draft = Part | Stops
+@dataclass(frozen=True, slots=True)
+class Rare:
+    """A branch of a body that is taken `total` times in all, which is less often than the body runs.
+
+    It is a critical section, or where a team meets. `body` is what happens each time. `is_joint`: all members of a team
+    take it together, and equally often.
+    """
+
+    body: tuple[Part, ...]
+    total: float
+    is_joint: bool = False
+
+    def parts(self, times: int, due: float) -> list[Part]:
+        """The branch, taken `times` times, with the time of the `due` times that were expected."""
+        body = scaled(self.body, due / times)
+        return [*body] if times == 1 else [Repeat(times, body)]
+
+
+Draft = Part | Stops | Rare
+
+
+def scaled(body: Iterable[Part], factor: float) -> tuple[Part, ...]:
+    """A body whose activities take `factor` times as long."""
+    return tuple(
+        Repeat(part.count, scaled(part.body, factor)) if isinstance(part, Repeat)
+        else replace(part, time_s=part.time_s * factor) if isinstance(part, Run)
+        else part
+        for part in body
+    )  # fmt: skip
 
 
 def repeated(count: int, body: Sequence[Draft], entries: float) -> list[Draft]:
     """A body that runs `count` times each time that the thread comes there, which it does `entries` times in all.
 
-    Stops that are rarer than that go to the front, and are left to what is around it.
+    What is rarer than that goes to the front, and is left to what is around it.
     """
-    if not any(isinstance(part, Stops) for part in body):
+    if not any(isinstance(part, Stops | Rare) for part in body):
         return list(body) if count == 1 or not body else [Repeat(count, finished(body))]
     taken_here = {part.name for part in body if isinstance(part, Lock)}
-    outside = [
-        replace(part, held=None) if part.held in taken_here else part
+    outside: list[Draft] = [
+        replace(part, held=None) if isinstance(part, Stops) and part.held in taken_here else part
         for part in body
-        if isinstance(part, Stops) and part.total < entries
+        if isinstance(part, Stops | Rare) and part.total < entries
     ]
-    inside = [part for part in body if not (isinstance(part, Stops) and part.total < entries)]
-    due = {id(part): max(round(part.total / entries), 1) for part in inside if isinstance(part, Stops)}
+    inside = [part for part in body if not (isinstance(part, Stops | Rare) and part.total < entries)]
+    due = {id(part): part.total / entries for part in inside if isinstance(part, Stops | Rare)}
     return [*outside, *_grouped(count, inside, due)]
 
 
 def one_of_many(body: Sequence[Draft], run: int, runs: float) -> list[Draft]:
-    """Run number `run` of a body that is unrolled, and runs `runs` times in all: its share of the stops."""
+    """Run number `run` of a body that is unrolled, and runs `runs` times in all: its share of what is rare."""
     found: list[Draft] = []
     for part in body:
-        if isinstance(part, Stops):
+        if isinstance(part, Stops | Rare):
             times = int(part.total * (run + 1) / runs) - int(part.total * run / runs)
-            found += part.parts(times) if times else []
+            times = max(times, isinstance(part, Rare))  # its time is kept
+            found += part.parts(times, part.total / runs) if times else []
         else:
             found.append(part)
     return found
 
 
-def _grouped(count: int, body: Sequence[Draft], due: Mapping[int, int]) -> list[Part]:
-    """A body that runs `count` times, in which the stop with `id` happens `due[id]` times, evenly spread."""
-    stops = {id(part) for part in body if isinstance(part, Stops)}
-    if not stops:
+def _grouped(count: int, body: Sequence[Draft], due: Mapping[int, float]) -> list[Part]:
+    """A body that runs `count` times, in which what has an `id` happens `due[id]` times, at least once, evenly spread.
+
+    What a team does jointly decides alone into how many groups the runs are divided, as these are the same for all of
+    its members.
+    """
+    rare = [part for part in body if isinstance(part, Stops | Rare)]
+    if not rare:
         return list(finished(body)) if count == 1 else [Repeat(count, finished(body))]
-    groups = min(max(due[stop] for stop in stops), count)
-    often = {stop for stop in stops if 2 * due[stop] >= groups}
+    times = {id(part): max(round(due[id(part)]), 1) for part in rare}
+    leading = [part for part in rare if isinstance(part, Rare) and part.is_joint] or rare
+    groups = min(max(times[id(part)] for part in leading), count)
+    often = {id(part) for part in rare if 2 * times[id(part)] >= groups}
     first: list[Draft] = []
     for part in body:
-        if isinstance(part, Stops) and id(part) in often:
-            first += part.parts(max(round(due[id(part)] / groups), 1))
+        if isinstance(part, Stops | Rare) and id(part) in often:
+            first += part.parts(max(round(times[id(part)] / groups), 1), due[id(part)] / groups)
         else:
             first.append(part)
-    plain = finished(part for part in body if not isinstance(part, Stops))
+    plain = finished(part for part in body if not isinstance(part, Stops | Rare))
     length = count // groups
     rest = [Repeat(length - 1, plain)] if length > 1 and plain else []
     left = count - length * groups
@@ -90,8 +125,14 @@ def _grouped(count: int, body: Sequence[Draft], due: Mapping[int, int]) -> list[
 
 
 def finished(body: Iterable[Draft]) -> tuple[Part, ...]:
-    """A body in which no stop is left."""
-    return tuple(part for part in body if not isinstance(part, Stops))
+    """A body without stops; what else is rare happens once, in its whole time."""
+    found: list[Part] = []
+    for part in body:
+        if isinstance(part, Rare):
+            found += part.parts(1, part.total)
+        elif not isinstance(part, Stops):
+            found.append(part)
+    return tuple(found)
 
 
 def units_at_start(

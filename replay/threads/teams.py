@@ -18,12 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind
+
+from .runtimes import is_runtime
 from .schedules import BLOCKS, chunks, runs_as_task, shares_of_blocks, shares_of_chunks, work_along
-from .tree_waits import Role
+from .tree_waits import Role, runs_of
 from .tree_work import TreeWork
 
 _DIGITS = 12
 """Shares that differ by rounding alone are the same."""
+ONCE = 0.05
+"""Share by which what is done once in each run of a body may be done more often."""
 _SAME = 1e-9
 """Share that may be left over by rounding."""
 RegionKey = tuple[str, str]
@@ -114,6 +119,11 @@ class Team:
         """Outside of parallel regions the first member does what the first thread did."""
         return [[(0, 1.0)], *([] for _ in self.roots[1:])]
 
+    @property
+    def one_for_all(self) -> Doers:
+        """In a region, what one member does for all."""
+        return [[(0, 1.0)] for _ in self.roots]
+
     def doers(self, key: RegionKey) -> Doers:
         """Who does a region's work."""
         if key not in self.shares:
@@ -139,13 +149,13 @@ class Team:
         others = [Strand(root, node, share) for root, node in self._of_others(key)]
         return (*(Strand(0, node, 1.0) for node in nodes), *others)
 
-    def left(self) -> Iterator[tuple[Doers, Strand]]:
-        """What belongs to no place that the first thread came to, and who does it."""
+    def left(self) -> Iterator[tuple[RegionKey, Strand]]:
+        """What belongs to no place that the first thread came to, and its region."""
         for key in dict.fromkeys(key for group in self.regions[1:] for key in group):
             share = 1.0 - self.placed[key]
             if share > _SAME:
                 for root, node in self._of_others(key):
-                    yield self.doers(key), Strand(root, node, share)
+                    yield key, Strand(root, node, share)
 
     def _of_others(self, key: RegionKey) -> list[tuple[int, int]]:
         return [(root, node) for root, group in enumerate(self.regions) if root for node in group.get(key, [])]
@@ -183,22 +193,54 @@ def _divided(
     """By member, its share of a region's work; none where that stays as it was traced. Adds to `dynamic`."""
     nodes = [node for group in regions for node in group.get(key, [])]
     own = regions[0].get(key, [])
-    if any(runs_as_task(work.tree, node) for node in own):
-        dynamic.add(key)
-        return _rounded(shares_of_chunks(sum(int(work.tree.entries[node]) for node in nodes), size))
     tasks = {node for node, role in work.special.items() if role is Role.PARALLEL}
     found = chunks(work.tree, work.children, nodes, tasks)
+    if any(runs_as_task(work.tree, node) for node in own):
+        dynamic.add(key)
+        found += sum(int(work.tree.entries[node] + work.tree.recursive_entries[node]) for node in nodes)
+        return _rounded(shares_of_chunks(found, size))
     if found:
         dynamic.add(key)
         return _rounded(shares_of_chunks(found / max(sum(int(work.tree.entries[node]) for node in own), 1), size))
     if is_as_traced:
         return []
-    along = np.zeros((len(regions), BLOCKS))
-    for root, group in enumerate(regions):
-        for node in group.get(key, []):
-            along[root] += work_along(work, node)
-    blocks = np.repeat(along / np.array(threads_of)[:, None], threads_of, axis=0)
+    came = [root for root, group in enumerate(regions) if group.get(key)]  # others were in no team of the region
+    apart_s = _of_one_s(work, [regions[root][key] for root in came])
+    along = np.zeros((len(came), BLOCKS))
+    for place, root in enumerate(came):
+        for node in regions[root][key]:
+            along[place] += np.array(work_along(work, node)) - apart_s.get(node, 0.0) / BLOCKS
+    along = np.maximum(along, 0.0)
+    times = [threads_of[root] for root in came]
+    blocks = np.repeat(along / np.array(times)[:, None], times, axis=0)
     return _rounded(shares_of_blocks(blocks.ravel().tolist(), size))
+
+
+def _of_one_s(work: TreeWork, groups: Sequence[Sequence[int]]) -> dict[int, float]:
+    """{node: seconds}: of each thread's nodes of a region, what one thread did for all: what they came to once together
+    in each run of what is around it."""
+    found: dict[int, float] = defaultdict(float)
+    if len(groups) < 2:
+        return found
+    entries: Counter[tuple[NodeKey, ...]] = Counter()
+    runs: Counter[tuple[NodeKey, ...]] = Counter()
+    places: list[tuple[tuple[NodeKey, ...], int, int]] = []
+    pending: list[tuple[tuple[NodeKey, ...], int, int]] = [((), node, node) for group in groups for node in group]
+    while pending:
+        path, node, region = pending.pop()
+        runs[path] += runs_of(work.tree, node)
+        for child in work.children[node]:
+            below = (*path, work.tree.keys[child])
+            meets = any(work.special.get(one) is Role.MEETING for one in work.children[child])
+            if work.tree.kind[child] == TreeNodeKind.LOOP and meets:
+                pending.append((below, child, region))
+            elif not is_runtime(work.tree, child):
+                entries[below] += int(work.tree.entries[child])
+                places.append((below, child, region))
+    for path, node, region in places:
+        if entries[path] * len(groups) <= (1 + ONCE) * runs[path[:-1]]:
+            found[region] += float(work.inclusive_s[node])
+    return found
 
 
 def _rounded(shares: Sequence[float]) -> list[float]:

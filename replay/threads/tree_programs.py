@@ -47,17 +47,20 @@ from foretrace.replay.engine.program import (
     Wait,
 )
 from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind, TreeThread
+from foretrace.units import format_seconds
 
 from .job_programs import JobPrograms, ThreadProgram, check_conserved, of_each, with_programs, without
 from .line_locks import Held, is_in_interpreter, line_in_body
 from .phases import Phased
-from .stops import Draft, Stops, finished, one_of_many, repeated, units_at_start
-from .teams import Body, RegionKey, Strand, Team, region_key
+from .runtimes import SECTIONS, function_name, is_loader, is_runtime
+from .stops import Draft, Rare, Stops, finished, one_of_many, repeated, units_at_start
+from .teams import ONCE, Body, Doers, RegionKey, Strand, Team, region_key
 from .tree_waits import TAKES, Inside, Role, Stop
-from .tree_work import Section, TreeWork, is_loader
+from .tree_work import Section, TreeWork
 
 PTHREAD_BARRIER = "pthread barrier"
 LEAST_SHARE = 1e-4
+_NOTABLE = 0.01
 _GO = ("runtime.mstart", "runtime.rt0_go", "runtime.goexit")
 """Functions of Go's runtime that all its programs run."""
 MOST_UNROLLED = 4096
@@ -161,10 +164,13 @@ class _Job:
         """The function of the parallel region around a body."""
         self.in_team = False
         """Whether the team's members are at a body together."""
+        self.is_divided_beforehand = False
+        """Whether they are in a region whose loops are divided in blocks, not chunks or tasks."""
         self.heads = 1.0
         self.alike: dict[tuple[object, ...], list[list[Draft]]] | None = None
         """Of loops that are unrolled: parts of what creates and awaits no threads."""
         self.creates_below = _below(work, self.begins_or_ends)
+        self.stops_below = _below(work, lambda node: node in work.waits.stops or node in work.waits.inside)
         self.meets_below = _below(work, lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))
 
     def begins_or_ends(self, node: int) -> bool:
@@ -197,7 +203,7 @@ class _Job:
                 "a Go program: its goroutines stay on the threads that ran them when it was traced, as much as each "
                 "ran; Go would hand them to those that are free"
             )
-        if self.work.waited_s > 0.01 * self.total_s:
+        if self.work.waited_s > _NOTABLE * self.total_s:
             self.notes.append(
                 "threads spun in the runtime of parallel regions when the program was traced: they wait in its place"
             )
@@ -269,8 +275,18 @@ class _Job:
         for place, other in enumerate(self.team.roots[1:], 1):
             outside = self.around(other, set(self.work.all_parallel(other)))
             self.put(before, [(self.team.outside[place], outside, 1.0)], 1)
-        for doers, strand in self.team.left():
-            self.put(behind, [(doers[strand.root], self.work.sums_below(strand.node), strand.share)], 1)
+        apart_s = 0.0
+        for key, strand in self.team.left():
+            self.put(behind, [(self.team.doers(key)[strand.root], self.work.sums_below(strand.node), strand.share)], 1)
+            alike = self.team.threads_of[strand.root]
+            apart_s += (
+                0.0 if key in self.team.dynamic else float(self.work.inclusive_s[strand.node]) * strand.share * alike
+            )
+        if apart_s > _NOTABLE * self.total_s:
+            self.notes.append(
+                f"{format_seconds(apart_s)} are of parallel regions that the first thread was in no team of, such as "
+                "teams within teams: they run behind all else, and nobody waits for them"
+            )
         return [
             [*finished([*first, *repeated(1, parts, 1), *last])]
             for first, parts, last in zip(before, bodies, behind, strict=True)
@@ -375,44 +391,79 @@ class _Job:
             for node in found:
                 forks[region_key(self.work, node), line_in_body(self.work.tree, child[0].node)].append(node)
         left = list(self.work.waits.inside.get(first.node, ())) if len(body) == 1 else []
+        into, runs = parts, times  # where a child's parts go, which runs so often
+        doers, is_joint = self.doers, self.is_divided_beforehand and self.is_joint(body, children)
         for place, (child, found) in enumerate(places):
+            self.doers = self.who_is_due(child, doers, times, is_joint=is_joint)
             line = line_in_body(self.work.tree, child[0].node)
             here = self.who(child)
             for inside in [inside for inside in left if inside.line < line + inside.comes_first]:
                 if inside.what is not Role.JOIN or creations.are_there(id(inside)):
-                    add_to(parts, mine, by_line.at(inside.line))
-                    add_to(parts, mine, self.inside(inside, times, first.share, creations, by_line.innermost))
+                    add_to(into, mine, by_line.at(inside.line))
+                    add_to(into, mine, self.inside(inside, runs, first.share, creations, by_line.innermost))
                     left.remove(inside)
-            add_to(parts, mine, by_line.at(line))
+            add_to(into, mine, by_line.at(line))
             if place in begins:
-                taken, _ = self.lock(begins[place][0][1])
-                self.held = taken.name if isinstance(taken, Lock) else held
-                add_to(parts, here, [taken])
                 under = begins[place]
-                self.put(parts, [(self.doers[strand.root], one.own_s, strand.share) for strand, one in under], times)
+                if self.is_branch(child, [body for body, _ in places[place : under[0][1].last + 1]], times):
+                    into, runs = self.nothing(), self.entries(child)
+                taken, _ = self.lock(under[0][1])
+                self.held = taken.name if isinstance(taken, Lock) else held
+                add_to(into, here, [taken])
+                self.put(into, [(self.doers[strand.root], one.own_s, strand.share) for strand, one in under], runs)
             if place in ends:
-                self.add(parts, self.child(child, times, creations))
-                add_to(parts, here, [self.lock(ends[place][0][1])[1]])
+                self.add(into, self.child(child, runs, creations))
+                add_to(into, here, [self.lock(ends[place][0][1])[1]])
                 self.held = held
+                if into is not parts:
+                    self.add(parts, (branch(own, runs) for own in into))
+                    into, runs = parts, times
                 continue
             if any(node in self.work.waits.stops for _, node, _ in child):
-                self.add(parts, self.stops(child, times))
+                self.add(into, self.stops(child, runs))
                 continue
             if not found:
-                self.add(parts, self.child(child, times, creations))
+                self.add(into, self.child(child, runs, creations))
                 continue
             outside = self.around(child[0].node, set(found))
-            self.put(parts, [(self.doers[child[0].root], outside, child[0].share)], times)
+            self.put(into, [(self.doers[child[0].root], outside, child[0].share)], runs)
             for key in dict.fromkeys(region_key(self.work, node) for node in found):
                 nodes = forks.pop((key, line), None)
                 if nodes:
-                    self.add(parts, self.fork(key, nodes, times, creations))
+                    self.add(into, self.fork(key, nodes, runs, creations))
+        self.doers = doers
         for inside in sorted(left, key=lambda inside: inside.what is Role.JOIN):
             add_to(parts, mine, by_line.at(inside.line))
             add_to(parts, mine, self.inside(inside, times, first.share, creations, by_line.innermost))
         add_to(parts, mine, by_line.end())
         self.nested -= 1
         return parts
+
+    def who_is_due(self, child: Body, doers: Doers, times: float, *, is_joint: bool) -> Doers:
+        """Who does a child of a body that runs `times` times a thread, where the team does as `doers` say.
+
+        One member does for all what all threads together came to once in each run, if the team comes to the body
+        jointly. Of a thread that was traced alone, it is what follows a construct for one member, up to its end or to
+        where the team meets or asks for its parts of a loop. Chunks and tasks go to who is free.
+        """
+        if not self.is_divided_beforehand or any(is_runtime(self.work.tree, node) for _, node, _ in child):
+            is_single = self.is_divided_beforehand and self.heads == 1 and self.has_role(child, Role.SINGLE)
+            return self.team.one_for_all if is_single else doers
+        if self.heads == 1:
+            return self.doers
+        is_of_one = is_joint and abs(self.entries(child) * self.heads - times) <= ONCE * times
+        return self.team.one_for_all if is_of_one else doers
+
+    def is_joint(self, body: Body, children: Sequence[Body]) -> bool:
+        """Whether the team comes to a body jointly: the region's function, or what it meets in."""
+        is_region = self.work.special.get(body[0].node) is Role.PARALLEL
+        names = [function_name(self.work.tree, node) for child in children for _, node, _ in child]
+        if any(SECTIONS.match(name) for name in names):
+            return False
+        return is_region or any(self.has_role(child, Role.MEETING) for child in children)
+
+    def has_role(self, child: Body, role: Role) -> bool:
+        return any(self.work.special.get(node) is role for _, node, _ in child)
 
     def sections(self, body: Body, children: Sequence[Body]) -> list[list[tuple[Strand, Section]]]:
         """Critical sections of a body, by their places among its children: those of all its strands."""
@@ -432,6 +483,16 @@ class _Job:
             else:  # threads that took other branches
                 apart[-1] += [(strand, replace(one, last=last)) for strand, one in those]
         return apart
+
+    def is_branch(self, first: Body, children: Sequence[Body], times: float) -> bool:
+        """Whether a critical section is in a branch of a body that is not taken in each of its `times` runs.
+
+        Sections in which threads wait for one another otherwise, too, are replayed as if they were.
+        """
+        waits = any(
+            self.any_of(self.stops_below, child) or self.any_of(self.creates_below, child) for child in children
+        )
+        return 0 < self.entries(first) < times and not waits
 
     def forks_below(self, child: Body) -> list[int]:
         """The functions of parallel regions that the first thread begins in a call; none inside of a region."""
@@ -494,16 +555,21 @@ class _Job:
         """All entries of a parallel region at a place, in one run of the body there: the team meets, works, and meets
         again."""
         entries = sum(int(self.work.tree.entries[node]) for node in nodes)
-        count = max(round(entries / times), 1)
+        is_branch = 0 < entries < times
+        count = 1 if is_branch else max(round(entries / times), 1)
+        runs = float(entries) if is_branch else times
         before = self.doers, self.heads
         body = self.team.strands(key, nodes)
         came = sum(int(self.work.tree.entries[node]) * share for _, node, share in body)
         self.doers, self.heads = self.team.doers(key), max(came / max(entries, 1), 1.0)
         self.region, self.in_team = key[1], True
-        inner = self.body(body, times * count, creations)
-        self.region, self.in_team = None, False
+        self.is_divided_beforehand = key not in self.team.dynamic
+        inner = self.body(body, runs * count, creations)
+        self.region, self.in_team, self.is_divided_beforehand = None, False, False
         self.doers, self.heads = before
         begin, end = self.meets(f"{key[1]} fork"), self.meets(f"{key[1]} join")
+        if is_branch:
+            return [branch([*begin, *parts, *end], runs, is_joint=True) for parts in inner]
         return [repeated(count, [*begin, *parts, *end], times) for parts in inner]
 
     def meets(self, name: str) -> list[Part]:
@@ -552,7 +618,10 @@ class _Job:
             self.put_each(whole, child, self.work.sums_below, times)
             return whole
         if special is Role.MEETING and self.in_team:
-            met = self.meets(f"{self.region} barrier")
+            met, entries = self.meets(f"{self.region} barrier"), self.entries(child)
+            if 0 < 2 * entries < times:
+                bodies = self.body(child, entries, creations)
+                return [branch([*parts, *met], entries, is_joint=True) for parts in bodies]
             return [repeated(count, [*parts, *met], times) for parts in self.body(child, times * count, creations)]
         if special is Role.PARALLEL and self.in_team:  # a task, or a region inside of the region
             self.in_team = False
@@ -590,8 +659,11 @@ class _Job:
         """A loop that is entered once, and whose body changes with the phases of the loops below it."""
         found = self.nothing()
         for begin, end in pairwise(self.phased.breaks(child[0].node, count)):
+            share = (end - begin) / count
             with self.phased.within(begin / count, end / count):
-                self.add(found, [repeated(end - begin, parts, 1) for parts in self.body(child, count, creations)])
+                for kind, parts in enumerate(self.body(child, count, creations)):
+                    here = [replace(one, total=one.total * share) if isinstance(one, Rare) else one for one in parts]
+                    found[kind] += repeated(end - begin, here, 1)
         return found
 
     def spawns(self, node: int, count: int, creations: _Creations) -> list[Part]:
@@ -633,6 +705,15 @@ class _Job:
 def thread_name(number: int) -> str:
     """Of a traced thread."""
     return f"thread {number}"
+
+
+def branch(body: Sequence[Draft], total: float, *, is_joint: bool = False) -> list[Draft]:
+    """A body that runs `total` times in all, less often than what it is in; what is rarer still is apart."""
+    drafts = repeated(1, body, total)
+    taken = finished(part for part in drafts if not isinstance(part, Stops | Rare))
+    rarer = [part for part in drafts if isinstance(part, Stops | Rare)]
+    own: list[Draft] = [Rare(taken, total, is_joint)] if taken else []
+    return [*rarer, *own]
 
 
 def add_to(parts: list[list[Draft]], kinds: Iterable[int], more: Sequence[Draft]) -> None:

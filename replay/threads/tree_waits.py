@@ -27,6 +27,7 @@ from foretrace.tracer.signature.tree_records import (
 )
 
 from .line_locks import LineLocks, line_locks_of
+from .runtimes import caller, is_runtime
 
 ONE_FOR_ONE = 0.1
 """Share by which passes and signals may differ, besides one for each thread, to be taken to need each other."""
@@ -34,7 +35,6 @@ _C_LIBRARY = re.compile(r"^lib(c|pthread)[.-]")
 _LOCKS = re.compile(r"^_*(lll_lock|lll_unlock|lll_mutex|mutex_lock|mutex_unlock)")
 _RUST_LOCK = re.compile(r"(futex.*|::)(Mutex|RwLock)\W*\d*(lock_contended|wake|read_contended|write_contended)")
 """Waits of Rust's `Mutex` and `RwLock`, whose uncontended cases are inlined; plain and mangled names."""
-_RUNTIME = re.compile(r"^lib(gomp|omp|iomp5)[.-]")
 _One = TypeVar("_One")
 
 
@@ -54,6 +54,8 @@ class Role(Enum):
     TAKE = auto()  # units of a counting semaphore
     GIVE = auto()
     PARALLEL = auto()  # a function made of a parallel region
+    SINGLE = auto()  # begins what one member of a team does for all
+    SINGLE_END = auto()
 
 
 ROLES = {
@@ -70,6 +72,13 @@ ROLES = {
     "GOMP_sections_end_cancel": Role.MEETING,
     "__kmpc_barrier": Role.MEETING,
     "__kmpc_cancel_barrier": Role.MEETING,
+    "GOMP_single_start": Role.SINGLE,
+    "__kmpc_single": Role.SINGLE,
+    "__kmpc_end_single": Role.SINGLE_END,
+    "__kmpc_master": Role.SINGLE,
+    "__kmpc_end_master": Role.SINGLE_END,
+    "__kmpc_masked": Role.SINGLE,
+    "__kmpc_end_masked": Role.SINGLE_END,
     "pthread_mutex_lock": Role.LOCK,
     "pthread_mutex_unlock": Role.UNLOCK,
     "mtx_lock": Role.LOCK,
@@ -87,6 +96,11 @@ ROLES = {
     "omp_unset_lock": Role.UNLOCK,
     "GOMP_critical_start": Role.LOCK,
     "GOMP_critical_end": Role.UNLOCK,
+    "GOMP_critical_name_start": Role.LOCK,
+    "GOMP_critical_name_end": Role.UNLOCK,
+    "__kmpc_critical": Role.LOCK,
+    "__kmpc_critical_with_hint": Role.LOCK,
+    "__kmpc_end_critical": Role.UNLOCK,
     "pthread_cond_wait": Role.WAIT,
     "pthread_cond_timedwait": Role.WAIT,
     "pthread_cond_clockwait": Role.WAIT,
@@ -104,7 +118,13 @@ TAKES = (Role.LOCK, Role.READ_LOCK, Role.WRITE_LOCK)
 """What begins a critical section."""
 SPINNING_LOCK = "pthread_spin_lock"
 """Threads spin for it. For other locks of the C library they sleep at once if they are taken."""
-TEAM_LOCKS = ("omp_set_lock", "GOMP_critical_start")
+TEAM_LOCKS = (
+    "omp_set_lock",
+    "GOMP_critical_start",
+    "GOMP_critical_name_start",
+    "__kmpc_critical",
+    "__kmpc_critical_with_hint",
+)
 """Locks of the runtime of parallel regions: threads wait for them as they do between regions."""
 PYTHON_ROLES = {
     "Thread.start": Role.CREATE,
@@ -175,7 +195,8 @@ class Waits:
 
 def waits_of(tree: ExecutionTree) -> Waits:
     """Sort a tree's edges by what threads did there."""
-    waits = Waits(roles={node: role for node in range(len(tree)) if (role := role_of(tree, node)) is not None})
+    roles = {node: role for node in range(len(tree)) if (role := role_of(tree, node)) is not None}
+    waits = Waits(roles={node: role for node, role in roles.items() if not _is_of_runtime(tree, node, role)})
     wakes: list[_Wake] = []
     for edge in sorted(tree.synchronisation, key=lambda edge: (edge.source, edge.target)):
         source, target = (_place(tree, waits.roles, node) for node in (edge.source_node, edge.target_node))
@@ -200,6 +221,17 @@ def waits_of(tree: ExecutionTree) -> Waits:
     for node in waits.inside:
         waits.inside[node].sort(key=lambda one: (one.line, not one.comes_first))
     return waits
+
+
+def _is_of_runtime(tree: ExecutionTree, node: int, role: Role) -> bool:
+    """Whether a runtime of parallel regions calls a function for a purpose of its own, such as its locks.
+
+    What one of its entry points calls has the entry point's name. Threads that it creates are seen.
+    """
+    if role in (Role.CREATE, Role.JOIN):
+        return False
+    above = caller(tree, node)
+    return above >= 0 and is_runtime(tree, above)
 
 
 def _inside_of(waits: Waits, node: int, line: int, role: Role) -> Inside:
@@ -251,7 +283,7 @@ def _is_internal(tree: ExecutionTree, node: int) -> bool:
     while node >= 0:
         key = tree.keys[node]
         module = key.module.rpartition("/")[2]
-        if _LOCKS.match(key.function) or _RUST_LOCK.search(key.function) or _RUNTIME.match(module):
+        if _LOCKS.match(key.function) or _RUST_LOCK.search(key.function) or is_runtime(tree, node):
             return True
         if tree.kind[node] == TreeNodeKind.CALL:
             if not _C_LIBRARY.match(module):

@@ -5,7 +5,6 @@ A region's time belongs to a node by the node's share of the instructions that r
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -18,12 +17,9 @@ from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
 from .line_locks import LineLock, body_of, line_in_body
+from .nested_regions import unfolded
+from .runtimes import is_loader, is_region, is_runtime, module_name
 from .tree_waits import SPINNING_LOCK, TAKES, TEAM_LOCKS, Role, Waits, find, runs_of, waits_of
-
-_OUTLINED = re.compile(r"(\._omp_fn\.\d+$)|(\.omp_outlined)|(^__omp_outlined)")
-"""Functions that a compiler made of parallel regions: GCC's and Clang's names."""
-_RUNTIME = re.compile(r"^lib(gomp|omp|iomp5)[.-]")
-_LOADER = re.compile(r"^ld[-.]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +84,7 @@ class TreeWork:
     @classmethod
     def of(cls, workload: Workload, tree: ExecutionTree, time_s: Floats) -> TreeWork:
         """Divide the regions' times, [regions], among the nodes of a tree."""
+        tree = unfolded(tree)
         blocks = workload.signature.blocks
         instructions = np.array([max(block.instructions, 1) for block in blocks], np.float64)
         regions = workload.region_of_block[tree.work_block]
@@ -95,7 +92,7 @@ class TreeWork:
         of_region = np.bincount(regions, weights=weights, minlength=len(time_s))
         seconds = weights * np.divide(time_s, of_region, out=np.zeros_like(of_region), where=of_region > 0)[regions]
         stops = waits_of(tree)
-        special = stops.roles | dict.fromkeys(_parallel(tree), Role.PARALLEL)
+        special = stops.roles | {node: Role.PARALLEL for node in range(len(tree)) if is_region(tree, node)}
         waits = _waits(tree, special)
         own: list[dict[int, float]] = [{} for _ in range(len(tree))]
         waited_s = 0.0
@@ -308,20 +305,6 @@ class TreeWork:
         return found
 
 
-def is_runtime(tree: ExecutionTree, node: int) -> bool:
-    """Whether a node is code of a runtime of parallel regions."""
-    return _RUNTIME.match(_module(tree, node)) is not None
-
-
-def is_loader(tree: ExecutionTree, node: int) -> bool:
-    """Whether a node is code of the dynamic loader, which resolves a function at its first call, and calls it."""
-    return _LOADER.match(_module(tree, node)) is not None
-
-
-def _module(tree: ExecutionTree, node: int) -> str:
-    return tree.keys[node].module.rpartition("/")[2]
-
-
 def _in_order(tree: ExecutionTree, waits: Waits) -> list[list[int]]:
     """Of each node, its children in order; by source line those that wait, and ran for the first time late, and leaves.
 
@@ -358,15 +341,6 @@ def _leaves_by_line(tree: ExecutionTree, siblings: list[int]) -> list[int]:
     return found
 
 
-def _parallel(tree: ExecutionTree) -> list[int]:
-    """The functions of parallel regions."""
-    return [
-        node
-        for node, kind in enumerate(tree.kind.tolist())
-        if kind == TreeNodeKind.CALL and _OUTLINED.search(tree.keys[node].function)
-    ]
-
-
 def _without_idle(special: dict[int, Role], waits: Waits) -> set[int]:
     """Nodes that threads have something to do with one another at: signals that nobody waited for are none."""
     idle = (Role.WAIT, Role.SIGNAL, Role.TAKE, Role.GIVE)
@@ -398,4 +372,4 @@ def _waits(tree: ExecutionTree, special: dict[int, Role]) -> np.typing.NDArray[n
 
 def _is_user_code(tree: ExecutionTree, node: int) -> bool:
     """Whether a call from a runtime leads out of it: into neither itself, nor the loader, nor the C library."""
-    return not (is_runtime(tree, node) or is_loader(tree, node) or _module(tree, node).startswith("libc."))
+    return not (is_runtime(tree, node) or is_loader(tree, node) or module_name(tree, node).startswith("libc."))

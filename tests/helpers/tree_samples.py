@@ -28,6 +28,8 @@ class Tree:
         self.phases: dict[int, list[tuple[int, int]]] = {}
         self.rounds: dict[int, list[tuple[int, int, int]]] = {}
         self.most: dict[int, int] = {}
+        self.folded: dict[int, int] = {}
+        """By node, calls of a recursion that are folded into it."""
 
     def node(self, kind, parent, function="", *, entries=1, iterations=0, module="program", line=1, site=0):
         key = NodeKey(module, function, "program.c", line, site, 0)
@@ -81,7 +83,7 @@ class Tree:
             least=zeros,
             most=np.array([self.most.get(node, 0) for node in range(len(self.nodes))], np.int64),
             depth=zeros,
-            recursive_entries=zeros,
+            recursive_entries=np.array([self.folded.get(node, 0) for node in range(len(self.nodes))], np.int64),
             is_estimated=np.zeros(len(self.nodes), np.bool_),
             histogram_node=none,
             histogram_bucket=none,

@@ -501,7 +501,7 @@ class Sampling(msgspec.Struct, frozen=True):
     misses: tuple[EstimatedMisses, ...]
 
 
-THREAD_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
+THREAD_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
 """Environment variables that rule whether the threads of a runtime spin or sleep while they wait."""
 
 
