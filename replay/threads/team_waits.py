@@ -12,7 +12,7 @@ none with PASSIVE. Newer versions test once by default on x86-64 processors with
 (config/linux/x86/spincount.h at 254a858a), which profiles do not tell.
 
 libomp (LLVM; openmp/runtime/src/kmp_settings.cpp at commit 0202a3b6: __kmp_stg_parse_blocktime,
-__kmp_stg_parse_wait_policy; kmp.h at 00983f8b: KMP_DEFAULT_BLOCKTIME; kmp_wait_release.h at 03a9ccd1:
+__kmp_stg_parse_wait_policy, __kmp_stg_init; kmp.h at 00983f8b: KMP_DEFAULT_BLOCKTIME; kmp_wait_release.h at 03a9ccd1:
 __kmp_wait_template): a thread spins for KMP_BLOCKTIME, by default 200 ms, then sleeps. Only where that is not set,
 OMP_WAIT_POLICY=ACTIVE makes it infinite, and PASSIVE or KMP_LIBRARY=throughput none; KMP_LIBRARY is the stronger one.
 With more threads than available CPUs, threads that spin yield their CPU in between. That is neither way of waiting
