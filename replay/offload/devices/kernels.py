@@ -33,6 +33,9 @@ MOST_CANDIDATES = 1000
 """Of a program that are costed."""
 LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 """Loads that one thread has under way: compilers place several before the first use. Assumed."""
+INDEPENDENT = (4.0, 1.5, 1.0)
+"""Instructions of a thread that run in the time of one that waits for the one before: compilers interleave independent
+ones. One a clock at the fast end. Assumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,7 @@ class _General:
             for name in ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged", "atomics",
                          "array_bytes")
         } | {name: getattr(traffic, name) for name in ("l2_bytes", "last_bytes", "memory_bytes")}  # fmt: skip
-        rate = rates.thread_instructions_per_s[:, None]
+        rate = rates.thread_instructions_per_s[:, None] * np.array(INDEPENDENT)[:, None]
         waits_s = (
             traffic.l2_waits * rates.l2_latency_s[:, None] + traffic.memory_waits * rates.memory_latency_s[:, None]
         )
