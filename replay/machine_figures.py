@@ -52,6 +52,7 @@ class MachineFigures:
     python_bytecode_s: Floats
     python_call_s: Floats
     array_point_s: Floats  # [3, ARRAY_OPERATIONS], see array_costs.py
+    array_costs_known: bool  # calibrated, at least some
     linear: LinearFigures
     core: CoreFigures
     page_bytes: int
@@ -99,7 +100,8 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         python_line_s=python.line_s,
         python_bytecode_s=python.bytecode_s,
         python_call_s=python.call_s,
-        array_point_s=point_times(profile.array_costs),
+        array_point_s=point_times(profile.array_costs, profile.microarchitecture, 1 / clock),
+        array_costs_known=bool(profile.array_costs),
         linear=LinearFigures.of(profile.linear_algebra, vector, 1 / clock),
         core=core_figures(profile, core, latency_cycles, core_notes),
         page_bytes=page_bytes,

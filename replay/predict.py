@@ -15,7 +15,7 @@ from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
-from foretrace.replay.limits.array_costs import ARRAY_POINT
+from foretrace.replay.limits.array_costs import ARRAY_POINT, USUAL_POINT
 from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_page_faults
 from foretrace.replay.limits.python_figures import LONG_CALLS
@@ -397,14 +397,8 @@ def _assumptions(
     linear = workload.linear.assumption(figures.linear, float(times.time_s[TYPICAL].sum()))
     if linear is not None:
         needed.append(Assumption("linear_algebra", linear))
-    if np.nansum(totals.array_points) and not np.isnan(figures.array_point_s).all():
-        less, more = ARRAY_POINT
-        needed.append(
-            Assumption(
-                "array_points",
-                f"array operations take {less:g} to {more:g} times as long a point as the calibrated one of their kind",
-            )
-        )
+    if np.nansum(totals.array_points):
+        needed.append(Assumption("array_points", _array_points(figures)))
     long_share = float(totals.long_lines.sum() / max(totals.python_lines.sum(), 1.0))
     if long_share >= 0.01:
         less, _, more = LONG_CALLS
@@ -529,3 +523,14 @@ def _several(provenance: Provenance) -> str:
     if processes == 1:
         return f"{threads} threads" if threads > 1 else ""
     return f"{processes} processes" if threads == processes else f"{processes} processes with {threads} threads in all"
+
+
+def _array_points(figures: MachineFigures) -> str:
+    less, more = ARRAY_POINT
+    if figures.array_costs_known:
+        return f"array operations take {less:g} to {more:g} times as long a point as the calibrated one of their kind"
+    less, more = USUAL_POINT
+    return (
+        "array operations were not calibrated: divisions, roots, powers, exponentials and the like take the cycles of "
+        f"calibrated machines a point, {less:g} to {more:g} times; all else what its accesses take"
+    )

@@ -1,7 +1,8 @@
 """Which of the measured array operations of Python stands for what a block does, and for how many points.
 
-A profile has costs for some (`foretrace.profiles.points.ARRAY_OPERATIONS`); the tracer names what ran. What is not
-known here is left to the convolution's own limits, but for linear algebra (`linear_algebra.py`).
+A profile has costs for some (`foretrace.profiles.points.ARRAY_OPERATIONS`); the tracer names what ran. Arithmetic that
+a profile has no costs for takes the usual cycles. What else is not known here is left to the convolution's own limits,
+but for linear algebra (`linear_algebra.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,24 @@ from foretrace.tracer.signature.records import Block, MemoryOperation, Operation
 ARRAY_POINT = (0.7, 1.6)
 """What another operation of the kind takes, or the same on other numbers, over what was measured: 56 calls of NumPy and
 SciPy over arrays of 2 million elements, on an Intel Xeon (Sapphire Rapids), each with its memory's time apart."""
+USUAL_CYCLES = {
+    "divide": (1.5, 1.3),
+    "sqrt": (3.4, 4.6),
+    "exp": (2.5, 17.0),
+    "log": (2.6, 14.0),
+    "sin": (25.0, 31.0),
+    "power": (6.6, 45.0),
+    "remainder": (28.0, 36.0),
+    "int_remainder": (8.3, 7.3),
+    "int_floor_divide": (1.9, 3.0),
+}
+"""Cycles a point of arithmetic that accesses do not tell, of a machine that was not calibrated: with AVX-512, for which
+NumPy has code of its own, the geometric mean of two (the profiles epyc-turin-vm and xeon-granite-vm), and without it
+those of a third (docs/measurements/public-programs.md)."""
+USUAL_POINT = (0.5, 2.0)
+"""What another machine takes over that: the two differ by up to 1.7, and `ARRAY_POINT`."""
+_WITH_AVX512 = frozenset({"sunny-cove", "golden-cove", "redwood-cove", "zen4", "zen5"})
+"""Microarchitectures of servers whose vectors have 512 bits, by their manufacturers' manuals."""
 _MEASURED_BYTES = 8
 
 _STANDING_FOR = {
@@ -205,19 +224,30 @@ def _operation_of(name: str, part: str, block: Block, accesses: Sequence[MemoryO
     return operation
 
 
-def point_times(costs: Sequence[ArrayCost]) -> Floats:
-    """[3, ARRAY_OPERATIONS]: seconds of a point, NaN where it was not measured; of a row then as of an addition's."""
+def point_times(costs: Sequence[ArrayCost], microarchitecture: str | None, cycle_s: float) -> Floats:
+    """[3, ARRAY_OPERATIONS]: seconds of a point; of a row as of an addition's.
+
+    Of arithmetic that was not measured the usual cycles; NaN of all else.
+    """
     by_name = {cost.operation: cost.point_s for cost in costs}
     if "add" in by_name:
         by_name = dict.fromkeys(_ROWS, by_name["add"]) | by_name
-    less, more = ARRAY_POINT
-    typical = np.array([by_name.get(name, np.nan) for name in ARRAY_OPERATIONS])
-    return np.stack([less * typical, typical, more * typical])
+    column = 0 if microarchitecture in _WITH_AVX512 else 1
+    times = np.full((3, len(ARRAY_OPERATIONS)), np.nan)
+    for number, name in enumerate(ARRAY_OPERATIONS):
+        if name in by_name:
+            times[:, number] = by_name[name] * np.array([ARRAY_POINT[0], 1.0, ARRAY_POINT[1]])
+        elif name in USUAL_CYCLES:
+            usual_s = USUAL_CYCLES[name][column] * cycle_s
+            times[:, number] = usual_s * np.array([USUAL_POINT[0], 1.0, USUAL_POINT[1]])
+    return times
 
 
 def of_accesses(point_s: Floats) -> Floats:
-    """[3, ARRAY_OPERATIONS]: what of the points' times goes to loads and stores, no more than an addition takes."""
-    return np.fmin(point_s, point_s[:, ARRAY_OPERATIONS.index("add"), None])
+    """[3, ARRAY_OPERATIONS]: what of the points' times goes to loads and stores, no more than an addition takes, or the
+    quickest operation where that is not known."""
+    added = point_s[:, ARRAY_OPERATIONS.index("add"), None]
+    return np.fmin(point_s, np.where(np.isnan(added), np.nanmin(point_s, axis=1, keepdims=True), added))
 
 
 def array_times(point_s: Floats, points: Floats) -> Floats:

@@ -167,3 +167,98 @@ int main(void) {
 }
 """
 """A variable that no iteration reads as another one left it, but that nothing sets in between on each path."""
+
+_STEPS = " ".join(f"s = s * c[{k}] + a[i + {k}];" for k in range(200))
+LONG_BODIES = (
+    """
+#include <stdlib.h>
+__attribute__((noinline)) void blend(const double *a, const double *c, double *y, int n) {
+  for (int i = 0; i < n; i++) {                                           /* parallel */
+    double s = a[i];
+    STEPS
+    for (int j = 0; j < 20; j++)
+      y[i * 20 + j] = s * c[j];
+  }
+}
+__attribute__((noinline)) void scratch(const double *a, const double *c, double *w, double *y, int n) {
+  for (int i = 0; i < n; i++) {                                           /* parallel */
+    double s = a[i];
+    w[0] = s; w[1] = s + c[0]; y[i] = s;
+    STEPS
+    y[i] += s + w[0] * w[1];
+  }
+}
+__attribute__((noinline)) void chained(const double *a, const double *c, double *y, int n) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    double s = a[i];
+    STEPS
+    y[i + 1] = s + y[i] * c[3];
+  }
+}
+int main(void) {
+  int n = 50;
+  double *a = calloc(n + 200, 8), *c = calloc(200, 8), *w = calloc(2, 8), *y = calloc(n * 20 + 1, 8);
+  for (int k = 0; k < 200; k++) c[k] = 0.5 / (k + 1);
+  blend(a, c, y, n);
+  scratch(a, c, w, y, n);
+  chained(a, c, y, n);
+  return y[5] > 1e9;
+}
+"""
+).replace("STEPS", _STEPS)
+"""Bodies that are longer than what an emulator translates at a time. It cuts one that is entered, and one that begins
+again at the loop's header, at other places."""
+
+UNROLLED_UPDATES = """
+#include <stdlib.h>
+__attribute__((noinline)) void corners(const int *e, const double *h, double *f, int n) {
+  for (int i = 0; i < n; i++) {                                           /* collision */
+    const int *c = e + 4 * i;
+    const double *v = h + 4 * i;
+    f[c[0]] += v[0];
+    f[c[1]] += v[1];
+    f[c[2]] += v[2];
+    f[c[3]] += v[3];
+  }
+}
+__attribute__((noinline)) void degrees(const int *e, long *d, int n) {
+  for (int i = 0; i < n; i++) {                                           /* collision */
+    d[e[4 * i]]++;
+    d[e[4 * i + 2]]++;
+  }
+}
+__attribute__((noinline)) void mixed(const int *e, const double *h, double *f, int n) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    f[e[4 * i]] += h[i];
+    f[e[4 * i + 2]] *= h[i + 1];
+  }
+}
+__attribute__((noinline)) void used(const int *e, const double *h, double *f, double *out, int n) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    f[e[4 * i]] += h[i];
+    out[i] = f[e[4 * i + 2]] += h[i + 1];
+  }
+}
+__attribute__((noinline)) void taken(const int *e, const double *h, double *f, int n) {
+  for (int i = 0; i < n; i++)                                             /* recurrence */
+    f[e[4 * i + 2]] = f[e[4 * i]] + h[i];
+}
+int main(void) {
+  int side = 16, n = 0, *e = calloc(4 * side * side, 4);
+  double *h = calloc(4 * side * side + 1, 8), *f = calloc((side + 1) * (side + 1), 8), *out = calloc(side * side, 8);
+  long *d = calloc((side + 1) * (side + 1), 8);
+  for (int y = 0; y < side; y++)
+    for (int x = 0; x < side; x++, n++) {
+      int at = y * (side + 1) + x;
+      e[4 * n] = at; e[4 * n + 1] = at + 1; e[4 * n + 2] = at + side + 2; e[4 * n + 3] = at + side + 1;
+      h[4 * n] = h[4 * n + 1] = h[4 * n + 2] = h[4 * n + 3] = 0.001 * n;
+    }
+  corners(e, h, f, n);
+  degrees(e, d, n);
+  mixed(e, h, f, n);
+  used(e, h, f, out, n);
+  taken(e, h, f, n);
+  return f[5] > 1e9 || d[3] > 9;
+}
+"""
+"""Elements of a mesh that add to their corners. Values go from one update to another, and never come back."""

@@ -11,6 +11,9 @@ to the next is a value that depends on its own older value:
   where the place is chosen by an index that was loaded;
 - by anything else: a recurrence.
 
+Updates of an array by one operation at several places in the code (`f[a[i]] += x; f[b[i]] += y`, a scatter that was
+unrolled) may hand values on from one of them to another, never back. They are what such a cycle is.
+
 A value that is handed on without a cycle is a recurrence if it goes through memory other than a variable of the
 function's frame. In registers and such variables it is none: what an iteration needs of the one before it can work out
 itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
@@ -22,6 +25,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from foretrace.tracer.analysis.graphs import cycles
 from foretrace.tracer.analysis.loops import LoopForest
@@ -720,7 +724,13 @@ class CarriedValues:
     # ---- values that are handed on without a cycle ----
 
     def _handed_on(self, loop: int, pairs: Collection[Pair], graph: Graph) -> Iterable[Finding]:
-        for source, sink in sorted(pairs):
+        updating: set[Pair] = set()
+        for group in self._groups_of_updates(pairs):
+            finding = self._updated(loop, group, graph)
+            if finding is not None:
+                updating |= finding.pairs
+                yield finding
+        for source, sink in sorted(set(pairs) - updating):
             store, load = self._graph.node_of(source), self._graph.node_of(sink)
             chosen = self._is_choice(loop, source, store, load, graph)
             if chosen is None and self.is_private(source, loop):
@@ -729,6 +739,69 @@ class CarriedValues:
             if chosen:
                 kind, operation = self._reduction([(source, sink)], "")
             yield Finding(kind, operation, frozenset([(source, sink)]), load, "")
+
+    def _groups_of_updates(self, pairs: Iterable[Pair]) -> Iterable[set[Pair]]:
+        """Pairs of a store that overwrites what was loaded just before, and a load of another one; those that share one
+        together."""
+        loads_of, stores_of = self._updated_by
+        group_of: dict[int, set[Pair]] = {}
+        for source, sink in sorted(pairs):
+            stores = {source, *stores_of.get(sink, ())}
+            if sink not in stores_of or any(store not in loads_of for store in stores):
+                continue
+            joined = {(source, sink)}.union(*(group_of.get(store, set()) for store in stores))
+            for store in stores.union(*({one, *stores_of[load]} for one, load in joined)):
+                group_of[store] = joined
+        yield from {id(group): group for group in group_of.values()}.values()
+
+    @cached_property
+    def _updated_by(self) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+        """The loads of stores that are updates, and the stores of the loads."""
+        counts: dict[int, int] = defaultdict(int)
+        loads_of: dict[int, set[int]] = defaultdict(set)
+        for (load, store), count in self._updates.items():
+            counts[store] += count
+            loads_of[store].add(load)
+        stores_of: dict[int, set[int]] = defaultdict(set)
+        for store, loads in loads_of.items():
+            for load in loads:
+                stores_of[load].add(store)
+        whole = {store for store, count in counts.items() if count >= _ALL * self._stores.get(store, 0)}
+        return {store: loads for store, loads in loads_of.items() if store in whole}, dict(stores_of)
+
+    def _updated(self, loop: int, pairs: set[Pair], graph: Graph) -> Finding | None:
+        """What updates carry that hand values on to one another; None if their values are used for more than that."""
+        loads_of, stores_of = self._updated_by
+        stores = {source for source, _ in pairs}.union(*(stores_of[sink] for _, sink in pairs))
+        again = {(store, load) for store in stores for load in loads_of[store]}
+        within = self._between(
+            {self._graph.node_of(load) for _, load in again}, {self._graph.node_of(store) for store in stores}, graph
+        )
+        kind, operation = self._classify(loop, within, pairs | again, graph)
+        if kind not in (DependenceKind.REDUCTION, DependenceKind.COLLISION):
+            return None
+        is_one_place = all(operation_id in self._fixed for pair in pairs for operation_id in pair)
+        kind = DependenceKind.REDUCTION if is_one_place else DependenceKind.COLLISION
+        return Finding(kind, operation, frozenset(pairs), self._first(within), "", frozenset(within))
+
+    @staticmethod
+    def _between(loads: set[int], stores: set[int], graph: Graph) -> set[int]:
+        """The values that lead from loads to stores through registers."""
+        users: dict[int, set[int]] = defaultdict(set)
+        reached, pending = set(loads), list(loads - stores)
+        while pending:
+            node = pending.pop()
+            for user in graph.successors.get(node, ()):
+                users[user].add(node)
+                if user not in reached:
+                    reached.add(user)
+                    pending += [] if user in stores else [user]
+        found, pending = stores & reached, list(stores & reached)
+        while pending:
+            for node in users[pending.pop()] - found:
+                found.add(node)
+                pending.append(node)
+        return found | loads
 
     def _is_choice(self, loop: int, source: int, store: int, load: int, graph: Graph) -> bool | None:
         """Of a variable that is replaced now and then: whether that is the choice of its least or largest value (True),

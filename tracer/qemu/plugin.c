@@ -1,7 +1,11 @@
 /* The tracing engine for binaries: a TCG plugin that QEMU user mode loads.
  *
- * Each translated block is described once in the side table; when it runs it writes one word, and each of its memory
- * accesses one more (stream.h). Where the block's first access is a plain one (plain_access.h), it writes the block's word. A block that QEMU translates again (it flushes its cache of translations when that is
+ * What QEMU translates at a time is cut into blocks at multiples of PART_BYTES. QEMU ends a translation that grows too large,
+ * anywhere: where a loop's body is that long, what was translated on the way into the loop, and what begins at its header, would
+ * never come to begin or end at the same places.
+ *
+ * Each block is described once in the side table; when it runs it writes one word, and each of its memory accesses one more
+ * (stream.h). Where the block's first access is a plain one (plain_access.h), it writes the block's word. A block that QEMU translates again (it flushes its cache of translations when that is
  * full) keeps its id: `table`, open addressing over the blocks' addresses and bytes, finds it. Between bursts (bursts.h)
  * blocks run under other ids, which say that their accesses are not in the stream.
  *
@@ -32,6 +36,7 @@
 #define MAX_VCPUS 65536u
 #define MAX_INSTRUCTIONS 2000u /* QEMU ends a block at 512; two tags each must fit below FT_TAG_MAX */
 #define MAX_CODE_BYTES 65536u
+#define PART_BYTES 256u /* less than QEMU translates at a time of code without branches */
 #define MAX_MAPS_BYTES (4u << 20)
 
 EXPORT extern int qemu_plugin_version;
@@ -68,6 +73,7 @@ struct block {
 
 /* What is known of a block while it is being translated. */
 struct translation {
+    uint32_t first; /* instruction of what QEMU translates */
     uint64_t address;
     uint64_t hash;
     uint32_t n_instructions;
@@ -196,17 +202,33 @@ static void find_plain_accesses(struct translation *t)
     }
 }
 
-/* False if the block is of a form no engine should hand us. */
-static bool read_translation(struct translation *t, struct qemu_plugin_tb *tb)
+static uint64_t address_of(struct qemu_plugin_tb *tb, size_t instruction)
 {
-    size_t n = qemu_plugin_tb_n_insns(tb);
+    return qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, instruction));
+}
+
+/* Where the block ends that begins with an instruction: that number is the next one's. */
+static size_t end_of_block(struct qemu_plugin_tb *tb, size_t first)
+{
+    const size_t n = qemu_plugin_tb_n_insns(tb);
+    size_t end = first + 1;
+    while (end < n && address_of(tb, end) / PART_BYTES == address_of(tb, first) / PART_BYTES)
+        end++;
+    return end;
+}
+
+/* False if the block, of instructions from `first` to before `end`, is of a form no engine should hand us. */
+static bool read_translation(struct translation *t, struct qemu_plugin_tb *tb, size_t first, size_t end)
+{
+    const size_t n = end - first;
     if (n == 0 || n > MAX_INSTRUCTIONS)
         return false;
-    t->address = qemu_plugin_tb_vaddr(tb);
+    t->first = (uint32_t)first;
+    t->address = address_of(tb, first);
     t->n_instructions = (uint32_t)n;
     t->code_bytes = (uint32_t)n;
     for (size_t i = 0; i < n; i++) {
-        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, first + i);
         size_t length = qemu_plugin_insn_size(instruction);
         const void *bytes = qemu_plugin_insn_haddr(instruction);
         if (!bytes || length > 255 || t->code_bytes + length > sizeof t->code)
@@ -352,15 +374,24 @@ static void record_maps(void)
         munmap(text.bytes, MAX_MAPS_BYTES);
 }
 
-static void instrument(struct qemu_plugin_tb *tb, struct block *block)
+/* A block writes its word when the instruction runs that it begins with, the number `first` of what is translated. */
+static void write_where_it_runs(struct qemu_plugin_tb *tb, uint32_t first, void *id)
+{
+    if (first == 0)
+        qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
+    else
+        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first), block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
+}
+
+static void instrument(struct qemu_plugin_tb *tb, uint32_t first, struct block *block)
 {
     void *id = (void *)(uintptr_t)block->id;
     const unsigned char *code = block->code + block->n_instructions;
     bool entered_by_access = block->first_access != 0;
     if (!entered_by_access)
-        qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
+        write_where_it_runs(tb, first, id);
     for (uint32_t i = 0; i < block->n_instructions; code += block->code[i++]) {
-        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, first + i);
         struct operations *operations = &block->operations[i];
         qemu_plugin_vcpu_mem_cb_t callback = operations->is_plain ? plainly_accessed : memory_accessed;
         void *context = operations;
@@ -380,15 +411,15 @@ static void instrument(struct qemu_plugin_tb *tb, struct block *block)
  * An instruction that QEMU carries out by a call leaves its memory callbacks behind in QEMU 7.2 when it ends its block (see
  * memory_accessed), and they are gone once what was translated is thrown away. So such instructions get some here as well,
  * to put in their place: all of which it is not known that they are carried out without a call. */
-static void instrument_counted(struct qemu_plugin_tb *tb, struct block *block)
+static void instrument_counted(struct qemu_plugin_tb *tb, uint32_t first, struct block *block)
 {
     const unsigned char *code = block->code + block->n_instructions;
     void *id = (void *)(uintptr_t)block->id;
     bool entered_by_access = block->first_access != 0; /* as where it is recorded: it may fault */
     if (!entered_by_access)
-        qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
+        write_where_it_runs(tb, first, id);
     for (uint32_t i = 0; i < block->n_instructions; code += block->code[i++]) {
-        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, i);
+        struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(tb, first + i);
         struct ft_plain_access access;
         if (block->operations[i].is_plain && entered_by_access)
             qemu_plugin_register_vcpu_mem_cb(instruction, counted_block_runs, QEMU_PLUGIN_CB_NO_REGS,
@@ -411,12 +442,18 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
     static struct translation translation; /* under the lock: too large for a thread's stack */
     (void)id;
     pthread_mutex_lock(&lock);
-    if (read_translation(&translation, tb)) {
-        if (atomic_exchange(&maps_changed, false)) {
-            record_maps();
-            ft_allocations_forget_mappings();
+    const size_t n = qemu_plugin_tb_n_insns(tb);
+    for (size_t first = 0, end; first < n; first = end) {
+        end = end_of_block(tb, first);
+        if (!read_translation(&translation, tb, first, end))
+            break;
+        if (first == 0) {
+            if (atomic_exchange(&maps_changed, false)) {
+                record_maps();
+                ft_allocations_forget_mappings();
+            }
+            ft_allocations_translate(tb, translation.address, (const void *)(uintptr_t)(translation.address + ft_writer_header()->guest_base));
         }
-        ft_allocations_translate(tb, translation.address, (const void *)(uintptr_t)(translation.address + ft_writer_header()->guest_base));
         if (!ft_bursts_record()) { /* what is new is recorded nevertheless, so that no operation goes unseen */
             translation.is_counted = was_recorded(&translation);
             if (!translation.is_counted)
@@ -424,9 +461,9 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         }
         struct block *block = find_or_add(&translation);
         if (block && block->is_counted)
-            instrument_counted(tb, block);
+            instrument_counted(tb, translation.first, block);
         else if (block)
-            instrument(tb, block);
+            instrument(tb, translation.first, block);
     }
     pthread_mutex_unlock(&lock);
 }

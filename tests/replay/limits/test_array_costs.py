@@ -158,6 +158,22 @@ def test_points_take_what_was_measured_and_more_where_caches_miss() -> None:
     assert time_s(near, add=1.0) == time_s(near)  # of another kind
 
 
+@pytest.mark.parametrize(("microarchitecture", "cycles"), [("zen4", 6.6), ("zen3", 45.0), (None, 45.0)])
+def test_arithmetic_that_was_not_measured_takes_the_usual_cycles(microarchitecture: str | None, cycles: float) -> None:
+    """A power is no pass over its operands, on a machine without calibration either."""
+    program = Program()
+    block = program.loop(10_000, kind="array", module="numpy.power")
+    program.access(block, 10_000, (0, 0))
+    program.access(block, 10_000, (0, 0), first=1 << 30, is_store=True)
+    machine = with_changes(measured_host(), microarchitecture=microarchitecture)
+    found = predict(program.signature(), machine)
+    assert found.time_s == pytest.approx(10_000 * cycles / 1e9 + 1e-6), "and a call"
+    assert found.low_s <= 0.51 * found.time_s
+    assert found.high_s >= 1.99 * found.time_s
+    calibrated = with_changes(machine, array_costs=(ArrayCost("power", 1e-9, "here"),))
+    assert predict(program.signature(), calibrated).time_s == pytest.approx(1e-5 + 1e-6)
+
+
 def test_each_result_of_a_reduction_takes_its_time(traced: Signature) -> None:
     costs = {"add": 1e-9, "add.reduce": 1e-9}
     line = SCRIPT.count("\n") + 1 + list(OPERATIONS).index("s.sum(axis=1)")

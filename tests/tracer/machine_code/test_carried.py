@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from carried_programs import PLACES, SPILLED, TWO_UPDATES, UNSET
+from carried_programs import LONG_BODIES, PLACES, SPILLED, TWO_UPDATES, UNROLLED_UPDATES, UNSET
 
 from foretrace.tracer.data_flow.verdicts import verdicts
 from foretrace.tracer.structure import Structure
@@ -18,8 +18,8 @@ BUILT = [
     *(("gcc", level) for level in ("-O1", "-O2", "-O3")),
     *((compiler, "-O2") for compiler in ("clang", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc")),
 ]
-_LABEL = re.compile(r"/\* (parallel|reduction|recurrence) \*/")
-_SAID = {"none": "parallel", "privatisable": "parallel", "collision": "parallel"}
+_LABEL = re.compile(r"/\* (parallel|reduction|collision|recurrence) \*/")
+_SAID = {"none": "parallel", "privatisable": "parallel"}
 
 
 def expected(source: str) -> dict[int, str]:
@@ -49,7 +49,11 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
 
 
 @pytest.mark.parametrize(("compiler", "level"), BUILT)
-@pytest.mark.parametrize("source", [TWO_UPDATES, PLACES, UNSET], ids=["two_updates", "places", "unset"])
+@pytest.mark.parametrize(
+    "source",
+    [TWO_UPDATES, PLACES, UNSET, UNROLLED_UPDATES],
+    ids=["two_updates", "places", "unset", "unrolled_updates"],
+)
 def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path) -> None:
     by_line = found(source, compiler, level, tmp_path)
     labels = expected(source)
@@ -64,3 +68,10 @@ def test_spilled_values(level: str, tmp_path: Path) -> None:
     by_line = found(SPILLED, "gcc", level, tmp_path)
     labels = expected(SPILLED)
     assert {line: by_line[line] for line in labels} == {line: {label} for line, label in labels.items()}
+
+
+@pytest.mark.parametrize(("compiler", "level"), BUILT)
+def test_bodies_longer_than_what_is_translated_at_a_time(compiler: str, level: str, tmp_path: Path) -> None:
+    by_line = found(LONG_BODIES, compiler, level, tmp_path)
+    labels = expected(LONG_BODIES)
+    assert {line: by_line.get(line) for line in labels} == {line: {label} for line, label in labels.items()}
