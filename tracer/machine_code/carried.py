@@ -11,7 +11,8 @@ to the next is a value that depends on its own older value:
   where the place is chosen by an index that was loaded;
 - by anything else: a recurrence.
 
-A value that is handed on without a cycle is a recurrence if it goes through memory other than a variable of the
+A place that each iteration leaves as it found it, by storing what never changes (a sum that is set back to 0), could be
+each iteration's own. A value that is handed on without a cycle is a recurrence if it goes through memory other than a variable of the
 function's frame. In registers and such variables it is none: what an iteration needs of the one before it can work out
 itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
 """
@@ -92,6 +93,8 @@ class Finding:
     register: str
     cycle: frozenset[int] = frozenset()
     """The values that depend on themselves; empty where a value is only handed on."""
+    is_constant: bool = False
+    """Whether what is handed on through memory is the same in all iterations: it is reset for the next one."""
 
 
 class CarriedValues:
@@ -128,6 +131,10 @@ class CarriedValues:
         self._moving: dict[int, frozenset[str]] = {}  # registers that loops change
         self._kinds: dict[int, OperationKind] = {}
         self._combining: dict[int, str] = {}
+        self._updaters: dict[int, list[int]] = defaultdict(list)  # stores that update what a load read
+        for (load, store), count in updates.items():
+            if count and count >= _ALL * stores.get(store, 0):
+                self._updaters[load].append(store)
 
     # ---- one loop ----
 
@@ -152,13 +159,16 @@ class CarriedValues:
                 total.add(seen.flow[pair].count, seen.flow[pair].least, seen.flow[pair].most)
             source, sink = max(pairs, key=lambda pair: (seen.flow[pair].count, pair), default=(-1, -1))
             where = ""
+            kind = finding.kind
+            if finding.is_constant and all(_is_reset(seen.flow[pair], again) for pair in pairs):
+                kind = DependenceKind.PRIVATISABLE
             if finding.register:
                 if not pairs:
                     total.add(again, 1, 1)
                 where = self._name(finding.register) + self._at(finding)
             if total.count:
                 yield Dependence(
-                    seen.node, finding.kind, source, sink, total.count, total.least, total.most, finding.operation,
+                    seen.node, kind, source, sink, total.count, total.least, total.most, finding.operation,
                     where,
                 )  # fmt: skip
 
@@ -382,7 +392,7 @@ class CarriedValues:
             if value.is_call:
                 found = self._chosen_by_call(node)
             if value.flow.sum is not None and any(scale != 1 for _, scale in value.flow.sum.registers):
-                found = ""  # a sum of multiples
+                found = "add" if len(value.flow.sum.registers) > 1 else ""  # of multiples: see _multiplies
             elif node % STEPS and value.flow.sum is not None and value.flow.sum.registers and not value.flow.stores:
                 found = "add"  # a register that held an address moves on
             elif not found and (value.flow.copies or self._kind(node) is OperationKind.MOVE):
@@ -480,11 +490,13 @@ class CarriedValues:
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in value.address)
 
     def _multiplies(self, node: int, cycle: set[int], graph: Graph) -> bool:
-        """Whether an instruction multiplies a value of the cycle before it adds to the product."""
-        if node % STEPS or self._combines(node) != "add":
+        """Whether an instruction multiplies, or shifts, a value of the cycle before it combines it with another."""
+        if node % STEPS or self._combines(node) in ("", "move"):
             return False
         of_one = graph.inputs.get(node, {})
-        names = self._isa.multiplied(self._blocks.codes[node // STEPS])
+        total = self._graph.value_of[node].flow.sum
+        names = set(self._isa.multiplied(self._blocks.codes[node // STEPS]))
+        names |= {name for name, scale in total.registers if scale != 1} if total is not None else set()
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in names)
 
     def _are_updates(self, pairs: Collection[Pair]) -> bool:
@@ -496,13 +508,62 @@ class CarriedValues:
                 return False
         return True
 
+    def _updated_by(self, load: int, graph: Graph) -> str:
+        """The associative operation that updates the place of a load; "" if there is none, or anything else uses the
+        value. Compilers that unroll a loop of updates make one load and one store of each."""
+        if load not in graph.updated_by:
+            graph.updated_by[load] = "add"  # until all that read the updated place are known
+            graph.updated_by[load] = self._update(load, graph)
+        return graph.updated_by[load]
+
+    def _update(self, load: int, graph: Graph) -> str:
+        ends = {self._graph.node_of(store) for store in self._updaters.get(load, ())}
+        if not ends:
+            return ""
+        first = self._graph.node_of(load)
+        path, pending, operations = {first}, [first], set[str]()
+        while pending:
+            node = pending.pop()
+            if node < 0 or graph.places.get(node) or self._multiplies(node, path, graph):
+                return ""
+            if node != first or node in ends or self._graph.value_of[node].writes:
+                operations.add(self._combines(node))
+            if node in ends:
+                continue
+            for user in graph.successors.get(node, ()):
+                if user not in path:
+                    path.add(user)
+                    pending.append(user)
+        operations.discard("move")
+        if len(operations) != 1 or "" in operations or not ends <= path:
+            return ""
+        (operation,) = operations
+        readers = {user for node in ends for user in graph.successors.get(node, ()) if user not in path}
+        return operation if all(self._is_updated(node, operation, graph) for node in readers) else ""
+
+    def _updates_by(self, store: int, graph: Graph) -> str:
+        """The associative operation by which a store updates its place; "" if it does not."""
+        loads = [load for load, stores in self._updaters.items() if store in stores]
+        found = {self._updated_by(load, graph) for load in loads}
+        return found.pop() if len(found) == 1 else ""
+
+    def _is_updated(self, node: int, operation: str, graph: Graph) -> bool:
+        """Whether a value is only loaded to update its place by an operation."""
+        load = self._graph.operation_of(node, is_store=False) if node >= 0 else -1
+        return load >= 0 and self._updated_by(load, graph) == operation
+
     def _escapes(self, cycle: Collection[int], graph: Graph) -> bool:
-        """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none."""
+        """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none,
+        nor is another update of the place by the same operation."""
+        combined = {self._combines(node) for node in cycle if node >= 0} - {"move"}
+        operation = combined.pop() if len(combined) == 1 else ""
         for node in cycle:
             if graph.places.get(node):
                 return True
             for user in graph.successors.get(node, ()):
                 if user in cycle or user < 0 or self._chooses_place(node, user, cycle, graph):
+                    continue
+                if operation and node in graph.memory.get(user, ()) and self._is_updated(user, operation, graph):
                     continue
                 if not self._only_keeps(user, cycle, graph):
                     return True
@@ -532,7 +593,7 @@ class CarriedValues:
             return False
         if self._blocks.instruction_class(user // STEPS).flow is Flow.BRANCH:
             return True
-        cycle = graph.cycle_of.get(user, set())
+        cycle = graph.cycle_of.get(user, {user})  # none where an unset register is replaced
         return self._is_replaced(cycle) and not self._escapes(cycle, graph)
 
     def _is_replaced(self, cycle: Collection[int]) -> bool:
@@ -726,9 +787,13 @@ class CarriedValues:
             if chosen is None and self.is_private(source, loop):
                 continue
             kind, operation = (DependenceKind.RECURRENCE, "")
+            updated_by = self._updated_by(sink, graph)
             if chosen:
                 kind, operation = self._reduction([(source, sink)], "")
-            yield Finding(kind, operation, frozenset([(source, sink)]), load, "")
+            elif updated_by and self._updates_by(source, graph) == updated_by:
+                kind, operation = self._reduction([(source, sink)], updated_by)
+            is_constant = kind is DependenceKind.RECURRENCE and self._is_reset(store, graph)
+            yield Finding(kind, operation, frozenset([(source, sink)]), load, "", is_constant=is_constant)
 
     def _is_choice(self, loop: int, source: int, store: int, load: int, graph: Graph) -> bool | None:
         """Of a variable that is replaced now and then: whether that is the choice of its least or largest value (True),
@@ -740,6 +805,15 @@ class CarriedValues:
         if not compares or not is_sometimes:
             return None
         return self._is_compared(self._stored(store, graph), compares, load, graph)
+
+    def _is_reset(self, store: int, graph: Graph) -> bool:
+        """Whether a store stores the same in all iterations."""
+        value = self._graph.value_of[store]
+        if value.is_call or value.flow.varies or self._combines(store) != "move":
+            return False
+        names = set(value.reads) - set(value.address)
+        of_one = graph.inputs.get(store, {})
+        return all(self._is_one_constant(of_one.get(name, set()), graph) for name in names)
 
     def _stored(self, store: int, graph: Graph) -> set[object]:
         """The formulas of what is stored."""
@@ -856,6 +930,11 @@ class CarriedValues:
         return False
 
 
+def _is_reset(occurred: Occurrence, again: int) -> bool:
+    """Whether each iteration but an entry's first read, equally often, what the one just before it had stored."""
+    return occurred.most == 1 and occurred.count >= again > 0 and occurred.count % again == 0
+
+
 def _sources(node: int, graph: Graph) -> set[int]:
     """What goes into a value by way of registers, flags apart."""
     return {source for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS for source in sources}
@@ -917,7 +996,8 @@ class Graph:
     `expressions` are those known so far, by node, depth and whether it is that of the load; `formulas` has what each of
     them stands for. `kept` are values that are only moved, spilled and reloaded while the loop runs, each with one that
     stands for all that are the same; `constants` says of others that were looked at whether they stay the same.
-    `across` are the edges through memory from one iteration to a later one. `cycle_of` has each value's cycle.
+    `across` are the edges through memory from one iteration to a later one. `cycle_of` has each value's cycle,
+    `updated_by` of loads that were looked at the operation that updates their places.
     """
 
     def __init__(self, values: LoopValues) -> None:
@@ -932,6 +1012,7 @@ class Graph:
         self.constants: dict[int, bool] = {}
         self.kept: dict[int, int] = {}
         self.across: set[Pair] = set()
+        self.updated_by: dict[int, str] = {}
         self.cycle_of: dict[int, set[int]] = {}
         self.add_inputs(values)
 

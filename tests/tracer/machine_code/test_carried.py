@@ -1,4 +1,5 @@
-"""Loops that compilers make look serial: counters with several updates, spilled values, places of extremes."""
+"""Loops that compilers make look serial: counters with several updates, spilled values, places of extremes, unrolled updates, sums that are set
+back."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from carried_programs import PLACES, SPILLED, TWO_UPDATES, UNSET
+from carried_programs import PLACES, RESETS, SHIFTED, SPILLED, TWO_UPDATES, UNSET, UNSET_SPILLED, UPDATES
 
 from foretrace.tracer.data_flow.verdicts import verdicts
 from foretrace.tracer.structure import Structure
@@ -18,8 +19,8 @@ BUILT = [
     *(("gcc", level) for level in ("-O1", "-O2", "-O3")),
     *((compiler, "-O2") for compiler in ("clang", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc")),
 ]
-_LABEL = re.compile(r"/\* (parallel|reduction|recurrence) \*/")
-_SAID = {"none": "parallel", "privatisable": "parallel", "collision": "parallel"}
+_LABEL = re.compile(r"/\* (parallel|reduction|collision|recurrence) \*/")
+_SAID = {"none": "parallel", "privatisable": "parallel"}
 
 
 def expected(source: str) -> dict[int, str]:
@@ -49,7 +50,11 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
 
 
 @pytest.mark.parametrize(("compiler", "level"), BUILT)
-@pytest.mark.parametrize("source", [TWO_UPDATES, PLACES, UNSET], ids=["two_updates", "places", "unset"])
+@pytest.mark.parametrize(
+    "source",
+    [TWO_UPDATES, PLACES, UNSET, UPDATES, RESETS, SHIFTED],
+    ids=["two_updates", "places", "unset", "updates", "resets", "shifted"],
+)
 def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path) -> None:
     by_line = found(source, compiler, level, tmp_path)
     labels = expected(source)
@@ -60,7 +65,8 @@ def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
-def test_spilled_values(level: str, tmp_path: Path) -> None:
-    by_line = found(SPILLED, "gcc", level, tmp_path)
-    labels = expected(SPILLED)
+@pytest.mark.parametrize("source", [SPILLED, UNSET_SPILLED], ids=["spilled", "unset_spilled"])
+def test_spilled_values(source: str, level: str, tmp_path: Path) -> None:
+    by_line = found(source, "gcc", level, tmp_path)
+    labels = expected(source)
     assert {line: by_line[line] for line in labels} == {line: {label} for line, label in labels.items()}

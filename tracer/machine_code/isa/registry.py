@@ -133,7 +133,8 @@ class Isa(Protocol):
         ...
 
     def multiplied(self, code: bytes) -> frozenset[str]:
-        """Registers that an instruction multiplies before it adds to their product; none for all others."""
+        """Registers that an instruction multiplies, or shifts, before it combines the outcome with others; none for all
+        others."""
         ...
 
     def shifts(self, code: bytes) -> int | None:
