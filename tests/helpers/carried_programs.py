@@ -211,8 +211,8 @@ int main(void) {
   return 0;
 }
 """
-"""Unrolled updates, as of the corners of an element: compilers make one load and one store of each. What uses the updated
-value for anything else, or updates by another operation, is a recurrence."""
+"""Unrolled updates, as of the corners of an element: compilers make one load and one store of each. What uses the
+updated value for anything else, or updates by another operation, is a recurrence."""
 
 RESETS = """
 #include <stdio.h>
@@ -265,8 +265,8 @@ int main(void) {
   return 0;
 }
 """
-"""A place that each iteration sets back to what never changes could be its own. One that is set now and then, or to what
-changes, is a recurrence."""
+"""A place that each iteration sets back to what never changes could be its own. One that is set now and then, or to
+what changes, is a recurrence."""
 
 SHIFTED = """
 #include <stdio.h>
@@ -295,7 +295,8 @@ int main(void) {
   return 0;
 }
 """
-"""An instruction may shift one of its inputs before it combines them. If that is the older value, it is no reduction."""
+"""An instruction may shift an input before it combines it with others. If that is the older value, it is no
+reduction."""
 
 UNSET_SPILLED = """
 #include <float.h>

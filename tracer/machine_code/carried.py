@@ -12,9 +12,9 @@ to the next is a value that depends on its own older value:
 - by anything else: a recurrence.
 
 A place that each iteration leaves as it found it, by storing what never changes (a sum that is set back to 0), could be
-each iteration's own. A value that is handed on without a cycle is a recurrence if it goes through memory other than a variable of the
-function's frame. In registers and such variables it is none: what an iteration needs of the one before it can work out
-itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
+each iteration's own. A value that is handed on without a cycle otherwise is a recurrence if it goes through memory
+other than a variable of the function's frame. In registers and such variables it is none: what an iteration needs of
+the one before it can work out itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
 """
 
 from __future__ import annotations

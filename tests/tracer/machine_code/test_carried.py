@@ -1,5 +1,5 @@
-"""Loops that compilers make look serial: counters with several updates, spilled values, places of extremes, unrolled updates, sums that are set
-back."""
+"""Loops that compilers make look serial: counters with several updates, spilled values, places of extremes, unrolled
+updates, sums that are set back."""
 
 from __future__ import annotations
 
