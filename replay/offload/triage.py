@@ -381,21 +381,32 @@ class _Report:
             path=self._path(node),
             verdict=evidence.verdicts[node] if evidence else None,
             would_change=would_change(
-                verdict, self.device, evidence, self._kinds_below(node), self._launched_together(node)
+                verdict,
+                self.device,
+                evidence,
+                self._kinds_below(node),
+                self._launched_together(node),
+                inside_serial=self._serial_around(node) >= 0,
             ),
             array_operation=array_operation(self.work, node),
             best_host_s=verdict.best_host_s,
         )
+
+    def _serial_around(self, node: int) -> int:
+        """The innermost loop around a node if its iterations run one after the other; -1 otherwise."""
+        around = int(self.work.parent[node])
+        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        evidence = self.offers.evidence
+        return around if around >= 0 and evidence is not None and evidence.parallel[around].is_serial else -1
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
         evidence = self.offers.evidence
         if evidence is None or verdict.answer is not Answer.LEAVE or verdict.cost is None:
             return ""
-        around = int(self.work.parent[verdict.candidate.node])
-        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
-            around = int(self.work.parent[around])
-        if around < 0 or not evidence.parallel[around].is_serial:
+        around = self._serial_around(verdict.candidate.node)
+        if around < 0:
             return ""
         return f"; inside {shown(self.work.places[around])}, which is serial ({evidence.texts[around]})"
 
