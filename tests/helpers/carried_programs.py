@@ -368,3 +368,34 @@ int main(void) {
 }
 """
 """A variable that nothing sets, spilled around the loop; next to it such that are set. For GCC on x86-64."""
+
+FUSED = """
+#pragma GCC target("fma")
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) void decayed(const int *key, const double *x, double *y, int n, double by) {
+  for (int i = 0; i < n; i++)                                             /* recurrence */
+    y[key[i]] = y[key[i]] * by + x[i];
+}
+__attribute__((noinline)) void summed(const int *key, const double *x, double *y, int n, double by) {
+  for (int i = 0; i < n; i++)                                             /* collision */
+    y[key[i]] += x[i] * by;
+}
+__attribute__((noinline)) void pairs(const int *key, const double *x, double *y, int n, double by) {
+  for (int i = 0; i < n; i += 2) {                                        /* recurrence */
+    y[key[i]] = y[key[i]] * by + x[i];
+    y[key[i + 1]] = y[key[i + 1]] * by + x[i];
+  }
+}
+int main(void) {
+  int n = 400, *key = malloc(4 * n);
+  double *x = malloc(8 * n), *y = calloc(n, 8);
+  for (int i = 0; i < n; i++) { key[i] = i % 2 ? i / 2 + 1 : i / 2; x[i] = i % 5; }
+  decayed(key, x, y, n, 0.5);
+  summed(key, x, y, n, 0.5);
+  pairs(key, x, y, n, 0.5);
+  printf("%g\\n", y[9]);
+  return 0;
+}
+"""
+"""A fused instruction multiplies what it loads, or adds it. For GCC on x86-64."""

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from foretrace.tracer.analysis.graphs import cycles
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.machine_code.isa.registry import Flow, Isa
+from foretrace.tracer.machine_code.isa.registry import LOADED, Flow, Isa
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import OperationKind
 
@@ -497,6 +497,8 @@ class CarriedValues:
         total = self._graph.value_of[node].flow.sum
         names = set(self._isa.multiplied(self._blocks.codes[node // STEPS]))
         names |= {name for name, scale in total.registers if scale != 1} if total is not None else set()
+        if LOADED in names and not graph.memory.get(node, set()).isdisjoint(cycle):
+            return True
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in names)
 
     def _are_updates(self, pairs: Collection[Pair]) -> bool:
@@ -526,12 +528,14 @@ class CarriedValues:
             node = pending.pop()
             if node < 0 or graph.places.get(node) or self._multiplies(node, path, graph):
                 return ""
-            if node != first or node in ends or self._graph.value_of[node].writes:
-                operations.add(self._combines(node))
+            if node == first and LOADED in self._isa.multiplied(self._blocks.codes[node // STEPS]):
+                return ""
+            operations.add(self._combines(node))
             if node in ends:
                 continue
             for user in graph.successors.get(node, ()):
-                if user not in path:
+                is_left = user < 0 and not graph.successors.get(user)  # in a register that no later iteration reads
+                if user not in path and not is_left:
                     path.add(user)
                     pending.append(user)
         operations.discard("move")

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from carried_programs import PLACES, RESETS, SHIFTED, SPILLED, TWO_UPDATES, UNSET, UNSET_SPILLED, UPDATES
+from carried_programs import FUSED, PLACES, RESETS, SHIFTED, SPILLED, TWO_UPDATES, UNSET, UNSET_SPILLED, UPDATES
 
 from foretrace.tracer.data_flow.verdicts import verdicts
 from foretrace.tracer.structure import Structure
@@ -65,8 +65,8 @@ def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
-@pytest.mark.parametrize("source", [SPILLED, UNSET_SPILLED], ids=["spilled", "unset_spilled"])
-def test_spilled_values(source: str, level: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", [SPILLED, UNSET_SPILLED, FUSED], ids=["spilled", "unset_spilled", "fused"])
+def test_what_loops_carry_on_x86_64(source: str, level: str, tmp_path: Path) -> None:
     by_line = found(source, "gcc", level, tmp_path)
     labels = expected(source)
     assert {line: by_line[line] for line in labels} == {line: {label} for line, label in labels.items()}
