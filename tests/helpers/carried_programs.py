@@ -399,3 +399,30 @@ int main(void) {
 }
 """
 """A fused instruction multiplies what it loads, or adds it. For GCC on x86-64."""
+
+SET_BACK = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) int longest_run(const unsigned short *x, int n) {
+  int run = 0, longest = 0;
+  for (int i = 1; i < n; i++) {                                           /* recurrence */
+    run = x[i] == x[i - 1] ? run + 1 : 0;
+    longest = run > longest ? run : longest;
+  }
+  return longest;
+}
+__attribute__((noinline)) long counted(const unsigned short *x, int n) {
+  long sum = 0;
+  for (int i = 0; i < n; i++)                                             /* reduction */
+    if (x[i] % 7 != 3) sum += x[i];
+  return sum;
+}
+int main(void) {
+  int n = 500;
+  unsigned short *x = malloc(2 * n);
+  for (int i = 0; i < n; i++) x[i] = i * i / 7 % 3;
+  printf("%d %ld\\n", longest_run(x, n), counted(x, n));
+  return 0;
+}
+"""
+"""A count that is set back to 0 now and then is a recurrence. One that is left as it is now and then is none."""

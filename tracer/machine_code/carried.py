@@ -440,6 +440,8 @@ class CarriedValues:
         if len(operations) != 1 or "" in operations:
             return DependenceKind.RECURRENCE, ""
         (operation,) = operations
+        if operation not in ("min", "max") and self._is_set_back(cycle, graph):
+            return DependenceKind.RECURRENCE, ""
         escapes = self._escapes(cycle, graph)
         adds_constants = operation == "add" and self._adds_constants(cycle, graph)
         if adds_constants and (self._is_regular(loop, nodes) or self._steps_alike(loop, cycle, graph)):
@@ -637,6 +639,15 @@ class CarriedValues:
             if int(self._forest.innermost[block]) == loop and int(self._blocks.executions[block]) < again:
                 return False
         return True
+
+    @staticmethod
+    def _is_set_back(cycle: set[int], graph: Graph) -> bool:
+        """Whether a value begins anew on some paths through an iteration: `run = x[i] == x[i - 1] ? run + 1 : 0`."""
+        groups: list[Collection[int]] = [graph.carried.get(phi, frozenset()) for phi in cycle if phi < 0]
+        for node in cycle:
+            groups += [sources for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS]
+            groups.append(graph.memory.get(node, ()))
+        return any(not cycle.isdisjoint(group) and not cycle.issuperset(group) for group in groups)
 
     def _steps_alike(self, loop: int, cycle: set[int], graph: Graph) -> bool:
         """Whether all paths through an iteration add equally much: compilers repeat `i++` on each of them."""

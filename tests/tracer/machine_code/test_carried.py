@@ -9,7 +9,18 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from carried_programs import FUSED, PLACES, RESETS, SHIFTED, SPILLED, TWO_UPDATES, UNSET, UNSET_SPILLED, UPDATES
+from carried_programs import (
+    FUSED,
+    PLACES,
+    RESETS,
+    SET_BACK,
+    SHIFTED,
+    SPILLED,
+    TWO_UPDATES,
+    UNSET,
+    UNSET_SPILLED,
+    UPDATES,
+)
 
 from foretrace.tracer.data_flow.verdicts import verdicts
 from foretrace.tracer.structure import Structure
@@ -52,8 +63,8 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
 @pytest.mark.parametrize(("compiler", "level"), BUILT)
 @pytest.mark.parametrize(
     "source",
-    [TWO_UPDATES, PLACES, UNSET, UPDATES, RESETS, SHIFTED],
-    ids=["two_updates", "places", "unset", "updates", "resets", "shifted"],
+    [TWO_UPDATES, PLACES, UNSET, UPDATES, RESETS, SHIFTED, SET_BACK],
+    ids=["two_updates", "places", "unset", "updates", "resets", "shifted", "set_back"],
 )
 def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path) -> None:
     by_line = found(source, compiler, level, tmp_path)
