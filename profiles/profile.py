@@ -354,6 +354,12 @@ class GatherScatterCurve(Struct, frozen=True, forbid_unknown_fields=True):
             for left, right in itertools.pairwise(self.points)
         )
 
+    @property
+    def largest_range_bytes(self) -> int | None:
+        """The largest address range that it covers; None: any."""
+        last = self.segments[-1].to_bytes if self.segments else 0
+        return None if last is None else max(last - 1, 0)
+
     def piece_at(self, range_bytes: int) -> CurvePiece | None:
         """The piece that covers an address range, or None where nobody published or measured one."""
         return next((piece for piece in self.segments if piece.covers(range_bytes)), None)

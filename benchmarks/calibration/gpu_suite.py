@@ -48,6 +48,7 @@ _WORDS = {  # of the link's fields: the measurement, and whether its bytes or it
     "transfer_latency_s": "short transfer",
 }
 _ROUNDS = 256
+_C_TYPES = {"float64": "double", "float32": "float", "int32": "int"}
 _ARITHMETIC = {  # of the table: the type, a round on two independent values, operations that the round makes of both
     "fp64_flops_per_s": ("float64", "a = a * c + c; b = b * c + c", 4),
     "fp32_flops_per_s": ("float32", "a = a * c + c; b = b * c + c", 4),
@@ -60,7 +61,7 @@ _LINE_BYTES = 128
 _CHASE_BYTES = 256 << 20
 _CACHED_BYTES = 16 << 20
 """More than first caches hold that see little of it again, less than a second cache does."""
-_PASSES = 16
+_PASSES = 64
 _ALONE = ("thread_instructions_per_s", "same_address_atomics_per_s", "l2_bytes_per_s")
 _ATOMICS_BYTES = 4 << 20
 """The range that atomics fall into: in second caches, with few at one address at a time."""
@@ -123,7 +124,8 @@ def calibrate_gpu(cupy: ModuleType, *, name: str, quick: bool, progress: Progres
     )
     timings = {key: m.timing for key, m in measurements.items()}
     title = properties["name"].decode() if isinstance(properties["name"], bytes) else str(properties["name"])
-    profile = _profile(timings, name, title, properties, f"CuPy {cupy.__version__}")
+    clock_hz = float(cupy.cuda.Device(0).attributes["ClockRate"]) * 1e3  # in kHz; CUDA 13 has it in no property
+    profile = _profile(timings, name, title, properties, clock_hz, f"CuPy {cupy.__version__}")
     profile = structs.replace(profile, unstable=unstable_figures(profile))
     check(profile)
     unstable = sum(not timing.is_stable for timing in timings.values())
@@ -154,9 +156,10 @@ def gpu_measurements(cupy: ModuleType, largest_bytes: int, *, quick: bool) -> di
     out, c = cupy.ones(n), cupy.ones(n)
     found["stream"] = Measurement("stream", _timed(lambda: stream(b[:n], c, out), synchronize, n))
     found["reduction"] = Measurement("reduction", _timed(lambda: a.sum(), synchronize, n))
-    one, result = cupy.ones(1), cupy.ones(1)
-    found["launch"] = Measurement("launch", _timed(lambda: stream(one, one, result), synchronize, 1, each=True))
-    found["queued launch"] = Measurement("queued launch", _timed(lambda: stream(one, one, result), synchronize, 1))
+    one = cupy.ones(1)
+    empty = cupy.RawKernel('extern "C" __global__ void foretrace_empty() {}', "foretrace_empty")
+    found["launch"] = Measurement("launch", _timed(lambda: empty((1,), (1,), ()), synchronize, 1, each=True))
+    found["queued launch"] = Measurement("queued launch", _timed(lambda: empty((1,), (1,), ()), synchronize, 1))
     found |= _device_measurements(cupy, largest_bytes, kernels["update"], a, b)
     host, host_one = np.ones(min(n, _TRANSFERRED_BYTES // _ELEMENT_BYTES)), np.ones(1)
     part = a[: len(host)]
@@ -178,14 +181,17 @@ def _device_measurements(
         kernel = cupy.ElementwiseKernel(
             f"{kind} x, {kind} c",
             f"{kind} y",
-            f"{kind} a = x, b = x + c; for (int k = 0; k < {_ROUNDS}; k++) {{ {statement}; }} y = a + b",
+            f"{_C_TYPES[kind]} a = x, b = x + c; for (int k = 0; k < {_ROUNDS}; k++) {{ {statement}; }} y = a + b",
             f"foretrace_{name}",
         )
         x, y = (cupy.asarray(np.ones(LEAST_INDICES, kind)) for _ in range(2))
         launch = _bound(kernel, x, x[:1], y)
         found[name] = Measurement(name, _timed(launch, synchronize, LEAST_INDICES * _ROUNDS * operations))
     chain = cupy.ElementwiseKernel(
-        "float32 x", "float32 y", f"y = x; for (int k = 0; k < {_CHAIN}; k++) y = y * x + x", "foretrace_chain"
+        "float32 x",
+        "float32 y",
+        f"float z = x; for (int k = 0; k < {_CHAIN}; k++) z = z * x + x; y = z",
+        "foretrace_chain",
     )
     one, result = (cupy.asarray(np.ones(1, np.float32)) for _ in range(2))
     found["thread_instructions_per_s"] = Measurement("chain", _timed(lambda: chain(one, result), synchronize, _CHAIN))
@@ -197,7 +203,7 @@ def _device_measurements(
     cached = cupy.ElementwiseKernel(
         "int32 x, raw float64 a",
         "float64 y",
-        f"y = 0; for (int k = 0; k < {_PASSES}; k++) y += a[(i + k * {mask // _PASSES}) & {mask}]",
+        f"double z = 0; for (int k = 0; k < {_PASSES}; k++) z += a[(i + k * {mask // _PASSES}) & {mask}]; y = z",
         "foretrace_cached",
     )
     count = cupy.asarray(np.zeros(LEAST_INDICES, np.int32))
@@ -205,15 +211,15 @@ def _device_measurements(
         "second cache", _timed(lambda: cached(count, a, b[:LEAST_INDICES]), synchronize, LEAST_INDICES * _PASSES)
     )
     following = cupy.asarray(chase(min(_CHASE_BYTES, largest_bytes)))
-    first, last = (cupy.asarray(np.zeros(1, np.uint32)) for _ in range(2))
+    place = cupy.asarray(np.zeros(1, np.uint32))  # each launch goes on from it: lines that are not in caches any more
     chasing = cupy.ElementwiseKernel(
         "uint32 x, raw uint32 following",
         "uint32 y",
-        f"y = x; for (int k = 0; k < {_CHASED}; k++) y = following[y]",
+        f"unsigned z = x; for (int k = 0; k < {_CHASED}; k++) z = following[z]; y = z",
         "foretrace_chase",
     )
     found["memory_latency_s"] = Measurement(
-        "chase", _timed(lambda: chasing(first, following, last), synchronize, _CHASED)
+        "chase", _timed(lambda: chasing(place, following, place), synchronize, _CHASED)
     )
     return found
 
@@ -304,7 +310,12 @@ def _table(timings: dict[Loop | str, Timing], properties: Mapping[str, Any]) -> 
 
 
 def _profile(
-    timings: dict[Loop | str, Timing], name: str, title: str, properties: Mapping[str, Any], library: str
+    timings: dict[Loop | str, Timing],
+    name: str,
+    title: str,
+    properties: Mapping[str, Any],
+    clock_hz: float,
+    library: str,
 ) -> Profile:
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     figures: dict[str, float] = {}
@@ -326,7 +337,7 @@ def _profile(
         core=Core(
             source={"cores": _SYSTEM, "clock_hz": _SYSTEM},
             cores=int(properties["multiProcessorCount"]),
-            clock_hz=float(properties["clockRate"]) * 1e3,  # in kHz
+            clock_hz=clock_hz,
         ),
         caches=_caches(properties),
         memory=Memory(

@@ -12,7 +12,8 @@ Table A: each program is timed natively, traced, predicted on the machine at han
 core of a host and beside all of them. A verdict is right if what to do with the region is what the source says, and
 both speed-ups are within a factor of two of what follows from its work (`first_principles`). Table B: OpenMP programs
 with 1, 2 and 4 threads: the replay of one thread over its prediction, and speed-ups on two cores over those measured.
-What fails is a row that says why.
+Table C: what loops take on `MEASURED_ACCELERATOR`, launches and kernels, over what the kernels of the programs' own
+CUDA versions took there. What fails is a row that says why.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from .public_runs import Runner, environment_of, measured_threads, scratch_copy
 PROGRAMS = Path(__file__).parent / "public_programs.toml"
 HOST = "epyc-9654"
 ACCELERATOR = "h200-sxm-141gb"
+MEASURED_ACCELERATOR = "h200-vm"
 THREADS = (1, 2, 4)
 WITHIN_ONE_THREAD = 0.02
 """The replay of one thread and its prediction differ by no more."""
@@ -56,6 +58,14 @@ Line = Annotated[str, Meta(pattern=r"^[\w.+-]+:\d+-\d+$")]
 Answer = Literal["port", "thread", "leave", "none"]
 ANSWERS: tuple[Answer, ...] = ("port", "thread")
 """What a costed row may say."""
+
+
+class Kernel(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a loop's kernels took in the program's CUDA version on `MEASURED_ACCELERATOR`, all launches together."""
+
+    at: Line
+    kernel_s: Annotated[float, Meta(gt=0)]
+    what: str
 
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True):
@@ -74,6 +84,7 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
     script: str = ""
     exit_code: int = 0
     threaded_command: tuple[str, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse work without a speed-up to expect, and the reverse."""
@@ -82,11 +93,12 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
 
     def holds(self, file: str, line: int) -> bool:
         """Whether a line of a source file is in the region."""
-        for part in self.region:
-            name, first, last = re.fullmatch(r"(.*):(\d+)-(\d+)", part).groups()  # type: ignore[union-attr]
-            if Path(file).name == name and int(first) <= line <= int(last):
-                return True
-        return False
+        return any(_is_at(part, file, line) for part in self.region)
+
+
+def _is_at(lines: Line, file: str, line: int) -> bool:
+    name, first, last = re.fullmatch(r"(.*):(\d+)-(\d+)", lines).groups()  # type: ignore[union-attr]
+    return bool(Path(file).name == name and int(first) <= line <= int(last))
 
 
 class Build(Struct, frozen=True, forbid_unknown_fields=True):
@@ -185,6 +197,21 @@ class ThreadRow:
         """Of the replayed speed-up."""
         replayed, measured = self.speedups(threads)
         return None if replayed is None or measured is None else replayed / measured - 1
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """A loop in table C. `predicted_s` holds launches and kernels; None where `problem` says what failed."""
+
+    name: str
+    kernel: Kernel
+    predicted_s: float | None = None
+    problem: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """Predicted over measured."""
+        return None if self.predicted_s is None else self.predicted_s / self.kernel.kernel_s
 
 
 def listed(path: Path = PROGRAMS) -> tuple[Reference, tuple[Program, ...]]:
@@ -311,6 +338,41 @@ def compare_threads(
             yield ThreadRow(program.name, problem=str(error))
 
 
+def compare_kernels(
+    programs: Sequence[Program],
+    sources: Path,
+    built: Mapping[str, Build] | None,
+    runner: Runner,
+    directory: Path,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Iterator[KernelRow]:
+    """Trace and triage each program whose kernels were measured, for the accelerator that they were measured on."""
+    for program in programs:
+        if not program.kernels:
+            continue
+        progress(f"{program.name} on {MEASURED_ACCELERATOR}")
+        try:
+            folder = _built(program, sources, built, runner, directory, openmp=False)
+            signature = directory / f"{program.name}.sig"
+            runner = replace(runner, exit_code=program.exit_code)
+            runner.trace(_command(program.command, folder), folder, signature)
+            device = ("--accelerator", MEASURED_ACCELERATOR)
+            rows = runner.verb("triage", str(signature), "--host", HOST, *device)["instances"]
+        except ForetraceError as error:
+            yield from (KernelRow(program.name, kernel, problem=str(error)) for kernel in program.kernels)
+            continue
+        yield from (KernelRow(program.name, kernel, *_predicted(rows, kernel)) for kernel in program.kernels)
+
+
+def _predicted(rows: Sequence[dict[str, Any]], kernel: Kernel) -> tuple[float | None, str]:
+    """Seconds of the loops at a kernel's lines that are ported, or why there are none."""
+    there = [row for row in rows if _is_at(kernel.at, row["file"] or "", row["line"] or 0)]
+    parts = [row["accelerator_parts"] for row in there if row["answer"] == "port"]
+    if not parts:
+        return None, "not ported" if there else "no row"
+    return sum(part["launch_s"] + part["kernel_s"] for part in parts), ""
+
+
 def _built(
     program: Program,
     sources: Path,
@@ -353,6 +415,23 @@ THREAD_HEADINGS = (
     "program", "predicted", "replayed", "difference", "2 threads", "measured", "error", "4 threads", "measured",
     "error", "within",
 )  # fmt: skip
+
+
+KERNEL_HEADINGS = ("program", "loop", "measured", "predicted", "ratio", "kernels of its CUDA version")
+
+
+def kernel_cells(row: KernelRow) -> list[str]:
+    """A line of table C."""
+    return [
+        row.name, row.kernel.at, _seconds(row.kernel.kernel_s), row.problem or _seconds(row.predicted_s),
+        _number(row.ratio), row.kernel.what,
+    ]  # fmt: skip
+
+
+def kernel_summary(rows: Sequence[KernelRow]) -> str:
+    """How many of table C are within the factor that right ones are."""
+    right = sum(row.ratio is not None and 1 / WITHIN <= row.ratio <= WITHIN for row in rows)
+    return f"{right} of {len(rows)} within a factor of {WITHIN:g}"
 
 
 def cells(row: Row) -> list[str]:
@@ -424,12 +503,15 @@ def thread_summary(rows: Sequence[ThreadRow]) -> str:
     )
 
 
-def markdown(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> str:
-    """Both tables, and what each program is and what its source says."""
+def markdown(rows: Sequence[Row], threaded: Sequence[ThreadRow], kernels: Sequence[KernelRow] = ()) -> str:
+    """The tables, and what each program is and what its source says."""
     lines = [*_markdown_table(HEADINGS, [cells(row) for row in rows]), "", summary(rows) + ".", ""] if rows else []
     if threaded:
         lines += _markdown_table(THREAD_HEADINGS, [thread_cells(row) for row in threaded])
         lines += ["", thread_summary(threaded) + ".", ""]
+    if kernels:
+        lines += _markdown_table(KERNEL_HEADINGS, [kernel_cells(row) for row in kernels])
+        lines += ["", kernel_summary(kernels) + ".", ""]
     entries = [
         [
             one.name, f"[{one.repository}](https://github.com/{one.repository}), {one.commit[:12]}", one.input,
@@ -465,7 +547,7 @@ def _percent(value: float | None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print both tables."""
+    """Print the tables."""
     parser = argparse.ArgumentParser(
         prog="foretrace.benchmarks.validation.public_programs", description=__doc__.splitlines()[0]
     )
@@ -477,7 +559,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=float, default=120.0, metavar="S", help="of each step (default 120)")
     parser.add_argument("--rounds", type=int, default=3, help="of native runs (default 3)")
     parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
-    parser.add_argument("--table", choices=("a", "b", "both"), default="both", help="which to make (default both)")
+    parser.add_argument("--table", choices=("a", "b", "c", "all"), default="all", help="which to make (default all)")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the tables there, as Markdown")
     parser.add_argument("only", nargs="*", metavar="PROGRAM", help="these only")
     options = parser.parse_args(arguments)
@@ -497,29 +579,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     runner = Runner(options.limit, options.rounds, options.realtime)
     rows: list[Row] = []
     threaded: list[ThreadRow] = []
+    kernels: list[KernelRow] = []
     with tempfile.TemporaryDirectory(prefix="foretrace-public-") as scratch:
         directory = (options.directory or Path(scratch)).absolute()
         directory.mkdir(parents=True, exist_ok=True)
         sources = options.sources.absolute()
-        if options.table != "b":
+        if options.table in ("a", "all"):
             for row in compare(chosen, reference, sources, built, options.machine, runner, directory, _progress):
                 rows.append(row)
                 _write(options.output, rows, threaded)
-        if options.table != "a":
+        if options.table in ("b", "all"):
             for one in compare_threads(chosen, sources, built, options.machine, runner, directory, _progress):
                 threaded.append(one)
                 _write(options.output, rows, threaded)
-    _show(rows, threaded)
+        if options.table in ("c", "all"):
+            for kernel in compare_kernels(chosen, sources, built, runner, directory, _progress):
+                kernels.append(kernel)
+                _write(options.output, rows, threaded, kernels)
+    _show(rows, threaded, kernels)
     return 0
 
 
-def _write(path: Path | None, rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> None:
+def _write(
+    path: Path | None, rows: Sequence[Row], threaded: Sequence[ThreadRow], kernels: Sequence[KernelRow] = ()
+) -> None:
     """Write what is known so far: an interrupted run leaves its first part."""
     if path is not None:
-        path.write_text(markdown(rows, threaded), encoding="utf-8")
+        path.write_text(markdown(rows, threaded, kernels), encoding="utf-8")
 
 
-def _show(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> None:
+def _show(rows: Sequence[Row], threaded: Sequence[ThreadRow], kernels: Sequence[KernelRow]) -> None:
     out = console()
     if rows:
         shown = table(f"{ACCELERATOR} over {HOST}: one core, then all of them", *HEADINGS)
@@ -533,6 +622,12 @@ def _show(rows: Sequence[Row], threaded: Sequence[ThreadRow]) -> None:
             shown.add_row(*(plain(cell) for cell in thread_cells(one)))
         out.print(shown)
         out.print(thread_summary(threaded))
+    if kernels:
+        shown = table(f"{MEASURED_ACCELERATOR}: predicted and measured", *KERNEL_HEADINGS)
+        for kernel in kernels:
+            shown.add_row(*(plain(cell) for cell in kernel_cells(kernel)))
+        out.print(shown)
+        out.print(kernel_summary(kernels))
 
 
 def _progress(text: str) -> None:

@@ -11,6 +11,8 @@ from foretrace.benchmarks.validation import public_programs
 from foretrace.benchmarks.validation.first_principles import Expected
 from foretrace.benchmarks.validation.public_programs import (
     PROGRAMS,
+    Kernel,
+    KernelRow,
     Program,
     Row,
     ThreadRow,
@@ -19,6 +21,8 @@ from foretrace.benchmarks.validation.public_programs import (
     cells,
     folder_of,
     is_within,
+    kernel_cells,
+    kernel_summary,
     listed,
     main,
     markdown,
@@ -149,6 +153,14 @@ def test_threads_are_compared_by_speedup():
     assert thread_cells(busy)[-1] == "others had 80% of the cores"
 
 
+def test_kernels_are_compared_with_those_of_the_program():
+    kernel = Kernel("toy.c:3-9", 2e-6, "one of toy")
+    rows = [KernelRow("toy", kernel, time_s) for time_s in (1e-6, 4e-6, 4.1e-6, None)]
+    assert [row.ratio for row in rows] == pytest.approx([0.5, 2.0, 2.05, None])
+    assert kernel_cells(rows[0]) == ["toy", "toy.c:3-9", "2 µs", "1 µs", "0.50", "one of toy"]
+    assert kernel_summary(rows) == "2 of 4 within a factor of 2"
+
+
 def test_a_missing_folder_says_where_it_is_from(tmp_path):
     with pytest.raises(EngineError, match=r"github\.com/somebody/toys at 000000000000"):
         folder_of(TOY, tmp_path)
@@ -178,6 +190,7 @@ def test_toy_sources_are_built_traced_and_judged(tmp_path, capsys):
     entries = [
         f'name = "{name}"\nrepository = "somebody/{name}"\ncommit = "{"0" * 40}"\nlanguage = "C"\ninput = "none"\n'
         'command = ["{folder}/toy"]\nregion = ["toy.c:3-9"]\nexpected = "leave"\nreason = "a recurrence"\n'
+        '[[programs.kernels]]\nat = "toy.c:3-9"\nkernel_s = 1e-6\nwhat = "one of toy"\n'
         for name in ("toy", "broken", "endless", "missing")
     ]
     (tmp_path / "programs.toml").write_text("\n[[programs]]\n".join((reference, *entries)))
@@ -194,6 +207,8 @@ def test_toy_sources_are_built_traced_and_judged(tmp_path, capsys):
     assert "| wrong: building: no such compiler |" in text
     assert f"not in {sources}: github.com/somebody/missing at 000000000000" in text
     assert "1 of 3 right, 2 without an answer" in text
+    assert "| toy | toy.c:3-9 | 1 µs | not ported | - | one of toy |" in text
+    assert "| broken | toy.c:3-9 | 1 µs | building: no such compiler | - | one of toy |" in text
     assert not (sources / "toy" / "toy").exists(), "programs are built in a copy"
     assert main([str(one) for one in (*arguments, "--limit", "1", "endless")]) == 0
     assert "building: no end within 1 s" in (tmp_path / "out.md").read_text()

@@ -99,13 +99,13 @@ def gpu(name="gpu", *, capacity=1 << 40, **link):
     )  # fmt: skip
 
 
-def nest(*, outer=1, inner=1 << 20, flops=4, size=8, stores=True):
-    """main calls f, with a loop of `outer` iterations around one of `inner` that streams and computes."""
+def nest(*, outer=1, inner=1 << 20, flops=4, size=8, stores=True, called=False):
+    """main has a loop of `outer` iterations around one of `inner` that streams and computes, in g if `called`."""
     tree = Tree()
     root = tree.thread()
     main = tree.call(root, "main")
     around = tree.loop(main, outer)
-    loop = tree.loop(around, outer * inner, entries=outer)
+    loop = tree.loop(tree.call(around, "g", entries=outer) if called else around, outer * inner, entries=outer)
     block = tree.does(loop, outer * inner, instructions=2 + flops)
     program = tree.program
     made = program.blocks[block]

@@ -71,13 +71,15 @@ def test_a_table_comes_back_from_a_file():
 
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_each_shipped_device_resolves_to_ranges_in_order(name):
-    found = device_figures(find(name))
+    profile = find(name)
+    found = device_figures(profile)
+    noisy = {} if profile.accelerator is None else profile.accelerator.noise or {}
     for field in found.__slots__:
         value = getattr(found, field)
         if isinstance(value, Range):
             low, high = sorted((value.fast, value.slow))
             assert 0 < low <= value.typical <= high, field
-            assert (low == high) == (field not in found.assumed), field
+            assert (low == high) == (field not in found.assumed and not noisy.get(field)), field
     kinds = {DeviceKind.GATHER_SCATTER_UNIT: "convey-hc1-fpga"}
     assert (kinds.get(found.device_kind) == name) == (name == "convey-hc1-fpga")
 

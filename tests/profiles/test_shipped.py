@@ -28,7 +28,8 @@ from foretrace.tracer.signature.file import read_signature
 KB, MB = 1024, 1024 * 1024
 HOSTS = tuple(name for name in names() if find(name).kind is MachineKind.HOST)
 ACCELERATORS = tuple(name for name in names() if find(name).kind is MachineKind.ACCELERATOR)
-MEASURED = ("epyc-milan-vm", "epyc-turin-vm", "xeon-granite-vm")
+MEASURED_HOSTS = ("epyc-milan-vm", "epyc-turin-vm", "xeon-granite-vm")
+MEASURED = (*MEASURED_HOSTS, "h200-vm")
 DOCS = Path(__file__).parents[2] / "docs" / "machine-profiles.md"
 
 
@@ -84,7 +85,7 @@ def test_each_host_has_a_hierarchy_of_its_published_sizes(name):
         assert cache.line_bytes in (None, level.line_bytes)
 
 
-@pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.parametrize("name", MEASURED_HOSTS)
 def test_a_machine_that_was_measured_says_on_what_and_how(name):
     profile = find(name)
     assert profile.metadata["virtual_machine"] == "yes"

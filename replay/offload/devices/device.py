@@ -232,16 +232,30 @@ def _ends(figure: Range) -> Floats:
     return np.array([figure.fast, figure.typical, figure.slow])
 
 
+_WIDEST_BYTES = 1 << 32
+"""An address range beyond all caches."""
+
+
 def _granule_bytes(profile: Profile, memory_bytes_per_s: float, notes: list[Assumption]) -> int:
     """What an access at random moves, by the gather curve beyond all caches.
 
-    That curve counts an 8-byte element, its 8-byte index and 8 bytes of a dense array (Carrington et al., ICS'11,
-    equation 2); the last two stream. A power of two from 32 to 256 bytes.
+    That curve counts an 8-byte element, its index (of 8 bytes where published, of 4 as calibrated) and 8 bytes of a
+    dense array (Carrington et al., ICS'11, equation 2); the last two stream. A power of two from 32 to 256 bytes.
     """
     curve = profile.gather_scatter_curve("gather")
-    bandwidth = curve.bandwidth_bytes_per_s(1 << 32) if curve else None
-    if bandwidth is None:
-        notes.append(Assumption("granule_bytes", f"no gather curve: {format_bytes(32)} a random access assumed"))
+    widest = 0 if curve is None else _WIDEST_BYTES if curve.largest_range_bytes is None else curve.largest_range_bytes
+    bandwidth = None if curve is None else curve.bandwidth_bytes_per_s(min(widest, _WIDEST_BYTES))
+    if (
+        curve is None
+        or bandwidth is None
+        or widest < 2 * max((level.size_bytes for level in profile.caches), default=0)
+    ):
+        notes.append(
+            Assumption(
+                "granule_bytes", f"no gather curve beyond its caches: {format_bytes(32)} a random access assumed"
+            )
+        )
         return 32
-    moved = max(24 * memory_bytes_per_s / bandwidth - 16, 8.0)
+    streamed = 8 + (4 if curve.points else 8)
+    moved = max((8 + streamed) * memory_bytes_per_s / bandwidth - streamed, 8.0)
     return int(2 ** np.clip(np.round(np.log2(moved)), 5, 8))

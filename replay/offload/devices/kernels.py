@@ -2,11 +2,12 @@
 
 On a general accelerator a kernel takes the greatest of: its operations by kind at the device's rates; its instructions
 at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many
-there are at a time (Little's law). Iterations of parallel loops are threads, of nested ones all together. How well a
-port does that is not known, so the slow end has the threads of the widest loop alone, or a warp on each multiprocessor
-if nested loops give as many; and of a reduction inside a parallel loop that is none itself a warp is taken to share an
-iteration, all threads at the fast end. Below a serial loop only those of one block of threads are left, and a warp
-takes as long as the longest of its threads (`divergence`).
+there are at a time (Little's law), or that of the longest one if all are there at once. Iterations of parallel loops
+are threads, of nested ones all together. But where the outer loop has threads enough, what lies in a function that it
+calls, or ends in one result for each of its iterations, stays within a thread, as in the CUDA versions of mini-nbody,
+XSBench and RSBench. How well a port does that is not known: the fast end divides all of it, the slow end has the
+threads of the widest loop alone, or a warp on each multiprocessor if nested loops give as many. Below a serial loop
+only the threads of one block are left, and a warp takes as long as the longest of its threads (`divergence`).
 """
 
 from __future__ import annotations
@@ -232,13 +233,13 @@ class _General:
 
     def terms(self, node: int, nodes: list[int]) -> Terms:
         rates = self.rates
-        threads, share, longer = self.threads_of(node, nodes)
+        threads, share, longer, longest = self.threads_of(node, nodes)
         sums = {name: float((values[nodes] / share).sum()) for name, values in self.counts.items()}
         lanes = {name: (self.counts[name][nodes] / share) @ longer for name in _IN_WARPS}  # [3] each
         sums |= {name: float(values[TYPICAL]) for name, values in lanes.items()}
         places = max((float(self.demand.atomic_places[one]) for one in nodes), default=0.0)
         at_a_time = np.minimum(threads, rates.threads[None, :])  # [nodes, 3]
-        one_after_the_other = (self.thread_s[:, nodes].T * longer / at_a_time).sum(axis=0)
+        one_after_the_other = (self.thread_s[:, nodes].T * longest / at_a_time).sum(axis=0)
         issued = np.array([lanes["instructions"][FAST], lanes["diverged"][TYPICAL], lanes["diverged"][SLOW]])
         limits = {
             "64-bit arithmetic": lanes["fp64_flops"] / rates.fp64_flops_per_s,
@@ -263,59 +264,109 @@ class _General:
             sums | {"places": places, "longest": float(longer[:, TYPICAL].max())},
         )
 
-    def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats, Floats]:
+    def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats, Floats, Floats]:
         """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, [nodes, 3];
-        what share of the device they can use, [nodes]; and how much longer the longest thread of a warp takes than
-        their mean, [nodes, 3]. A block of threads is on one multiprocessor."""
+        what share of the device they can use, [nodes]; and how much longer than their mean the longest thread of a warp
+        takes, and the longest that the kernel waits for, [nodes, 3] each. A block of threads is on one
+        multiprocessor."""
         evidence, work = self.evidence, self.work
         wide: dict[int, tuple[Floats, float, bool]] = {}
+        alone: dict[int, bool] = {}  # whether a thread runs it alone
         longer: dict[int, Floats] = {}
+        longest: dict[int, Floats] = {}
         for node in nodes:
-            outer, block, is_serial = wide[int(work.parent[node])] if node != root else (np.ones(3), 1.0, False)
-            longer[node] = longer[int(work.parent[node])] if node != root else np.ones(3)
+            around = int(work.parent[node])
+            outer, block, is_serial = wide[around] if node != root else (np.ones(3), 1.0, False)
+            alone[node] = node != root and alone[around]
+            longer[node], longest[node] = (
+                (longer[around], longest[around]) if node != root else (np.ones(3), np.ones(3))
+            )
             if work.kinds[node] is NodeKind.ARRAY:
                 points = self.demand.accesses[node] / max(int(work.entries[node]), 1) / 3
                 outer = outer * max(float(points), 1.0)
             elif work.kinds[node] is NodeKind.LOOP:
-                trips = float(self.trips[node])
+                trips, threads = float(self.trips[node]), float(outer[TYPICAL] * block)
+                if not evidence.parallel[node].is_serial:
+                    alone[node] = alone[node] or self._stays_in_threads(root, node, outer)
+                if evidence.parallel[node].is_serial or alone[node]:
+                    longer[node] = longer[node] * self._longest(root, node, threads, in_warp=True)
+                    longest[node] = longest[node] * self._longest(root, node, threads, in_warp=False)
                 if evidence.parallel[node].is_serial:
                     is_serial = True
-                    longer[node] = longer[node] * self._longest(root, node, float(outer[TYPICAL] * block))
                 elif is_serial:
                     block = min(block * trips, self.rates.block_threads)
                 else:
-                    is_shared = outer[FAST] > 1 and self.returns_value(node) and not self._is_in_reduction(root, node)
-                    outer = self._nested(outer, trips, is_shared=is_shared)
+                    has_result = outer[FAST] > 1 and self._has_result(root, node)
+                    outer = self._nested(outer, trips, is_own=alone[node], has_result=has_result)
             wide[node] = outer, block, is_serial
-        threads = np.array([wide[node][0] * wide[node][1] for node in nodes])
+        threads_at_a_time = np.array([wide[node][0] * wide[node][1] for node in nodes])
         most = float(self.rates.multiprocessors[TYPICAL])
         blocks = [float(wide[node][0][TYPICAL]) if wide[node][2] else most for node in nodes]
         share = np.minimum(np.array(blocks) / most, 1.0)
-        return threads, share, np.array([longer[node] for node in nodes])
+        return (
+            threads_at_a_time,
+            share,
+            np.array([longer[node] for node in nodes]),
+            np.array([longest[node] for node in nodes]),
+        )
 
-    def _is_in_reduction(self, root: int, node: int) -> bool:
-        """Whether a loop below `root` is part of a reduction of the loop around it: both are divided, as one is."""
+    def _has_result(self, root: int, node: int) -> bool:
+        """Whether a loop ends in a result that is not part of one of the loop around it."""
+        return self.returns_value(node) and not self._is_in_reduction(root, node)
+
+    def _stays_in_threads(self, root: int, node: int, outer: Floats) -> bool:
+        """Whether each thread of the loops around it runs a parallel loop alone, in a plain port."""
+        if outer[FAST] <= 1:
+            return False
+        threads, multiprocessors = float(outer[TYPICAL]), float(self.rates.multiprocessors[TYPICAL])
+        if self._has_result(root, node):
+            return threads >= multiprocessors
+        return self._is_called(root, node) and threads >= multiprocessors * float(self.rates.warp_threads[TYPICAL])
+
+    def _is_called(self, root: int, node: int) -> bool:
+        """Whether a loop is in a function that the loop around it calls, expanded in line or not."""
+        work, around = self.work, self._loop_around(root, node)
+        between = int(work.parent[node]) != around
+        return between or work.places[node].inlined != work.places[around].inlined
+
+    def _loop_around(self, root: int, node: int) -> int:
+        """The nearest loop around one below `root`, which may be `root`."""
         around = int(self.work.parent[node])
         while around > root and self.work.kinds[around] is not NodeKind.LOOP:
             around = int(self.work.parent[around])
-        return self.evidence.parallel[around] is Parallel.REDUCTION
+        return around
 
-    def _longest(self, root: int, node: int, threads: float) -> Floats:
-        """The longest entry of a loop in a warp over their mean, each thread with entries of its own: [3].
+    def _is_in_reduction(self, root: int, node: int) -> bool:
+        """Whether a loop below `root` is part of a reduction of the loop around it: both are divided, as one is."""
+        around = self._loop_around(root, node)
+        return self.evidence.parallel[around] is Parallel.REDUCTION and not self._is_called(root, node)
+
+    def _longest(self, root: int, node: int, threads: float, *, in_warp: bool) -> Floats:
+        """The longest entry of a loop over their mean, each thread with entries of its own: [3]. Of those of a warp, or
+        of all threads if the device holds them at once.
 
         Where launches differ in size, their inner loops may differ with them, and be alike within each: only the slow
         end has threads that differ.
         """
         lanes = min(threads, float(self.rates.warp_threads[TYPICAL]))
+        if not in_warp and threads <= float(self.rates.threads[TYPICAL]):
+            lanes = threads
         factor = self.trip_counts.imbalance(node, lanes)
         return np.array([1.0, 1.0 if self.trip_counts.varies(root) else factor, factor])
 
-    def _nested(self, outer: Floats, trips: float, *, is_shared: bool) -> Floats:
-        """Threads of a parallel loop inside others, [fast, typical, slow]; `is_shared`: they have one result."""
-        typical = min(trips, float(self.rates.warp_threads[TYPICAL])) if is_shared else trips
+    def _nested(self, outer: Floats, trips: float, *, is_own: bool, has_result: bool) -> Floats:
+        """Threads of a parallel loop inside others, [fast, typical, slow].
+
+        Args:
+            outer: those of the loops around it, [3].
+            trips: its iterations.
+            is_own: each thread runs it alone, but at the fast end.
+            has_result: its iterations have one result, for which at most a warp shares them.
+        """
+        typical = 1.0 if is_own else min(trips, float(self.rates.warp_threads[TYPICAL])) if has_result else trips
         enough = float(self.rates.multiprocessors[TYPICAL] * self.rates.warp_threads[TYPICAL])
         both = max(float(outer[SLOW]), trips, min(float(outer[SLOW]) * trips, enough))
-        slow = float(outer[SLOW]) if is_shared else both
+        slow = float(outer[SLOW]) if is_own or has_result else both
         return np.array([outer[FAST] * trips, outer[TYPICAL] * typical, slow])
 
 

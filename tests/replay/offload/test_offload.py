@@ -14,7 +14,8 @@ import foretrace
 from foretrace.errors import PredictionError
 from foretrace.profiles.accelerator import AcceleratorTable
 from foretrace.profiles.library import find
-from foretrace.profiles.profile import Link, Memory
+from foretrace.profiles.points import IndexMode
+from foretrace.profiles.profile import CurvePoint, GatherScatterCurve, Link, Memory
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
@@ -377,17 +378,28 @@ def test_an_array_that_is_read_and_written_moves_twice(in_place):
     assert not nothing_fetched.any(), "what stays in a cache goes nowhere"
 
 
-def test_fewer_loops_of_a_nest_may_be_divided():
-    """1000 x 500 independent iterations; if the inner ones add up, a warp of 32 shares each outer one. At the slow end
-    each of 100 multiprocessors has a warp, or, where the inner loop is not divided, there are 1000 threads."""
-    found = []
-    for stores in (True, False):
-        tree, around, loop = nest(outer=1000, inner=500, flops=100, stores=stores)
-        signature = examined(with_flow(tree, []), around, loop)
-        found.append(triage(signature, measured_host(), gpu(), explain="loop").explained[0])
-    assert [one.threads for one in found] == [1000 * 500, 1000 * 32]
-    for one, least in zip(found, ("3.2 k", "1 k"), strict=True):
-        assert f"(at least {least})" in " ".join(one.explanation)
+@pytest.mark.parametrize(
+    ("given", "threads", "least"),
+    [
+        ({"outer": 1000}, 1000 * 500, "3.2 k"),  # a warp on each of 100 multiprocessors
+        ({"outer": 1000, "stores": False}, 1000, None),  # a sum of each outer iteration
+        ({"outer": 50, "stores": False}, 50 * 32, "50"),  # too few of them: a warp shares a sum
+        ({"outer": 5000, "called": True}, 5000, None),
+        ({"outer": 1000, "called": True}, 1000 * 500, "3.2 k"),
+    ],
+)
+def test_fewer_loops_of_a_nest_may_be_divided(given, threads, least):
+    """Independent iterations, 500 inside each of an outer loop's."""
+    tree, around, loop = nest(inner=500, flops=100, **given)
+    signature = examined(with_flow(tree, []), around, loop)
+    (one, *_) = triage(signature, measured_host(), gpu(), explain="loop").explained
+    assert one.threads == threads
+    text = " ".join(one.explanation)
+    if least is None:
+        assert "(at least" not in text
+        assert one.accelerator_low_s < 0.5 * one.accelerator_s, "the fast end divides both loops"
+    else:
+        assert f"(at least {least})" in text
         assert one.accelerator_high_s > 2 * one.accelerator_s
 
 
@@ -405,3 +417,19 @@ def test_a_loop_inside_a_serial_one_says_so():
     (one,) = triage(signature, measured_host(), gpu(), explain="loop").explained[-1:]
     assert one.answer is Answer.LEAVE
     assert "which is serial (recurrence through register xmm0, distance 1)" in one.reason
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "last_range", "granule_bytes"),
+    [(5e11, 1 << 30, 32), (3.1e11, 1 << 28, 64), (1.7e11, 1 << 28, 128), (5e10, 1 << 28, 256), (1.7e11, 1 << 23, 32)],
+)
+def test_what_a_random_access_moves_is_what_the_measured_curve_leaves_of_the_bandwidth(
+    bytes_per_s, last_range, granule_bytes
+):
+    """Of 1 TB/s: 12 of the 20 bytes that a gather counts stream. A curve within the caches, of 8 MiB, tells nothing."""
+    points = (CurvePoint(1 << 10, 1e12), CurvePoint(last_range, bytes_per_s))
+    curve = GatherScatterCurve(("gather",), "s", points=points, index_mode=IndexMode.RANDOM)
+    device = Device.of(msgspec.structs.replace(gpu(), gather_scatter=(curve,)))
+    assert device.rates is not None
+    assert device.rates.granule_bytes == granule_bytes
+    assert any("beyond its caches" in one.text for one in device.assumptions) == (last_range == 1 << 23)
