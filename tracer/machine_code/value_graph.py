@@ -165,7 +165,9 @@ class ValueGraph:
 
     def _is_set_at(self, blocks: Iterable[int], register: str, seen: set[int], calls: int = 0) -> bool:
         """Whether a register holds anything at the end of any of some blocks of a function, their calls left out."""
-        pending = [(block, self.block(block).values) for block in blocks if block not in seen]
+        pending: list[tuple[int, Sequence[Value]]] = [
+            (one, self.block(one).values) for one in blocks if one not in seen
+        ]
         seen.update(block for block, _ in pending)
         while pending:
             block, values = pending.pop()
