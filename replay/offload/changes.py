@@ -16,6 +16,7 @@ from .reasons import Verdict
 
 LAUNCH_BOUND = 0.5
 """Of the time on a device, in launches, from which on they are what to change."""
+LATENCY = "latency"
 _MANY_LAUNCHES = 10
 _BUSY_SHARE = 0.1
 """Of a device's threads, below which a launch leaves it idle."""
@@ -24,7 +25,13 @@ _NEIGHBOURS = {IdiomKind.GATHER, IdiomKind.SCATTER, IdiomKind.STENCIL}
 
 
 def would_change(
-    verdict: Verdict, device: Device, evidence: Evidence | None, idioms: Collection[IdiomKind], together: int
+    verdict: Verdict,
+    device: Device,
+    evidence: Evidence | None,
+    idioms: Collection[IdiomKind],
+    together: int,
+    *,
+    inside_serial: bool,
 ) -> str:
     """What would change the answer, or make a kernel pay more; empty where nothing is known to.
 
@@ -34,12 +41,17 @@ def would_change(
         evidence: of its iterations.
         idioms: of the loop and those below it.
         together: how many kernels the loop around it launches in each iteration, this one included.
+        inside_serial: whether the iterations of the loop around it depend on each other.
     """
     if evidence is None or device.rates is None:
         return ""
     found = [
         text
-        for text in (_carried(verdict, evidence, idioms), _launches(verdict, together), _threads(verdict, device))
+        for text in (
+            _carried(verdict, evidence, idioms),
+            _launches(verdict, together),
+            _threads(verdict, device, inside_serial=inside_serial),
+        )
         if text
     ]
     begin = "would gain more" if verdict.answer is Answer.PORT else "would change it"
@@ -77,19 +89,26 @@ def _launches(verdict: Verdict, together: int) -> str:
     return f"fewer launches ({share}): more work in each, or the loop around it within the kernel"
 
 
-def _threads(verdict: Verdict, device: Device) -> str:
-    """More work in each launch."""
+def _threads(verdict: Verdict, device: Device, *, inside_serial: bool) -> str:
+    """More work in each launch, where that would take less time than the host."""
     cost, one = verdict.cost, verdict.candidate
     if verdict.answer is Answer.PORT or cost is None or one.terms is None or device.rates is None:
         return ""
-    if one.terms.bound_by != "latency" or cost.kernel_s < LAUNCH_BOUND * cost.total_s:
+    if one.terms.bound_by != LATENCY or cost.kernel_s < LAUNCH_BOUND * cost.total_s:
         return ""
     most, threads = float(device.rates.threads[TYPICAL]), max(one.terms.threads, 1.0)
     if threads <= 1 or threads > _BUSY_SHARE * most:
         return ""
+    limits = {name: limit[TYPICAL] for name, limit in one.terms.limits.items()}
+    busy = max(limits[LATENCY] * threads / most, *(limit for name, limit in limits.items() if name != LATENCY))
+    each_s = cost.total_s - cost.launch_s - cost.kernel_s * (1 - busy / limits[LATENCY])  # all share a launch
+    if each_s >= verdict.best_host_s:
+        return ""
+    several = "several runs" if inside_serial or one.launches == 1 else "several of its entries"
+    times = f"{format_seconds(each_s)} a run instead of {format_seconds(cost.total_s)}"
     return (
-        f"batch: a launch has work for {format_count(round(threads))} of {format_count(round(most))} threads; several "
-        "problems at once would keep it busy"
+        f"batch: a launch has work for {format_count(round(threads))} of {format_count(round(most))} threads; "
+        f"{several} at once would keep it busy ({times})"
     )
 
 

@@ -16,7 +16,7 @@ from foretrace.replay.interval import together
 from foretrace.replay.offload.devices.array_calls import array_operation
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel, Sources
-from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes
+from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
@@ -381,21 +381,32 @@ class _Report:
             path=self._path(node),
             verdict=evidence.verdicts[node] if evidence else None,
             would_change=would_change(
-                verdict, self.device, evidence, self._kinds_below(node), self._launched_together(node)
+                verdict,
+                self.device,
+                evidence,
+                self._kinds_below(node),
+                self._launched_together(node),
+                inside_serial=self._serial_around(node) >= 0,
             ),
             array_operation=array_operation(self.work, node),
             best_host_s=verdict.best_host_s,
         )
+
+    def _serial_around(self, node: int) -> int:
+        """The innermost loop around a node if its iterations run one after the other; -1 otherwise."""
+        around = int(self.work.parent[node])
+        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
+            around = int(self.work.parent[around])
+        evidence = self.offers.evidence
+        return around if around >= 0 and evidence is not None and evidence.parallel[around].is_serial else -1
 
     def _around(self, verdict: Verdict) -> str:
         """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
         evidence = self.offers.evidence
         if evidence is None or verdict.answer is not Answer.LEAVE or verdict.cost is None:
             return ""
-        around = int(self.work.parent[verdict.candidate.node])
-        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
-            around = int(self.work.parent[around])
-        if around < 0 or not evidence.parallel[around].is_serial:
+        around = self._serial_around(verdict.candidate.node)
+        if around < 0:
             return ""
         return f"; inside {shown(self.work.places[around])}, which is serial ({evidence.texts[around]})"
 
@@ -411,10 +422,7 @@ class _Report:
     def _idioms(self, node: int, gathers: GatherScatter | None) -> str:
         """Those of the loops below a node, as one word; a gather/scatter unit only knows its own."""
         if self.device.rates is not None:
-            regions = self.run.workload.regions
-            loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
-            inside = sorted(loop for loop in loops if loop is not None)
-            names = "+".join(told_apart(kind for loop in inside for kind in self.kinds[loop]))
+            names = "+".join(told_apart(kind for loop in self._loops_below(node) for kind in self.kinds[loop]))
         else:
             names = gathers.idiom if gathers else ""
         return names or "none"
@@ -436,9 +444,14 @@ class _Report:
 
     def _kinds_below(self, node: int) -> set[IdiomKind]:
         """The idioms of the loops of a node and below it."""
+        return {kind for loop in self._loops_below(node) for kind in self.kinds[loop]}
+
+    def _loops_below(self, node: int) -> list[int]:
+        """The loops of a node and below it, without those of the loader, which resolves calls at their first use."""
         regions = self.run.workload.regions
-        loops = {regions[region].loop_id for one in self.work.below(node) for region in self.work.own_s[one]}
-        return {kind for loop in loops if loop is not None for kind in self.kinds[loop]}
+        inside = [one for one in self.work.below(node) if not is_loader(self.work.places[one].module)]
+        loops = {regions[region].loop_id for one in inside for region in self.work.own_s[one]}
+        return sorted(loop for loop in loops if loop is not None)
 
     def _launched_together(self, node: int) -> int:
         """How many kernels of the plan the innermost loop around a node launches, that of the node included."""

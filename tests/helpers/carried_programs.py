@@ -262,3 +262,262 @@ int main(void) {
 }
 """
 """Elements of a mesh that add to their corners. Values go from one update to another, and never come back."""
+
+UPDATES = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) void gather_forces(const int *node, const double *force, double *f, int n) {
+  for (int i = 0; i < n; i++) {                                           /* collision */
+    const int *at = node + 4 * i;
+    f[at[0]] += force[4 * i];
+    f[at[1]] += force[4 * i + 1];
+    f[at[2]] -= force[4 * i + 2];
+    f[at[3]] += force[4 * i + 3];
+  }
+}
+__attribute__((noinline)) void seen(const int *node, const double *force, double *f, double *g, int n) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    const int *at = node + 4 * i;
+    f[at[0]] += force[4 * i];
+    f[at[1]] += force[4 * i + 1];
+    g[i] = f[at[0]];
+  }
+}
+__attribute__((noinline)) void mixed(const int *node, const double *force, double *f, int n) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    const int *at = node + 4 * i;
+    f[at[0]] += force[4 * i];
+    f[at[1]] *= force[4 * i + 1];
+  }
+}
+int main(void) {
+  int side = 30, n = (side - 1) * (side - 1), m = 0, *node = malloc(16 * n);
+  double *force = malloc(32 * n), *f = calloc(side * side, 8), *g = calloc(4 * n, 8);
+  for (int r = 0; r + 1 < side; r++)
+    for (int c = 0; c + 1 < side; c++) {
+      int at = r * side + c;
+      node[m++] = at; node[m++] = at + 1; node[m++] = at + side + 1; node[m++] = at + side;
+    }
+  for (int i = 0; i < 4 * n; i++) force[i] = 1 + i % 3;
+  gather_forces(node, force, f, n);
+  seen(node, force, f, g, n);
+  mixed(node, force, f, n);
+  printf("%g %g\\n", f[5], g[7]);
+  return 0;
+}
+"""
+"""Unrolled updates, as of the corners of an element: compilers make one load and one store of each. What uses the
+updated value for anything else, or updates by another operation, is a recurrence."""
+
+RESETS = """
+#include <stdio.h>
+#include <stdlib.h>
+#define B 16
+__attribute__((noinline)) void rows(double *a, const double *b, const double *c, double *sum, int n) {
+  for (int i = 0; i < n; i++) {                                           /* parallel */
+    for (int k = 0; k < B; k++)
+      for (int j = 0; j < B; j++) sum[j] += b[i * B + k] * c[k * B + j];
+    for (int j = 0; j < B; j++) { a[i * B + j] -= sum[j]; sum[j] = 0.0; }
+  }
+}
+__attribute__((noinline)) void flags(int *found, const int *x, int *y, int n) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    y[i] = found[0] + x[i];
+    if (x[i] % 37 == 36) found[0] = 5;
+  }
+}
+__attribute__((noinline)) void first(int *is_first, const int *x, int *y, int n) {
+  for (int i = 0; i < n; i++) {                                           /* parallel */
+    y[i] = x[i] + is_first[0];
+    is_first[0] = 7;
+  }
+}
+__attribute__((noinline)) void older(int *state, const int *x, int *y, int n) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    y[i] = x[i] + state[0];
+    state[0] = state[0] / 2 + x[i];
+  }
+}
+__attribute__((noinline)) void ahead(int *x, int *y, int n) {
+  for (int i = 0; i + 1 < n; i++) {                                       /* recurrence */
+    y[i] = x[i];
+    x[i + 1] = x[i] == 3 ? 4 : 3;
+  }
+}
+int main(void) {
+  int n = 200;
+  double *a = calloc(n * B, 8), *b = malloc(8 * n * B), *c = malloc(8 * B * B), *s = calloc(B, 8);
+  int *x = malloc(4 * n), *y = malloc(4 * n), f[4] = {0, 0, 0, 0};
+  for (int i = 0; i < n * B; i++) b[i] = i % 5;
+  for (int i = 0; i < B * B; i++) c[i] = i % 3;
+  for (int i = 0; i < n; i++) x[i] = i;
+  rows(a, b, c, s, n);
+  flags(f, x, y, n);
+  first(f + 1, x, y, n);
+  older(f + 2, x, y, n);
+  ahead(x, y, n);
+  printf("%g %d %d\\n", a[7], y[9], f[0] + f[1] + f[2]);
+  return 0;
+}
+"""
+"""A place that each iteration sets back to what never changes could be its own. One that is set now and then, or to
+what changes, is a recurrence."""
+
+SHIFTED = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) unsigned hashed(const unsigned *x, int n, unsigned h) {
+  for (int i = 0; i < n; i++) {                                           /* recurrence */
+    h ^= h << 5;
+    h ^= x[i];
+  }
+  return h;
+}
+__attribute__((noinline)) int halved(const int *x, int n, int h) {
+  for (int i = 0; i < n; i++)                                             /* recurrence */
+    h = x[i] + (h >> 1);
+  return h;
+}
+__attribute__((noinline)) long scaled(const int *x, int n, long h) {
+  for (int i = 0; i < n; i++)                                             /* reduction */
+    h += (long)x[i] << 3;
+  return h;
+}
+int main(void) {
+  int n = 500, *x = malloc(4 * n);
+  for (int i = 0; i < n; i++) x[i] = i * 7;
+  printf("%u %d %ld\\n", hashed((unsigned *)x, n, 3), halved(x, n, 5), scaled(x, n, 2));
+  return 0;
+}
+"""
+"""An instruction may shift an input before it combines it with others. If that is the older value, it is no
+reduction."""
+
+UNSET_SPILLED = """
+#include <float.h>
+#include <stdio.h>
+#include <stdlib.h>
+#define CLOBBER __asm__ volatile("" ::: "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",\\
+                                 "r14", "r15", "rbx", "rbp")
+static inline int nearest(float x, const float *c, int k) {
+  int at;
+  float best = FLT_MAX;
+  for (int j = 0; j < k; j++) {
+    float s = (x - c[j]) * (x - c[j]);
+    if (s < best) { best = s; at = j; }
+  }
+  return at;
+}
+__attribute__((noinline)) int assign(const float *x, float *c, int *m, int *size, float *sum, int n, int k) {
+  int moved, rounds = 0;
+  do {
+    moved = 0;
+    for (int i = 0; i < n; i++) {                                         /* reduction */
+      int at = nearest(x[i], c, k);
+      if (m[i] != at) moved++;
+      m[i] = at;
+      size[at]++;
+      sum[at] += x[i];
+    }
+    for (int j = 0; j < k; j++) {
+      if (size[j] > 0) c[j] = sum[j] / size[j];
+      size[j] = 0; sum[j] = 0;
+    }
+    CLOBBER;
+  } while (moved && ++rounds < 10);
+  return rounds;
+}
+__attribute__((noinline)) void sticky(const float *x, const float *c, int *m, int n, int k, int rounds) {
+  int at = 0;
+  do {
+    for (int i = 0; i < n; i++) {                                         /* recurrence */
+      float best = 0.5f;
+      for (int j = 0; j < k; j++) {
+        float s = (x[i] - c[j]) * (x[i] - c[j]);
+        if (s < best) { best = s; at = j; }
+      }
+      m[i] = at;
+    }
+    CLOBBER;
+  } while (--rounds);
+}
+__attribute__((noinline)) void smoothed(const int *x, int *y, int n, int rounds) {
+  int s = 7;
+  do {
+    for (int i = 0; i < n; i++) {                                         /* recurrence */
+      s = (s * 3 + x[i]) >> 1;
+      y[i] = s;
+    }
+    CLOBBER;
+  } while (--rounds);
+}
+int main(void) {
+  int n = 500, k = 7, *m = calloc(n, 4), *size = calloc(k, 4);
+  float *x = malloc(4 * n), *c = malloc(4 * k), *sum = calloc(k, 4);
+  for (int i = 0; i < n; i++) x[i] = (i * 7919L) % 1000;
+  for (int i = 0; i < k; i++) c[i] = (i * 104729L) % 1000;
+  printf("%d\\n", assign(x, c, m, size, sum, n, k));
+  sticky(x, c, m, n, k, 4);
+  smoothed(m, size, k, 4);
+  return 0;
+}
+"""
+"""A variable that nothing sets, spilled around the loop; next to it such that are set. For GCC on x86-64."""
+
+FUSED = """
+#pragma GCC target("fma")
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) void decayed(const int *key, const double *x, double *y, int n, double by) {
+  for (int i = 0; i < n; i++)                                             /* recurrence */
+    y[key[i]] = y[key[i]] * by + x[i];
+}
+__attribute__((noinline)) void summed(const int *key, const double *x, double *y, int n, double by) {
+  for (int i = 0; i < n; i++)                                             /* collision */
+    y[key[i]] += x[i] * by;
+}
+__attribute__((noinline)) void pairs(const int *key, const double *x, double *y, int n, double by) {
+  for (int i = 0; i < n; i += 2) {                                        /* recurrence */
+    y[key[i]] = y[key[i]] * by + x[i];
+    y[key[i + 1]] = y[key[i + 1]] * by + x[i];
+  }
+}
+int main(void) {
+  int n = 400, *key = malloc(4 * n);
+  double *x = malloc(8 * n), *y = calloc(n, 8);
+  for (int i = 0; i < n; i++) { key[i] = i % 2 ? i / 2 + 1 : i / 2; x[i] = i % 5; }
+  decayed(key, x, y, n, 0.5);
+  summed(key, x, y, n, 0.5);
+  pairs(key, x, y, n, 0.5);
+  printf("%g\\n", y[9]);
+  return 0;
+}
+"""
+"""A fused instruction multiplies what it loads, or adds it. For GCC on x86-64."""
+
+SET_BACK = """
+#include <stdio.h>
+#include <stdlib.h>
+__attribute__((noinline)) int longest_run(const unsigned short *x, int n) {
+  int run = 0, longest = 0;
+  for (int i = 1; i < n; i++) {                                           /* recurrence */
+    run = x[i] == x[i - 1] ? run + 1 : 0;
+    longest = run > longest ? run : longest;
+  }
+  return longest;
+}
+__attribute__((noinline)) long counted(const unsigned short *x, int n) {
+  long sum = 0;
+  for (int i = 0; i < n; i++)                                             /* reduction */
+    if (x[i] % 7 != 3) sum += x[i];
+  return sum;
+}
+int main(void) {
+  int n = 500;
+  unsigned short *x = malloc(2 * n);
+  for (int i = 0; i < n; i++) x[i] = i * i / 7 % 3;
+  printf("%d %ld\\n", longest_run(x, n), counted(x, n));
+  return 0;
+}
+"""
+"""A count that is set back to 0 now and then is a recurrence. One that is left as it is now and then is none."""

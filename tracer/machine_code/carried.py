@@ -11,12 +11,10 @@ to the next is a value that depends on its own older value:
   where the place is chosen by an index that was loaded;
 - by anything else: a recurrence.
 
-Updates of an array by one operation at several places in the code (`f[a[i]] += x; f[b[i]] += y`, a scatter that was
-unrolled) may hand values on from one of them to another, never back. They are what such a cycle is.
-
-A value that is handed on without a cycle is a recurrence if it goes through memory other than a variable of the
-function's frame. In registers and such variables it is none: what an iteration needs of the one before it can work out
-itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
+A place that each iteration leaves as it found it, by storing what never changes (a sum that is set back to 0), could be
+each iteration's own. A value that is handed on without a cycle otherwise is a recurrence if it goes through memory
+other than a variable of the function's frame. In registers and such variables it is none: what an iteration needs of
+the one before it can work out itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
 """
 
 from __future__ import annotations
@@ -25,11 +23,10 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from foretrace.tracer.analysis.graphs import cycles
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.machine_code.isa.registry import Flow, Isa
+from foretrace.tracer.machine_code.isa.registry import LOADED, Flow, Isa
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import OperationKind
 
@@ -96,6 +93,8 @@ class Finding:
     register: str
     cycle: frozenset[int] = frozenset()
     """The values that depend on themselves; empty where a value is only handed on."""
+    is_constant: bool = False
+    """Whether what is handed on through memory is the same in all iterations: it is reset for the next one."""
 
 
 class CarriedValues:
@@ -132,6 +131,10 @@ class CarriedValues:
         self._moving: dict[int, frozenset[str]] = {}  # registers that loops change
         self._kinds: dict[int, OperationKind] = {}
         self._combining: dict[int, str] = {}
+        self._updaters: dict[int, list[int]] = defaultdict(list)  # stores that update what a load read
+        for (load, store), count in updates.items():
+            if count and count >= _ALL * stores.get(store, 0):
+                self._updaters[load].append(store)
 
     # ---- one loop ----
 
@@ -156,13 +159,16 @@ class CarriedValues:
                 total.add(seen.flow[pair].count, seen.flow[pair].least, seen.flow[pair].most)
             source, sink = max(pairs, key=lambda pair: (seen.flow[pair].count, pair), default=(-1, -1))
             where = ""
+            kind = finding.kind
+            if finding.is_constant and all(_is_reset(seen.flow[pair], again) for pair in pairs):
+                kind = DependenceKind.PRIVATISABLE
             if finding.register:
                 if not pairs:
                     total.add(again, 1, 1)
                 where = self._name(finding.register) + self._at(finding)
             if total.count:
                 yield Dependence(
-                    seen.node, finding.kind, source, sink, total.count, total.least, total.most, finding.operation,
+                    seen.node, kind, source, sink, total.count, total.least, total.most, finding.operation,
                     where,
                 )  # fmt: skip
 
@@ -386,7 +392,7 @@ class CarriedValues:
             if value.is_call:
                 found = self._chosen_by_call(node)
             if value.flow.sum is not None and any(scale != 1 for _, scale in value.flow.sum.registers):
-                found = ""  # a sum of multiples
+                found = "add" if len(value.flow.sum.registers) > 1 else ""  # of multiples: see _multiplies
             elif node % STEPS and value.flow.sum is not None and value.flow.sum.registers and not value.flow.stores:
                 found = "add"  # a register that held an address moves on
             elif not found and (value.flow.copies or self._kind(node) is OperationKind.MOVE):
@@ -414,6 +420,7 @@ class CarriedValues:
     ) -> tuple[DependenceKind | None, str]:
         """The kind of a cycle, and its operation."""
         nodes = [node for node in cycle if node >= 0]
+        nodes = [node for node in nodes if not self._keeps_or_replaces(node, cycle, graph)] or nodes
         operations = {self._combines(node) for node in nodes if not self._narrows(node, cycle, graph)} - {"move"}
         operations = operations or {self._combines(node) for node in nodes} - {"move"}
         if any(self._chooses_address(node, cycle, graph) or self._multiplies(node, cycle, graph) for node in nodes):
@@ -434,6 +441,8 @@ class CarriedValues:
         if len(operations) != 1 or "" in operations:
             return DependenceKind.RECURRENCE, ""
         (operation,) = operations
+        if operation not in ("min", "max") and self._is_set_back(cycle, graph):
+            return DependenceKind.RECURRENCE, ""
         escapes = self._escapes(cycle, graph)
         adds_constants = operation == "add" and self._adds_constants(cycle, graph)
         if adds_constants and (self._is_regular(loop, nodes) or self._steps_alike(loop, cycle, graph)):
@@ -441,6 +450,12 @@ class CarriedValues:
         if escapes or not self._are_updates(pairs):
             return DependenceKind.RECURRENCE, ""
         return self._reduction(pairs, operation)
+
+    def _keeps_or_replaces(self, node: int, cycle: set[int], graph: Graph) -> bool:
+        """Whether an instruction selects one of two values of a cycle by flags that do not depend on them."""
+        groups = [sources for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS]
+        is_select = self._kind(node) is OperationKind.INT_SELECT
+        return is_select and len(groups) > 1 and all(group <= cycle for group in groups)
 
     def _kept(self, cycle: set[int], pairs: set[Pair], graph: Graph) -> tuple[DependenceKind | None, str]:
         """Of a variable that stays as it is, or is replaced: `m = x[i] > m ? x[i] : m`."""
@@ -484,11 +499,15 @@ class CarriedValues:
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in value.address)
 
     def _multiplies(self, node: int, cycle: set[int], graph: Graph) -> bool:
-        """Whether an instruction multiplies a value of the cycle before it adds to the product."""
-        if node % STEPS or self._combines(node) != "add":
+        """Whether an instruction multiplies, or shifts, a value of the cycle before it combines it with another."""
+        if node % STEPS or self._combines(node) in ("", "move"):
             return False
         of_one = graph.inputs.get(node, {})
-        names = self._isa.multiplied(self._blocks.codes[node // STEPS])
+        total = self._graph.value_of[node].flow.sum
+        names = set(self._isa.multiplied(self._blocks.codes[node // STEPS]))
+        names |= {name for name, scale in total.registers if scale != 1} if total is not None else set()
+        if LOADED in names and not graph.memory.get(node, set()).isdisjoint(cycle):
+            return True
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in names)
 
     def _are_updates(self, pairs: Collection[Pair]) -> bool:
@@ -500,13 +519,67 @@ class CarriedValues:
                 return False
         return True
 
+    def _updated_by(self, load: int, graph: Graph) -> str:
+        """The associative operation that updates the place of a load; "" if there is none, or anything else uses the
+        value. Compilers that unroll a loop of updates make one load and one store of each."""
+        if load not in graph.updated_by:
+            graph.updated_by[load] = "add"  # until all that read the updated place are known
+            graph.updated_by[load] = self._update(load, graph)
+        return graph.updated_by[load]
+
+    def _update(self, load: int, graph: Graph) -> str:
+        ends = {self._graph.node_of(store) for store in self._updaters.get(load, ())}
+        if not ends:
+            return ""
+        first = self._graph.node_of(load)
+        path, pending, operations = {first}, [first], set[str]()
+        while pending:
+            node = pending.pop()
+            if node < 0 or graph.places.get(node) or self._multiplies(node, path, graph):
+                return ""
+            is_kept = self._graph.operation_of(node, is_store=True) >= 0 and not graph.successors.get(node)
+            if is_kept and node not in ends:
+                return ""  # the updated value is stored elsewhere, too
+            if node == first and LOADED in self._isa.multiplied(self._blocks.codes[node // STEPS]):
+                return ""
+            operations.add(self._combines(node))
+            if node in ends:
+                continue
+            for user in graph.successors.get(node, ()):
+                is_left = user < 0 and not graph.successors.get(user)  # in a register that no later iteration reads
+                if user not in path and not is_left:
+                    path.add(user)
+                    pending.append(user)
+        operations.discard("move")
+        if len(operations) != 1 or "" in operations or not ends <= path:
+            return ""
+        (operation,) = operations
+        readers = {user for node in ends for user in graph.successors.get(node, ()) if user not in path}
+        return operation if all(self._is_updated(node, operation, graph) for node in readers) else ""
+
+    def _updates_by(self, store: int, graph: Graph) -> str:
+        """The associative operation by which a store updates its place; "" if it does not."""
+        loads = [load for load, stores in self._updaters.items() if store in stores]
+        found = {self._updated_by(load, graph) for load in loads}
+        return found.pop() if len(found) == 1 else ""
+
+    def _is_updated(self, node: int, operation: str, graph: Graph) -> bool:
+        """Whether a value is only loaded to update its place by an operation."""
+        load = self._graph.operation_of(node, is_store=False) if node >= 0 else -1
+        return load >= 0 and self._updated_by(load, graph) == operation
+
     def _escapes(self, cycle: Collection[int], graph: Graph) -> bool:
-        """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none."""
+        """Whether anything but the cycle uses its values in the loop. Overwriting one place again and again is none,
+        nor is another update of the place by the same operation."""
+        combined = {self._combines(node) for node in cycle if node >= 0} - {"move"}
+        operation = combined.pop() if len(combined) == 1 else ""
         for node in cycle:
             if graph.places.get(node):
                 return True
             for user in graph.successors.get(node, ()):
                 if user in cycle or user < 0 or self._chooses_place(node, user, cycle, graph):
+                    continue
+                if operation and node in graph.memory.get(user, ()) and self._is_updated(user, operation, graph):
                     continue
                 if not self._only_keeps(user, cycle, graph):
                     return True
@@ -536,7 +609,7 @@ class CarriedValues:
             return False
         if self._blocks.instruction_class(user // STEPS).flow is Flow.BRANCH:
             return True
-        cycle = graph.cycle_of.get(user, set())
+        cycle = graph.cycle_of.get(user, {user})  # none where an unset register is replaced
         return self._is_replaced(cycle) and not self._escapes(cycle, graph)
 
     def _is_replaced(self, cycle: Collection[int]) -> bool:
@@ -576,6 +649,15 @@ class CarriedValues:
             if int(self._forest.innermost[block]) == loop and int(self._blocks.executions[block]) < again:
                 return False
         return True
+
+    @staticmethod
+    def _is_set_back(cycle: set[int], graph: Graph) -> bool:
+        """Whether a value begins anew on some paths through an iteration: `run = x[i] == x[i - 1] ? run + 1 : 0`."""
+        groups: list[Collection[int]] = [graph.carried.get(phi, frozenset()) for phi in cycle if phi < 0]
+        for node in cycle:
+            groups += [sources for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS]
+            groups.append(graph.memory.get(node, ()))
+        return any(not cycle.isdisjoint(group) and not cycle.issuperset(group) for group in groups)
 
     def _steps_alike(self, loop: int, cycle: set[int], graph: Graph) -> bool:
         """Whether all paths through an iteration add equally much: compilers repeat `i++` on each of them."""
@@ -724,84 +806,19 @@ class CarriedValues:
     # ---- values that are handed on without a cycle ----
 
     def _handed_on(self, loop: int, pairs: Collection[Pair], graph: Graph) -> Iterable[Finding]:
-        updating: set[Pair] = set()
-        for group in self._groups_of_updates(pairs):
-            finding = self._updated(loop, group, graph)
-            if finding is not None:
-                updating |= finding.pairs
-                yield finding
-        for source, sink in sorted(set(pairs) - updating):
+        for source, sink in sorted(pairs):
             store, load = self._graph.node_of(source), self._graph.node_of(sink)
             chosen = self._is_choice(loop, source, store, load, graph)
             if chosen is None and self.is_private(source, loop):
                 continue
             kind, operation = (DependenceKind.RECURRENCE, "")
+            updated_by = self._updated_by(sink, graph)
             if chosen:
                 kind, operation = self._reduction([(source, sink)], "")
-            yield Finding(kind, operation, frozenset([(source, sink)]), load, "")
-
-    def _groups_of_updates(self, pairs: Iterable[Pair]) -> Iterable[set[Pair]]:
-        """Pairs of a store that overwrites what was loaded just before, and a load of another one; those that share one
-        together."""
-        loads_of, stores_of = self._updated_by
-        group_of: dict[int, set[Pair]] = {}
-        for source, sink in sorted(pairs):
-            stores = {source, *stores_of.get(sink, ())}
-            if sink not in stores_of or any(store not in loads_of for store in stores):
-                continue
-            joined = {(source, sink)}.union(*(group_of.get(store, set()) for store in stores))
-            for store in stores.union(*({one, *stores_of[load]} for one, load in joined)):
-                group_of[store] = joined
-        yield from {id(group): group for group in group_of.values()}.values()
-
-    @cached_property
-    def _updated_by(self) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
-        """The loads of stores that are updates, and the stores of the loads."""
-        counts: dict[int, int] = defaultdict(int)
-        loads_of: dict[int, set[int]] = defaultdict(set)
-        for (load, store), count in self._updates.items():
-            counts[store] += count
-            loads_of[store].add(load)
-        stores_of: dict[int, set[int]] = defaultdict(set)
-        for store, loads in loads_of.items():
-            for load in loads:
-                stores_of[load].add(store)
-        whole = {store for store, count in counts.items() if count >= _ALL * self._stores.get(store, 0)}
-        return {store: loads for store, loads in loads_of.items() if store in whole}, dict(stores_of)
-
-    def _updated(self, loop: int, pairs: set[Pair], graph: Graph) -> Finding | None:
-        """What updates carry that hand values on to one another; None if their values are used for more than that."""
-        loads_of, stores_of = self._updated_by
-        stores = {source for source, _ in pairs}.union(*(stores_of[sink] for _, sink in pairs))
-        again = {(store, load) for store in stores for load in loads_of[store]}
-        within = self._between(
-            {self._graph.node_of(load) for _, load in again}, {self._graph.node_of(store) for store in stores}, graph
-        )
-        kind, operation = self._classify(loop, within, pairs | again, graph)
-        if kind not in (DependenceKind.REDUCTION, DependenceKind.COLLISION):
-            return None
-        is_one_place = all(operation_id in self._fixed for pair in pairs for operation_id in pair)
-        kind = DependenceKind.REDUCTION if is_one_place else DependenceKind.COLLISION
-        return Finding(kind, operation, frozenset(pairs), self._first(within), "", frozenset(within))
-
-    @staticmethod
-    def _between(loads: set[int], stores: set[int], graph: Graph) -> set[int]:
-        """The values that lead from loads to stores through registers."""
-        users: dict[int, set[int]] = defaultdict(set)
-        reached, pending = set(loads), list(loads - stores)
-        while pending:
-            node = pending.pop()
-            for user in graph.successors.get(node, ()):
-                users[user].add(node)
-                if user not in reached:
-                    reached.add(user)
-                    pending += [] if user in stores else [user]
-        found, pending = stores & reached, list(stores & reached)
-        while pending:
-            for node in users[pending.pop()] - found:
-                found.add(node)
-                pending.append(node)
-        return found | loads
+            elif updated_by and self._updates_by(source, graph) == updated_by:
+                kind, operation = self._reduction([(source, sink)], updated_by)
+            is_constant = kind is DependenceKind.RECURRENCE and self._is_reset(store, graph)
+            yield Finding(kind, operation, frozenset([(source, sink)]), load, "", is_constant=is_constant)
 
     def _is_choice(self, loop: int, source: int, store: int, load: int, graph: Graph) -> bool | None:
         """Of a variable that is replaced now and then: whether that is the choice of its least or largest value (True),
@@ -813,6 +830,15 @@ class CarriedValues:
         if not compares or not is_sometimes:
             return None
         return self._is_compared(self._stored(store, graph), compares, load, graph)
+
+    def _is_reset(self, store: int, graph: Graph) -> bool:
+        """Whether a store stores the same in all iterations."""
+        value = self._graph.value_of[store]
+        if value.is_call or value.flow.varies or self._combines(store) != "move":
+            return False
+        names = set(value.reads) - set(value.address)
+        of_one = graph.inputs.get(store, {})
+        return all(self._is_one_constant(of_one.get(name, set()), graph) for name in names)
 
     def _stored(self, store: int, graph: Graph) -> set[object]:
         """The formulas of what is stored."""
@@ -929,6 +955,11 @@ class CarriedValues:
         return False
 
 
+def _is_reset(occurred: Occurrence, again: int) -> bool:
+    """Whether each iteration but an entry's first read, equally often, what the one just before it had stored."""
+    return occurred.most == 1 and occurred.count >= again > 0 and occurred.count % again == 0
+
+
 def _sources(node: int, graph: Graph) -> set[int]:
     """What goes into a value by way of registers, flags apart."""
     return {source for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS for source in sources}
@@ -990,7 +1021,8 @@ class Graph:
     `expressions` are those known so far, by node, depth and whether it is that of the load; `formulas` has what each of
     them stands for. `kept` are values that are only moved, spilled and reloaded while the loop runs, each with one that
     stands for all that are the same; `constants` says of others that were looked at whether they stay the same.
-    `across` are the edges through memory from one iteration to a later one. `cycle_of` has each value's cycle.
+    `across` are the edges through memory from one iteration to a later one. `cycle_of` has each value's cycle,
+    `updated_by` of loads that were looked at the operation that updates their places.
     """
 
     def __init__(self, values: LoopValues) -> None:
@@ -1005,6 +1037,7 @@ class Graph:
         self.constants: dict[int, bool] = {}
         self.kept: dict[int, int] = {}
         self.across: set[Pair] = set()
+        self.updated_by: dict[int, str] = {}
         self.cycle_of: dict[int, set[int]] = {}
         self.add_inputs(values)
 

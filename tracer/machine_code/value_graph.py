@@ -158,32 +158,69 @@ class ValueGraph:
 
     def is_set_before(self, loop: int, register: str) -> bool:
         """Whether a register holds anything where a loop is entered: a value of its function, an argument, or the
-        result of a call. Otherwise it holds what was left there by chance."""
+        result of a call. Otherwise it holds what was left there by chance, or by the loop itself when it ran before."""
         here = self._forest.loops[loop]
         before = [block for block in self._predecessors[here.header] if block not in here.blocks]
-        return register == FLAGS or not before or self._is_set_at(before, register, set())
+        return register == FLAGS or not before or self._is_set_at(before, register, set(here.blocks))
 
     def _is_set_at(self, blocks: Iterable[int], register: str, seen: set[int], calls: int = 0) -> bool:
         """Whether a register holds anything at the end of any of some blocks of a function, their calls left out."""
-        pending = list(blocks)
+        pending: list[tuple[int, Sequence[Value]]] = [
+            (one, self.block(one).values) for one in blocks if one not in seen
+        ]
+        seen.update(block for block, _ in pending)
         while pending:
-            block = pending.pop()
-            if block in seen:
+            block, values = pending.pop()
+            at = next((at for at in reversed(range(len(values))) if register in values[at].writes), None)
+            if at is not None:
+                spills = self._spills(block, values[:at], values[at], register)
+                if spills is None:
+                    called_only = all(one.is_call for one in values if register in one.writes)
+                    if not called_only or register in self._isa.results:
+                        return True
+                pending += spills or []
                 continue
-            seen.add(block)
-            writers = [value for value in self.block(block).values if register in value.writes]
-            if any(not value.is_call for value in writers):
-                return True
-            if writers and register in self._isa.results:
-                return True
-            if writers:
-                continue
-            before = [one for one in self._predecessors[block] if self._function_of[one] == self._function_of[block]]
-            pending += before
+            before = self._before(block)
+            pending += [(one, self.block(one).values) for one in before if one not in seen]
+            seen.update(before)
             is_entry = not before or block in self._callers
             if is_entry and register in self._isa.arguments and self._is_passed(block, register, seen, calls):
                 return True
         return False
+
+    def _before(self, block: int) -> list[int]:
+        """Blocks of the same function that run before a block."""
+        return [one for one in self._predecessors[block] if self._function_of[one] == self._function_of[block]]
+
+    def _spills(
+        self, block: int, before: Sequence[Value], value: Value, register: str
+    ) -> list[tuple[int, Sequence[Value]]] | None:
+        """Where a register was spilled to the place of the frame that a value reloads it from, on all paths: blocks,
+        and their values up to there. None where it does more than get its own older value back."""
+        if not value.flow.copies or len(value.flow.loads) != 1:
+            return None
+        (place,) = value.flow.loads
+        if not self._is_in_frame(place, self._function_of[block]):
+            return None
+        found: list[tuple[int, Sequence[Value]]] = []
+        pending, seen = [(block, before)], {block}
+        while pending:
+            at, values = pending.pop()
+            spill = next((n for n in reversed(range(len(values))) if place in values[n].flow.stores), None)
+            if spill is not None:
+                if values[spill].flow.reads != (register,):
+                    return None
+                found.append((at, values[:spill]))
+                continue
+            earlier = self._before(at)
+            if not earlier and place.displacement >= 0:
+                return None  # may be an argument's; below the stack pointer are none
+            pending += [(one, self.block(one).values) for one in earlier if one not in seen]
+            seen.update(earlier)
+        return found
+
+    def _is_in_frame(self, place: AddressSum, function: int) -> bool:
+        return bool(place.registers) and {name for name, _ in place.registers} <= self.frame_registers(function)
 
     def _is_passed(self, entry: int, register: str, seen: set[int], calls: int) -> bool:
         """Whether a caller of a function leaves anything in a register."""

@@ -21,6 +21,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
+OPERATIONS = frozenset({"", "add", "multiply", "min", "max", "and", "or", "xor"})
+"""Of reductions and collisions."""
+LARGEST = 2**63 - 1
+"""The largest number that a signature's file has room for (SQLite, "Datatypes": integers have 8 bytes at most)."""
 OUTSIDE = -1
 """The writer of what no node wrote: static data, what the system read from a file, untouched pages."""
 
@@ -227,7 +231,7 @@ def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
     of_allocations = (flow.flow_allocation, np.array([one.allocation for one in flow.objects], np.int64))
     if any(np.any(column < -1) or np.any(column >= len(flow.allocations)) for column in of_allocations):
         raise ValueError("the data flow names an allocation that does not exist")
-    if any(one.count < 0 or one.total_bytes < 0 or one.line < 0 for one in flow.allocations):
+    if any(not 0 <= number <= LARGEST for one in flow.allocations for number in (one.count, one.total_bytes, one.line)):
         raise ValueError("an allocation of the data flow has impossible figures")
     if len(flow.node_place):
         if len(flow.node_place) != num_nodes or np.any(flow.node_place < 0) or np.any(flow.node_place >= num_nodes):
@@ -239,8 +243,8 @@ def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
             raise ValueError("the data flow names a node that counts for another one")
     if not 0 < flow.sampled_share <= 1 or not 0 <= flow.relative_error < np.inf or not 0 <= flow.merged_bytes < np.inf:
         raise ValueError("the data flow's sampling is impossible")
-    if any(one.first > one.last_exclusive or one.first < 0 for one in flow.objects):
-        raise ValueError("an object of the data flow ends before it begins")
+    if any(not 0 <= one.first <= one.last_exclusive <= LARGEST for one in flow.objects):
+        raise ValueError("an object of the data flow ends before it begins, or after all memory")
 
 
 def check_dependences(
@@ -251,16 +255,20 @@ def check_dependences(
     Raises:
         ValueError: says what is wrong.
     """
-    if any(not 0 <= one.node < num_nodes or one.iterations < 0 for one in examined):
+    if any(not 0 <= one.node < num_nodes or not 0 <= one.iterations <= LARGEST for one in examined):
         raise ValueError("a loop whose dependences were examined does not exist")
-    if any(not 0 <= one.overwritten_bytes <= one.written_bytes for one in examined):
+    if any(not 0 <= one.overwritten_bytes <= one.written_bytes <= LARGEST for one in examined):
         raise ValueError("a loop overwrites more bytes than it writes")
     nodes = {one.node for one in examined}
+    if len(nodes) != len(examined):
+        raise ValueError("a loop was examined for dependences twice")
     for one in dependences:
         operations_exist = all(-1 <= number < num_operations for number in (one.source, one.sink))
         if not 0 <= one.node < num_nodes or not operations_exist:
             raise ValueError("a dependence is of a loop or an operation that does not exist")
         if one.node not in nodes:
             raise ValueError("a dependence is of a loop that was not examined")
-        if one.count < 0 or not 0 <= one.least_distance <= one.most_distance:
+        if not 0 <= one.count <= LARGEST or not 0 <= one.least_distance <= one.most_distance <= LARGEST:
             raise ValueError("a dependence has an impossible count or distance")
+        if one.operation not in OPERATIONS:
+            raise ValueError("a dependence is by an impossible operation")

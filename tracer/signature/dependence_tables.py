@@ -24,8 +24,6 @@ SCHEMA = {
 }
 """Kinds are names in lower case; `source` and `sink` are memory operations, or NULL."""
 
-_OPERATIONS = frozenset({"", "add", "multiply", "min", "max", "and", "or", "xor"})
-
 
 def insert_dependences(
     dependences: Iterable[Dependence],
@@ -65,7 +63,7 @@ def _dependence(row: tuple[Any, ...]) -> Dependence:
     types = tuple[int, str, int | None, int | None, int, int, int, str, str]
     node, kind, source, sink, count, least, most, operation, where = msgspec.convert(row, type=types, strict=True)
     kinds = {kind.name.lower(): kind for kind in DependenceKind}
-    if kind not in kinds or operation not in _OPERATIONS:
-        raise ValueError("a dependence is of an impossible kind or operation")
+    if kind not in kinds:
+        raise ValueError("a dependence is of an impossible kind")
     begin, end = (-1 if number is None else number for number in (source, sink))
     return Dependence(node, kinds[kind], begin, end, count, least, most, operation, where)

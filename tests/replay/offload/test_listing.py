@@ -129,3 +129,26 @@ def test_times_without_page_faults_are_not_bound_by_them() -> None:
 
 def test_no_time_is_shorter_than_a_part_of_a_nanosecond() -> None:
     assert [format_seconds(time_s) for time_s in (820e-12, 12.9e-12, 3e-15)] == ["0.82 ns", "0.0129 ns", "< 0.01 ns"]
+
+
+LAZY = r"""
+#include <math.h>
+#include <stdio.h>
+static double a[20000], b[20000];
+int main(void) {
+    for (int i = 0; i < 20000; i++) a[i] = i * 1e-4;
+    for (int i = 0; i < 20000; i++) b[i] = exp(a[i]);
+    printf("%f\n", b[77]);
+    return 0;
+}
+"""
+
+
+def test_a_loop_has_no_idioms_of_the_loader_that_resolves_its_calls(compile_c: Callable[..., Path]) -> None:
+    signature = trace_binary([str(compile_c(LAZY, "-O2", "-Wl,-z,lazy", "-lm"))]).signature
+    line = 1 + next(number for number, text in enumerate(LAZY.splitlines()) if "exp(" in text)
+    assert signature.tree is not None
+    [loop] = [loop for loop in signature.loops if loop.function == "main" and loop.line == line]
+    [row] = [one for one in judged(signature).instances if one.place.line == line and one.place.function == "main"]
+    own = {str(idiom.kind) for idiom in signature.idioms if idiom.loop_id == loop.loop_id}
+    assert set(row.idiom.split("+")) == own

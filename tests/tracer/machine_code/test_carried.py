@@ -1,4 +1,5 @@
-"""Loops that compilers make look serial: counters with several updates, spilled values, places of extremes."""
+"""Loops that compilers make look serial: counters with several updates, spilled values, places of extremes, unrolled
+updates, sums that are set back."""
 
 from __future__ import annotations
 
@@ -8,7 +9,20 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from carried_programs import LONG_BODIES, PLACES, SPILLED, TWO_UPDATES, UNROLLED_UPDATES, UNSET
+from carried_programs import (
+    FUSED,
+    LONG_BODIES,
+    PLACES,
+    RESETS,
+    SET_BACK,
+    SHIFTED,
+    SPILLED,
+    TWO_UPDATES,
+    UNROLLED_UPDATES,
+    UNSET,
+    UNSET_SPILLED,
+    UPDATES,
+)
 
 from foretrace.tracer.data_flow.verdicts import verdicts
 from foretrace.tracer.structure import Structure
@@ -51,8 +65,8 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
 @pytest.mark.parametrize(("compiler", "level"), BUILT)
 @pytest.mark.parametrize(
     "source",
-    [TWO_UPDATES, PLACES, UNSET, UNROLLED_UPDATES],
-    ids=["two_updates", "places", "unset", "unrolled_updates"],
+    [TWO_UPDATES, PLACES, UNSET, UPDATES, UNROLLED_UPDATES, RESETS, SHIFTED, SET_BACK],
+    ids=["two_updates", "places", "unset", "updates", "unrolled_updates", "resets", "shifted", "set_back"],
 )
 def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path) -> None:
     by_line = found(source, compiler, level, tmp_path)
@@ -64,9 +78,10 @@ def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
-def test_spilled_values(level: str, tmp_path: Path) -> None:
-    by_line = found(SPILLED, "gcc", level, tmp_path)
-    labels = expected(SPILLED)
+@pytest.mark.parametrize("source", [SPILLED, UNSET_SPILLED, FUSED], ids=["spilled", "unset_spilled", "fused"])
+def test_what_loops_carry_on_x86_64(source: str, level: str, tmp_path: Path) -> None:
+    by_line = found(source, "gcc", level, tmp_path)
+    labels = expected(source)
     assert {line: by_line[line] for line in labels} == {line: {label} for line, label in labels.items()}
 
 

@@ -48,6 +48,7 @@ _INTEGER_KINDS = (
     *((_INT_BIT_COUNT, Kind.INT_BIT_COUNT), (_INT_MUL, Kind.INT_MUL), (_INT_DIV, Kind.INT_DIV)),
 )
 _FP_CONTROL = _words("fpcr fpsr")
+_SHIFTS_FIRST = re.compile(r"(lsl|lsr|asr|ror) #[1-9]|[su]xt[bhwx] #[1-9]")
 _SHIFTED = re.compile(r"(lsl|lsr|asr|ror|[su]xt[bhwx])\b")
 _CRC = re.compile(r"crc32c?[bhwx]")
 _FP_KINDS = (
@@ -505,9 +506,12 @@ class AArch64:
     def multiplied(self, code: bytes) -> frozenset[str]:
         """Registers that an instruction multiplies before it adds to their product."""
         text = self._text(code, 0)
+        operands = split_operands(text[1]) if text else []
+        if text and _SHIFTS_FIRST.match(operands[-1]) and associative(_COMBINES, text[0]):
+            return frozenset(filter(None, [_register(operands[-2])]))  # add w4, w5, w4, asr #1
         if text is None or not _MULTIPLIES_AND_ADDS.fullmatch(text[0]):
             return frozenset()
-        registers = [_register(operand.split("[")[0]) for operand in split_operands(text[1])]
+        registers = [_register(operand.split("[")[0]) for operand in operands]
         return frozenset(filter(None, registers[1:3]))
 
     def shifts(self, code: bytes) -> int | None:

@@ -40,6 +40,10 @@ class InstructionClass(msgspec.Struct, frozen=True):
 UNKNOWN_INSTRUCTION = InstructionClass(OperationKind.UNKNOWN)
 
 
+LOADED = "loaded"
+"""Stands for what an instruction loads, among the registers that it multiplies."""
+
+
 class AddressSum(msgspec.Struct, frozen=True):
     """A sum of registers, each times a scale, and a displacement: a memory operand, or what an add computes."""
 
@@ -133,7 +137,8 @@ class Isa(Protocol):
         ...
 
     def multiplied(self, code: bytes) -> frozenset[str]:
-        """Registers that an instruction multiplies before it adds to their product; none for all others."""
+        """Registers that an instruction multiplies, or shifts, before it combines the outcome with others; `LOADED`
+        among them for what it loads; none for all others."""
         ...
 
     def shifts(self, code: bytes) -> int | None:

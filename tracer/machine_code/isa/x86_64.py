@@ -16,7 +16,7 @@ from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import x87_stack
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
+from .registry import LOADED, UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
 
@@ -379,7 +379,7 @@ class X8664:
             return frozenset()
         operands = text[1].split(",")
         chosen = [operands[int(number) - 1].strip() for number in match[2][:2] if int(number) <= len(operands)]
-        return frozenset(PARENT[name] for name in chosen if name in PARENT)
+        return frozenset(LOADED if "[" in name else PARENT[name] for name in chosen if "[" in name or name in PARENT)
 
     def shifts(self, code: bytes) -> int | None:
         """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
