@@ -6,6 +6,7 @@ it is; all of it with wider noise, as boards, memory and virtual machines differ
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -66,11 +67,14 @@ def relative_of(profile: Profile) -> Profile | None:
     """The shipped machine that was calibrated and has the same cores; None where there is none, or no need."""
     if profile.kind is not MachineKind.HOST or profile.microarchitecture is None or is_calibrated(profile):
         return None
-    same = f'\nmicroarchitecture = "{profile.microarchitecture}"\n'.encode()
-    for name in names():
-        if name != profile.name and same in (text := content(name)) and b"\nsurface = [" in text:
-            return find(name)
-    return None
+    return next((find(name) for name in _calibrated(profile.microarchitecture) if name != profile.name), None)
+
+
+@functools.cache
+def _calibrated(microarchitecture: str) -> tuple[str, ...]:
+    """Names of the shipped machines that were calibrated and have such cores."""
+    same = f'\nmicroarchitecture = "{microarchitecture}"\n'.encode()
+    return tuple(name for name in names() if same in (text := content(name)) and b"\nsurface = [" in text)
 
 
 def informed(profile: Profile) -> Informed | None:

@@ -290,11 +290,11 @@ class Node:
         check_conserved(divided.threads, self.work.predicted_s - self.work.waited_s + pool.more_s(size))
         return divided
 
-    def names_of(self, job: int, programs: JobPrograms) -> dict[str, str]:
-        """What the names in a job's programs stand for."""
+    def names_of(self, job: int, local: Iterable[str]) -> dict[str, str]:
+        """What the names in a job's programs stand for; `local`: of what it has of its own."""
         if self.offloaded is not None:
             return {}
-        own = {name: in_job(job, name) for name in local_names(programs)}
+        own = {name: in_job(job, name) for name in local}
         interpreters = [self._interpreter(one) for one in self.threaded_processes]
         return own | {name: f"{name} of job {job}" for name in interpreters} | {CACHE: self.cache_of(job)}
 
@@ -397,8 +397,9 @@ class Node:
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way
             decider = Decider(self.offers[self._key], versions, way, self.accelerators, self.offloaded.pays)
         entities = []
+        local = {id(job): local_names(job) for job in {id(job): job for job in jobs}.values()}
         for number, job in enumerate(jobs):
-            names = self.names_of(number, job)
+            names = self.names_of(number, local[id(job)])
             entities += [
                 Entity(in_job(number, thread.name), thread.program, job=number, born=thread.is_born, names=names)
                 for thread in job.threads
