@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tempfile
 from contextlib import suppress
@@ -23,6 +24,7 @@ _CODE = frozenset({".py", ".so", ".toml", ".h"})
 _PARSERS = ("islpy", "libclang", "tree-sitter", "tree-sitter-fortran")
 MOST_BYTES = 256 << 20
 """Kept on disk; the oldest entries go first."""
+_OWN_NAMES = re.compile(r"[0-9a-f]{64}\.json|new-\w+\.json")
 
 
 class FileResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,7 +96,7 @@ class ResultCache:
             content = msgspec.json.encode(result)
             entry = self._entry(path)
             entry.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=entry.parent)
+            handle, name = tempfile.mkstemp(prefix="new-", suffix=".json", dir=entry.parent)
             try:
                 with open(handle, "wb") as file:  # noqa: PTH123 - a handle
                     file.write(content)
@@ -104,19 +106,37 @@ class ResultCache:
                 raise
 
     def trim(self) -> None:
-        """Delete the oldest entries until the rest takes at most `MOST_BYTES`."""
+        """Delete the oldest entries until the rest takes at most `MOST_BYTES`.
+
+        Of the folder itself, not of one that a link leads to, and only what bears an entry's name and is a file of this
+        user's: the folder may hold what somebody else put there.
+        """
         if self._folder is None:
             return
         with suppress(OSError):
-            entries = [(entry.stat().st_mtime, entry.stat().st_size, entry) for entry in self._folder.iterdir()]
-            total = sum(size for _, size, _ in entries)
-            for _, size, entry in sorted(entries):
-                if total <= MOST_BYTES:
-                    break
-                entry.unlink(missing_ok=True)
-                total -= size
+            folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                _trim(folder)
+            finally:
+                os.close(folder)
 
     def _entry(self, path: Path) -> Path:
         assert self._folder is not None
         key = "\0".join((_own_digest(), self._patterns, str(path), digest_of(path)))
         return self._folder / f"{hashlib.sha256(os.fsencode(key)).hexdigest()}.json"
+
+
+def _trim(folder: int) -> None:
+    entries = []
+    for name in os.listdir(folder):
+        with suppress(OSError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if _OWN_NAMES.fullmatch(name) and stat.S_ISREG(found.st_mode) and found.st_uid == os.getuid():
+                entries.append((found.st_mtime, found.st_size, name))
+    total = sum(size for _, size, _ in entries)
+    for _, size, name in sorted(entries):
+        if total <= MOST_BYTES:
+            break
+        with suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+        total -= size

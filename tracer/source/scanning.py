@@ -15,6 +15,7 @@ from pathlib import Path
 
 from foretrace.errors import SourceError, shortened
 
+from .c_code.scratch_folder import shared_folder, use_folder
 from .idioms.patterns import IdiomDefinition, as_text
 from .idioms.recognition import recognised
 from .idioms.records import Finding, Findings, LoopReport, SkippedPart
@@ -152,7 +153,11 @@ def _read(
     except ModuleNotFoundError:
         raise SourceError("reading source needs pebble; install it with: pip install 'foretrace[source]'") from None
     largest_first = sorted(files, key=_bytes_of, reverse=True)
-    with ProcessPool(max_workers=min(processes, len(files)), initializer=_bounded) as pool:
+    workers = min(processes, len(files))
+    with (
+        shared_folder() as scratch,
+        ProcessPool(max_workers=workers, initializer=_prepared, initargs=(scratch,)) as pool,
+    ):
         started: dict[Future[FileResult], Path] = {
             pool.schedule(file_result, args=(path, tuple(definitions), tuple(roots)), timeout=FILE_SECONDS): path
             for path in largest_first
@@ -180,6 +185,11 @@ def _bytes_of(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def _prepared(scratch: Path) -> None:
+    use_folder(scratch)
+    _bounded()
 
 
 def _bounded() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -14,6 +16,7 @@ from foretrace.errors import SourceError
 from foretrace.tracer.source import result_cache, scanning
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Findings
+from foretrace.tracer.source.result_cache import ResultCache
 from foretrace.tracer.source.scanning import file_result, scanned
 
 C_CODE = "void f(int n, double *a, const double *b) { for (int i = 0; i < n; i++) a[i] = b[i]; }\n"
@@ -306,3 +309,78 @@ def test_another_build_of_the_native_code_makes_other_entries(tmp_path: Path, mo
         (tmp_path / "core.so").write_bytes(built)
         digests.add(result_cache._own_digest.__wrapped__())
     assert len(digests) == 2
+
+
+def entry_of(folder: Path, number: int, size_bytes: int, name: str = "") -> Path:
+    """A file in a cache's folder, older the smaller the number."""
+    entry = folder / (name or f"{number:064x}.json")
+    entry.write_bytes(b"x" * size_bytes)
+    os.utime(entry, (number, number))
+    return entry
+
+
+def test_only_own_entries_are_trimmed_the_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_cache, "MOST_BYTES", 2500)
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    entries = [entry_of(cache, number, 1000) for number in range(1, 5)]
+    others = [entry_of(cache, 0, 5000, "thesis.tex"), entry_of(cache, 0, 5000, "A" * 64 + ".json")]
+    others.append(cache / f"{9:064x}.json")
+    others[-1].symlink_to(others[0])
+    others.append(cache / f"{8:064x}.json")
+    others[-1].mkdir()
+    ResultCache(cache, "").trim()
+    assert [entry.exists() for entry in entries] == [False, False, True, True]
+    assert all(other.exists() for other in others)
+
+
+def test_a_folder_that_is_a_link_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_cache, "MOST_BYTES", 0)
+    (tmp_path / "documents").mkdir()
+    kept = entry_of(tmp_path / "documents", 1, 1000)
+    (tmp_path / "cache").symlink_to(tmp_path / "documents")
+    ResultCache(tmp_path / "cache", "").trim()
+    assert kept.exists()
+
+
+def test_files_of_another_user_are_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_cache, "MOST_BYTES", 0)
+    kept = entry_of(tmp_path, 1, 1000)
+    owner = kept.stat().st_uid
+    monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+    ResultCache(tmp_path, "").trim()
+    assert kept.exists()
+
+
+CPLUSPLUS = """#include <vector>
+double sum(const std::vector<double> &x) { double s = 0; for (double one : x) s += one; return s; }
+"""
+
+
+def test_scratch_files_are_in_one_folder_that_is_gone_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a process that was killed, too; not of one that runs, nor what only looks like one."""
+    scratch, trees = tmp_path / "scratch", tmp_path / "trees"
+    scratch.mkdir()
+    trees.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    for number in range(4):
+        (trees / f"{number}.cpp").write_text(CPLUSPLUS)
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left, running = scratch / f"foretrace-source-{ended.pid}-abc", scratch / f"foretrace-source-{os.getpid()}-abc"
+    link = scratch / f"foretrace-source-{ended.pid}-def"
+    for folder in (left, running):
+        folder.mkdir()
+    link.symlink_to(tmp_path)
+    seen: set[str] = set()
+
+    def progress(_done: int, _total: int) -> None:
+        seen.update(folder.name for folder in scratch.iterdir())
+
+    found = scan(trees, progress=progress)
+    assert len(found.loops) == 4
+    new = seen - {left.name, running.name, link.name}
+    assert len(new) == 1, "of both processes"
+    assert {folder.name for folder in scratch.iterdir()} == {running.name, link.name}

@@ -26,6 +26,7 @@ from .library import bind_libclang
 from .pragmas import promises
 from .prelude import prelude
 from .scope import MOST_NODES, Source
+from .scratch_folder import own_folder
 from .statements import Lowering
 from .syntax import DEFINED, FUNCTION_KINDS, INSTANCE, PATTERN, SYSTEM, Node, Syntax
 
@@ -106,7 +107,7 @@ def _parsed(
     names = Assumed()
     roots = tuple(dict.fromkeys((project_of(path.resolve().parent), *(root.resolve() for root in options.roots))))
     lines: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="foretrace-assumed-") as folder:
+    with tempfile.TemporaryDirectory(dir=own_folder()) as folder:
         header = Path(folder) / "assumed.h"
         for round_ in range(ROUNDS + 1):
             everything = (*arguments, *own, *(f"-I{found}" for found in added), *early)

@@ -1,15 +1,16 @@
-"""The C++ standard library's headers, parsed once a process: they are many times longer than what includes them."""
+"""The C++ standard library's headers, parsed once: they are many times longer than what includes them.
+
+They lie in a folder that the processes which read files share (`scratch_folder`).
+"""
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import os
-import shutil
-import tempfile
 from pathlib import Path
 
 from . import _syntax
+from .scratch_folder import own_folder
 
 HEADERS = (
     "algorithm", "array", "atomic", "bitset", "cassert", "cctype", "cfloat", "chrono", "climits", "cmath", "complex",
@@ -21,7 +22,6 @@ HEADERS = (
 """Not `execution`: it needs a library of its own (TBB)."""
 SKIP_FUNCTION_BODIES = 0x40
 
-_folder: list[Path] = []
 _made: dict[tuple[str, ...], Path | None] = {}
 
 
@@ -36,7 +36,7 @@ def prelude(arguments: tuple[str, ...], cache: Path | None) -> Path | None:
 
 
 def _make(arguments: tuple[str, ...], cache: Path | None) -> Path | None:
-    folder = cache if cache is not None else _own_folder()
+    folder = cache if cache is not None else own_folder()
     folder.mkdir(parents=True, exist_ok=True)
     stem = hashlib.sha256("\0".join((*arguments, *HEADERS)).encode()).hexdigest()[:16]
     made = folder / f"prelude-{stem}.pch"
@@ -59,12 +59,3 @@ def _make(arguments: tuple[str, ...], cache: Path | None) -> Path | None:
         return None
     written.replace(made)
     return made
-
-
-def _own_folder() -> Path:
-    if not _folder:
-        folder = Path(tempfile.mkdtemp(prefix="foretrace-headers-"))
-        owner = os.getpid()
-        atexit.register(lambda: shutil.rmtree(folder, ignore_errors=True) if os.getpid() == owner else None)
-        _folder.append(folder)
-    return _folder[0]
