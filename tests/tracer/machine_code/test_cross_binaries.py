@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
@@ -353,20 +354,24 @@ def test_every_form_of_access_has_the_size_that_its_text_tells(compile_c: Callab
     program = compile_c(source, "-nostdlib", "-static", target=target)
     recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
     assert recording.ending.exit_code == 0
-    (block,) = (block for block in recording.raw.blocks if len(block.lengths) > len(forms))
-    skipped = next(at for at in range(10) if len(block.lengths) - at - len(forms) == 3)  # what follows are three
+    blocks = sorted(recording.raw.blocks, key=lambda block: block.address)  # straight on, cut where it is long
+    lengths, code = [length for block in blocks for length in block.lengths], b"".join(block.code for block in blocks)
+    starts = itertools.accumulate((len(block.lengths) for block in blocks), initial=0)
+    start_of = {block.block_id: start for block, start in zip(blocks, starts, strict=False)}
+    skipped = len(lengths) - len(forms) - 3  # what follows are three
     statistics = recording.simulator.statistics()
     decoder = isa.load(target)
     seen: dict[int, list[tuple[bool, int]]] = {}
-    for number, slot in enumerate(recording.raw.operation_slot.tolist()):
+    of_operations = zip(recording.raw.operation_block.tolist(), recording.raw.operation_slot.tolist(), strict=True)
+    for number, (block_id, slot) in enumerate(of_operations):
         assert statistics.executions[number] == 1
         access = (bool(slot % 2), int(statistics.total_bytes[number]))
-        seen.setdefault(slot // 2 - skipped, []).append(access)
+        seen.setdefault(start_of[block_id] + slot // 2 - skipped, []).append(access)
     wrong = []
     for position, form in enumerate(forms):
-        begin = sum(block.lengths[: skipped + position])
-        code = block.code[begin : begin + block.lengths[skipped + position]]
-        size_bytes = decoder.access_bytes(code, 0x1000, False)
+        begin = sum(lengths[: skipped + position])
+        instruction = code[begin : begin + lengths[skipped + position]]
+        size_bytes = decoder.access_bytes(instruction, 0x1000, False)
         is_update = re.match(r"amo|cas|swp|(ld|st)add", form) is not None
         kinds = [False, True] if is_update else [re.match(r"c?\.?f?s[tbhwdc]", form) is not None]
         expected = [(kind, size_bytes) for kind in kinds if size_bytes]
