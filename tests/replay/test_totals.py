@@ -13,7 +13,7 @@ import pytest
 from foretrace.profiles.library import find
 from foretrace.replay.predict import HostRun, predict
 from foretrace.replay.records import LoopKind, Prediction
-from foretrace.replay.spread import FAST
+from foretrace.replay.spread import FAST, TYPICAL
 from foretrace.replay.totals import By, totals
 from foretrace.replay.workload import Workload, issue_slots
 from foretrace.tracer.signature.records import Signature
@@ -83,7 +83,9 @@ def test_no_end_of_an_interval_is_beyond_the_issue_width(counted: Signature, mac
 def test_the_width_does_bind_an_end(counted: Signature) -> None:
     run = HostRun.of(Workload.of(counted), find("epyc-milan-vm"))
     assert predict(counted, find("epyc-milan-vm")).low_s == pytest.approx(float(run.least_s().sum()))
-    assert np.all(run.least_s() <= run.times.time_s[FAST] * 1.05 + 1e-9)
+    typical_s = run.times.time_s[TYPICAL]
+    is_large = typical_s >= 0.01 * typical_s.sum()  # what a small one took can be put down to its neighbours
+    assert np.all(run.least_s()[is_large] <= run.times.time_s[FAST][is_large] * 1.05)
 
 
 def test_samples_outside_the_program_are_counted(tmp_path: Path) -> None:
