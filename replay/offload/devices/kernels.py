@@ -4,10 +4,11 @@ On a general accelerator a kernel takes the greatest of: its operations by kind 
 at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many
 there are at a time (Little's law), or that of the longest one if all are there at once. Iterations of parallel loops
 are threads, of nested ones all together. But where the outer loop has threads enough, what lies in a function that it
-calls, or ends in one result for each of its iterations, stays within a thread, as in the CUDA versions of mini-nbody,
-XSBench and RSBench. How well a port does that is not known: the fast end divides all of it, the slow end has the
-threads of the widest loop alone, or a warp on each multiprocessor if nested loops give as many. Below a serial loop
-only the threads of one block are left, and a warp takes as long as the longest of its threads (`divergence`).
+calls, or goes through the same data for one result of each iteration, stays within a thread, as in the CUDA versions
+of mini-nbody, XSBench and RSBench. How well a port does that is not known: the fast end divides all of it, the slow
+end has the threads of the widest loop alone, or a warp on each multiprocessor if nested loops give as many. Below a
+serial loop only the threads of one block are left, and a warp takes as long as the longest of its threads
+(`divergence`).
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ MOST_CANDIDATES = 1000
 """Of a program that are costed."""
 LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 """Loads that one thread has under way: compilers place several before the first use. Assumed."""
+_SHARED_REREADS = 8.0
+"""How often a loop reads its data in an entry of the kernel, from where on its threads share the data. Assumed."""
 INDEPENDENT = (4.0, 1.5, 1.0)
 """Instructions of a thread that run in the time of one that waits for the one before: compilers interleave independent
 ones. One a clock at the fast end. Assumed."""
@@ -161,6 +164,7 @@ class _General:
         self.demand, self.traffic = demand, traffic
         self.trips = trip_counts(work)
         self.trip_counts = TripCounts(work)
+        self._rereads: dict[int, float] = {}
         stores = [one.executions if one.is_store else 0 for one in work.run.workload.signature.operations]
         self.stores = work.inclusive(work.of_operations(np.array(stores, np.float64)))
         self.host_s = work.inclusive(work.own_host_s)
@@ -274,7 +278,7 @@ class _General:
         multiprocessor."""
         evidence, work = self.evidence, self.work
         wide: dict[int, tuple[Floats, float, bool]] = {}
-        alone: dict[int, bool] = {}  # whether a thread runs it alone
+        alone: dict[int, bool] = {}  # whether a thread runs it, and all inside it, alone
         longer: dict[int, Floats] = {}
         longest: dict[int, Floats] = {}
         for node in nodes:
@@ -289,9 +293,11 @@ class _General:
                 outer = outer * max(float(points), 1.0)
             elif work.kinds[node] is NodeKind.LOOP:
                 trips, threads = float(self.trips[node]), float(outer[TYPICAL] * block)
-                if not evidence.parallel[node].is_serial:
-                    alone[node] = alone[node] or self._stays_in_threads(root, node, outer)
-                if evidence.parallel[node].is_serial or alone[node]:
+                has_result = outer[FAST] > 1 and self._has_result(root, node)
+                if not evidence.parallel[node].is_serial and not has_result:
+                    alone[node] = alone[node] or self._is_function_of_threads(root, node, outer)
+                is_own = alone[node] or (has_result and self._is_sum_of_threads(root, node, outer))
+                if evidence.parallel[node].is_serial or is_own:
                     longer[node] = longer[node] * self._longest(root, node, threads, in_warp=True)
                     longest[node] = longest[node] * self._longest(root, node, threads, in_warp=False)
                 if evidence.parallel[node].is_serial:
@@ -299,8 +305,7 @@ class _General:
                 elif is_serial:
                     block = min(block * trips, self.rates.block_threads)
                 else:
-                    has_result = outer[FAST] > 1 and self._has_result(root, node)
-                    outer = self._nested(outer, trips, is_own=alone[node], has_result=has_result)
+                    outer = self._nested(outer, trips, is_own=is_own, has_result=has_result)
             wide[node] = outer, block, is_serial
         threads_at_a_time = np.array([wide[node][0] * wide[node][1] for node in nodes])
         most = float(self.rates.multiprocessors[TYPICAL])
@@ -317,14 +322,25 @@ class _General:
         """Whether a loop ends in a result that is not part of one of the loop around it."""
         return self.returns_value(node) and not self._is_in_reduction(root, node)
 
-    def _stays_in_threads(self, root: int, node: int, outer: Floats) -> bool:
-        """Whether each thread of the loops around it runs a parallel loop alone, in a plain port."""
-        if outer[FAST] <= 1:
-            return False
-        threads, multiprocessors = float(outer[TYPICAL]), float(self.rates.multiprocessors[TYPICAL])
-        if self._has_result(root, node):
-            return threads >= multiprocessors
-        return self._is_called(root, node) and threads >= multiprocessors * float(self.rates.warp_threads[TYPICAL])
+    def _is_sum_of_threads(self, root: int, node: int, outer: Floats) -> bool:
+        """Whether a plain port leaves a loop that ends in a result to each thread of the loops around it.
+
+        There must be a thread for each multiprocessor, and all must read the same data. Where each has its own, as the
+        rows of a matrix, threads of a warp share a result to read it side by side.
+        """
+        if node not in self._rereads:
+            nodes = self.work.below(node)
+            inside = np.zeros(len(self.work), np.bool_)
+            inside[nodes] = True
+            footprint = max(self.work.flow.footprint_bytes(inside), 1.0)
+            self._rereads[node] = float(self.demand.array_bytes[nodes].sum()) / footprint
+        rereads = self._rereads[node] / max(int(self.work.entries[root]), 1)
+        return float(outer[TYPICAL]) >= self.rates.multiprocessors[TYPICAL] and rereads >= _SHARED_REREADS
+
+    def _is_function_of_threads(self, root: int, node: int, outer: Floats) -> bool:
+        """Whether a plain port leaves a parallel loop in a function to each thread that calls it: there are enough."""
+        enough = float(self.rates.multiprocessors[TYPICAL] * self.rates.warp_threads[TYPICAL])
+        return outer[FAST] > 1 and self._is_called(root, node) and float(outer[TYPICAL]) >= enough
 
     def _is_called(self, root: int, node: int) -> bool:
         """Whether a loop is in a function that the loop around it calls, expanded in line or not."""

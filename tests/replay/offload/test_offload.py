@@ -382,7 +382,7 @@ def test_an_array_that_is_read_and_written_moves_twice(in_place):
     ("given", "threads", "least"),
     [
         ({"outer": 1000}, 1000 * 500, "3.2 k"),  # a warp on each of 100 multiprocessors
-        ({"outer": 1000, "stores": False}, 1000, None),  # a sum of each outer iteration
+        ({"outer": 1000, "stores": False}, 1000, None),  # sums over the same data
         ({"outer": 50, "stores": False}, 50 * 32, "50"),  # too few of them: a warp shares a sum
         ({"outer": 5000, "called": True}, 5000, None),
         ({"outer": 1000, "called": True}, 1000 * 500, "3.2 k"),
@@ -401,6 +401,15 @@ def test_fewer_loops_of_a_nest_may_be_divided(given, threads, least):
     else:
         assert f"(at least {least})" in text
         assert one.accelerator_high_s > 2 * one.accelerator_s
+
+
+@pytest.mark.parametrize(("rows", "threads"), [(1, 1000), (100, 1000), (200, 1000 * 32), (1000, 1000 * 32)])
+def test_a_warp_shares_a_sum_over_data_of_its_own(rows, threads):
+    """1000 sums over 500 numbers each, of so many rows in all; from eight times on, sums share a row."""
+    tree, around, loop = nest(outer=1000, inner=500, stores=False)
+    signature = examined(with_flow(tree, [], [([loop], rows * 500 * 8)]), around, loop)
+    (one, *_) = triage(signature, measured_host(), gpu(), explain="loop").explained
+    assert one.threads == threads
 
 
 def test_what_is_assumed_of_loops_is_said_once():
