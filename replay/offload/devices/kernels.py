@@ -294,7 +294,7 @@ class _General:
             elif work.kinds[node] is NodeKind.LOOP:
                 trips, threads = float(self.trips[node]), float(outer[TYPICAL] * block)
                 has_result = outer[FAST] > 1 and self._has_result(root, node)
-                if not evidence.parallel[node].is_serial and not has_result:
+                if not evidence.parallel[node].is_serial:
                     alone[node] = alone[node] or self._is_function_of_threads(root, node, outer)
                 is_own = alone[node] or (has_result and self._is_sum_of_threads(root, node, outer))
                 if evidence.parallel[node].is_serial or is_own:
@@ -338,8 +338,11 @@ class _General:
         return float(outer[TYPICAL]) >= self.rates.multiprocessors[TYPICAL] and rereads >= _SHARED_REREADS
 
     def _is_function_of_threads(self, root: int, node: int, outer: Floats) -> bool:
-        """Whether a plain port leaves a parallel loop in a function to each thread that calls it: there are enough."""
-        enough = float(self.rates.multiprocessors[TYPICAL] * self.rates.warp_threads[TYPICAL])
+        """Whether a plain port leaves a parallel loop in a function to each thread that calls it: there are enough, a
+        warp for each multiprocessor, or one thread where the loop ends in a result."""
+        enough = float(self.rates.multiprocessors[TYPICAL])
+        if not self.returns_value(node):
+            enough *= float(self.rates.warp_threads[TYPICAL])
         return outer[FAST] > 1 and self._is_called(root, node) and float(outer[TYPICAL]) >= enough
 
     def _is_called(self, root: int, node: int) -> bool:
