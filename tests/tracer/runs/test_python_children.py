@@ -276,7 +276,10 @@ main()
 
 def test_an_interrupt_ends_all(tmp_path: Path) -> None:
     script, signature = tmp_path / "program.py", tmp_path / "program.sig"
-    script.write_text(WORK + "if os.fork() == 0:\n    print('ready', flush=True)\n    signal.pause()\nos.wait()\n")
+    script.write_text(
+        WORK
+        + "if os.fork() == 0:\n    print('ready', flush=True)\n    while True:\n        time.sleep(0.01)\nos.wait()\n"
+    )
     command = [*TRACE, "-o", str(signature), "--follow-children", str(script)]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
