@@ -61,7 +61,7 @@ ANSWERS: tuple[Answer, ...] = ("port", "thread")
 
 
 class Kernel(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a loop's kernels took in the program's CUDA version on `MEASURED_ACCELERATOR`, all launches together."""
+    """A loop's kernels in the program's CUDA version: their time on `MEASURED_ACCELERATOR`, all launches together."""
 
     at: Line
     kernel_s: Annotated[float, Meta(gt=0)]
@@ -429,7 +429,7 @@ def kernel_cells(row: KernelRow) -> list[str]:
 
 
 def kernel_summary(rows: Sequence[KernelRow]) -> str:
-    """How many of table C are within the factor that right ones are."""
+    """The number of rows of table C within the factor `WITHIN`."""
     right = sum(row.ratio is not None and 1 / WITHIN <= row.ratio <= WITHIN for row in rows)
     return f"{right} of {len(rows)} within a factor of {WITHIN:g}"
 

@@ -36,7 +36,7 @@ USUAL_CYCLES = {
 NumPy has code of its own, the geometric mean of two (the profiles epyc-turin-vm and xeon-granite-vm), and without it
 those of a third (docs/measurements/public-programs.md)."""
 USUAL_POINT = (0.5, 2.0)
-"""What another machine takes over that: the two differ by up to 1.7, and `ARRAY_POINT`."""
+"""Bounds of another machine's cycles over the usual ones: the two differ by up to 1.7, and `ARRAY_POINT`."""
 _WITH_AVX512 = frozenset({"sunny-cove", "golden-cove", "redwood-cove", "zen4", "zen5"})
 """Microarchitectures of servers whose vectors have 512 bits, by their manufacturers' manuals."""
 _MEASURED_BYTES = 8

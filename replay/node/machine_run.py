@@ -291,7 +291,7 @@ class Node:
         return divided
 
     def names_of(self, job: int, local: Iterable[str]) -> dict[str, str]:
-        """What the names in a job's programs stand for; `local`: of what it has of its own."""
+        """The system's names for those in a job's programs; `local` are the names of what the job has to itself."""
         if self.offloaded is not None:
             return {}
         own = {name: in_job(job, name) for name in local}

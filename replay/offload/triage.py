@@ -18,6 +18,7 @@ from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel, Sources
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
+from foretrace.replay.offload.devices.stores import loop_around
 from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
 from foretrace.replay.records import (
@@ -394,9 +395,7 @@ class _Report:
 
     def _serial_around(self, node: int) -> int:
         """The innermost loop around a node if its iterations run one after the other; -1 otherwise."""
-        around = int(self.work.parent[node])
-        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
-            around = int(self.work.parent[around])
+        around = loop_around(self.work, int(self.work.parent[node]))
         evidence = self.offers.evidence
         return around if around >= 0 and evidence is not None and evidence.parallel[around].is_serial else -1
 
@@ -455,9 +454,7 @@ class _Report:
 
     def _launched_together(self, node: int) -> int:
         """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
-        around = int(self.work.parent[node])
-        while around >= 0 and self.work.kinds[around] is not NodeKind.LOOP:
-            around = int(self.work.parent[around])
+        around = loop_around(self.work, int(self.work.parent[node]))
         if around < 0:
             return 1
         return len({node, *self.kernels}.intersection(self.work.below(around)))

@@ -15,7 +15,7 @@ from .runtimes import FORK, function_name, is_loader, is_region, is_runtime
 
 
 def unfolded(tree: ExecutionTree) -> ExecutionTree:
-    """The same tree with each nested region below the region around it.
+    """A tree with each nested region below the region around it.
 
     It goes to the call that it belongs to, by the source line of both, or else to the outermost region.
     """

@@ -25,7 +25,7 @@ _TASK = re.compile(r"\.omp_task_entry\.")
 
 
 def chunks(tree: ExecutionTree, children: Sequence[Sequence[int]], region: Sequence[int], tasks: set[int]) -> int:
-    """How many chunks, sections and tasks were handed out in a parallel region; 0 if it is divided beforehand.
+    """The number of chunks, sections and tasks handed out in a parallel region; 0 if it is divided beforehand.
 
     Args:
         tree: of the signature.

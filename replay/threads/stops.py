@@ -1,4 +1,4 @@
-"""What happens less often than the body around it in folded timeline programs, and units of semaphores at the start."""
+"""Stops and branches that are rarer than the body around them in folded programs; units of semaphores at the start."""
 
 from __future__ import annotations
 

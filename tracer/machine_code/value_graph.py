@@ -195,8 +195,8 @@ class ValueGraph:
     def _spills(
         self, block: int, before: Sequence[Value], value: Value, register: str
     ) -> list[tuple[int, Sequence[Value]]] | None:
-        """Where a register was spilled to the place of the frame that a value reloads it from, on all paths: blocks,
-        and their values up to there. None where it does more than get its own older value back."""
+        """The spills of a register to the place of the frame that a value reloads it from, on all paths: blocks, and
+        their values up to there. None where it does more than get its own older value back."""
         if not value.flow.copies or len(value.flow.loads) != 1:
             return None
         (place,) = value.flow.loads

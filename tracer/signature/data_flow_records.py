@@ -22,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 OPERATIONS = frozenset({"", "add", "multiply", "min", "max", "and", "or", "xor"})
-"""Of reductions and collisions."""
+"""Operations by which reductions and collisions combine values."""
 LARGEST = 2**63 - 1
 """The largest number that a signature's file has room for (SQLite, "Datatypes": integers have 8 bytes at most)."""
 OUTSIDE = -1

@@ -243,18 +243,15 @@ def _granule_bytes(profile: Profile, memory_bytes_per_s: float, notes: list[Assu
     dense array (Carrington et al., ICS'11, equation 2); the last two stream. A power of two from 32 to 256 bytes.
     """
     curve = profile.gather_scatter_curve("gather")
-    widest = 0 if curve is None else _WIDEST_BYTES if curve.largest_range_bytes is None else curve.largest_range_bytes
-    bandwidth = None if curve is None else curve.bandwidth_bytes_per_s(min(widest, _WIDEST_BYTES))
-    if (
-        curve is None
-        or bandwidth is None
-        or widest < 2 * max((level.size_bytes for level in profile.caches), default=0)
-    ):
-        notes.append(
-            Assumption(
-                "granule_bytes", f"no gather curve beyond its caches: {format_bytes(32)} a random access assumed"
-            )
-        )
+    bandwidth = None
+    if curve is not None:
+        last = curve.largest_range_bytes
+        widest = _WIDEST_BYTES if last is None else min(last, _WIDEST_BYTES)
+        if widest >= 2 * max((level.size_bytes for level in profile.caches), default=0):
+            bandwidth = curve.bandwidth_bytes_per_s(widest)
+    if curve is None or bandwidth is None:
+        text = f"no gather curve beyond its caches: {format_bytes(32)} a random access assumed"
+        notes.append(Assumption("granule_bytes", text))
         return 32
     streamed = 8 + (4 if curve.points else 8)
     moved = max((8 + streamed) * memory_bytes_per_s / bandwidth - streamed, 8.0)

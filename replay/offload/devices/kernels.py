@@ -26,6 +26,7 @@ from .device import Device, Rates
 from .divergence import TripCounts
 from .evidence import Evidence, Parallel, Sources, trip_counts
 from .gather_scatter import GatherScatter
+from .stores import loop_around
 from .work import NodeKind, Work
 
 _IN_WARPS = ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged")
@@ -35,7 +36,7 @@ MOST_CANDIDATES = 1000
 LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 """Loads that one thread has under way: compilers place several before the first use. Assumed."""
 _SHARED_REREADS = 8.0
-"""How often a loop reads its data in an entry of the kernel, from where on its threads share the data. Assumed."""
+"""Threads share the data of a loop that reads it at least so many times in an entry of the kernel. Assumed."""
 INDEPENDENT = (4.0, 1.5, 1.0)
 """Instructions of a thread that run in the time of one that waits for the one before: compilers interleave independent
 ones. One a clock at the fast end. Assumed."""
@@ -272,10 +273,13 @@ class _General:
         )
 
     def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats, Floats, Floats]:
-        """Of the work of each node below `root`, in one entry of it: how many threads it gives at a time, [nodes, 3];
-        what share of the device they can use, [nodes]; and how much longer than their mean the longest thread of a warp
-        takes, and the longest that the kernel waits for, [nodes, 3] each. A block of threads is on one
-        multiprocessor."""
+        """How each node below `root` is divided among threads, in one entry of the root.
+
+        Returns:
+            Threads at a time, [nodes, 3]; the share of the device that they can use, [nodes] (a block of threads is on
+            one multiprocessor); the time of the longest thread of a warp over the mean, [nodes, 3]; and that of the
+            longest thread that the kernel waits for, [nodes, 3].
+        """
         evidence, work = self.evidence, self.work
         wide: dict[int, tuple[Floats, float, bool]] = {}
         alone: dict[int, bool] = {}  # whether a thread runs it, and all inside it, alone
@@ -353,10 +357,7 @@ class _General:
 
     def _loop_around(self, root: int, node: int) -> int:
         """The nearest loop around one below `root`, which may be `root`."""
-        around = int(self.work.parent[node])
-        while around > root and self.work.kinds[around] is not NodeKind.LOOP:
-            around = int(self.work.parent[around])
-        return around
+        return max(loop_around(self.work, int(self.work.parent[node])), root)
 
     def _is_in_reduction(self, root: int, node: int) -> bool:
         """Whether a loop below `root` is part of a reduction of the loop around it: both are divided, as one is."""

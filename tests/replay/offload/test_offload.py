@@ -405,7 +405,8 @@ def test_fewer_loops_of_a_nest_may_be_divided(given, threads, least):
 
 @pytest.mark.parametrize(("rows", "threads"), [(1, 1000), (100, 1000), (200, 1000 * 32), (1000, 1000 * 32)])
 def test_a_warp_shares_a_sum_over_data_of_its_own(rows, threads):
-    """1000 sums over 500 numbers each, of so many rows in all; from eight times on, sums share a row."""
+    """1000 sums of 500 numbers each, which read `rows` different rows. A warp shares each sum unless eight or more sums
+    read the same row."""
     tree, around, loop = nest(outer=1000, inner=500, stores=False)
     signature = examined(with_flow(tree, [], [([loop], rows * 500 * 8)]), around, loop)
     (one, *_) = triage(signature, measured_host(), gpu(), explain="loop").explained
@@ -435,7 +436,7 @@ def test_a_loop_inside_a_serial_one_says_so():
 def test_what_a_random_access_moves_is_what_the_measured_curve_leaves_of_the_bandwidth(
     bytes_per_s, last_range, granule_bytes
 ):
-    """Of 1 TB/s: 12 of the 20 bytes that a gather counts stream. A curve within the caches, of 8 MiB, tells nothing."""
+    """A gather counts 20 bytes, of which 12 stream at 1 TB/s. A curve within the caches, of 8 MiB, tells nothing."""
     points = (CurvePoint(1 << 10, 1e12), CurvePoint(last_range, bytes_per_s))
     curve = GatherScatterCurve(("gather",), "s", points=points, index_mode=IndexMode.RANDOM)
     device = Device.of(msgspec.structs.replace(gpu(), gather_scatter=(curve,)))

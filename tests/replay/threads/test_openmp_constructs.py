@@ -169,10 +169,7 @@ def nested(threads, *, levels=1, has_call=True):
     for number in range(threads):
         root = tree.thread(number)
         each = 8 // threads
-        if number:
-            fork = tree.call(root, "start", module=GOMP)
-        else:
-            fork = tree.call(tree.call(root, "main"), "GOMP_parallel", module=GOMP, line=5)
+        fork = fork_of(tree, root, number, GOMP, line=5)
         outer = tree.call(fork, "main._omp_fn.0", line=6)
         loop = tree.loop(outer, each)
         if number:
@@ -213,6 +210,13 @@ def line_loop(tree, parent, line, entries):
     return tree.node(TreeNodeKind.LOOP, parent, "main._omp_fn.0", entries=entries, iterations=100, line=line)
 
 
+def fork_of(tree, root, number, runtime, begin="GOMP_parallel", **options):
+    """The call from which a member of a team runs a region: below `main` for the first one, else in its own thread."""
+    if number:
+        return tree.call(root, "start", module=runtime)
+    return tree.call(tree.call(root, "main"), begin, module=runtime, **options)
+
+
 def single(*of_threads, runtime=GOMP):
     """A region with a loop of 400 steps in all, divided, and 100 that one member does for all, four times over.
 
@@ -222,10 +226,7 @@ def single(*of_threads, runtime=GOMP):
     blocks = [None, None]
     for number, times in enumerate(of_threads):
         root = tree.thread(number)
-        if number:
-            fork = tree.call(root, "start", module=runtime)
-        else:
-            fork = tree.call(tree.call(root, "main"), "GOMP_parallel", module=runtime)
+        fork = fork_of(tree, root, number, runtime)
         region = tree.call(fork, "main._omp_fn.0")
         loop = tree.loop(region, 4)
         blocks[0] = tree.does(line_loop(tree, loop, 7, 4), 400 // len(of_threads), blocks[0])
@@ -249,10 +250,7 @@ def rare_lock(entries, iterations=1000):
     work, locked = None, None
     for number in range(2):
         root = tree.thread(number)
-        if number:
-            fork = tree.call(root, "start", module=GOMP)
-        else:
-            fork = tree.call(tree.call(root, "main"), "GOMP_parallel", module=GOMP)
+        fork = fork_of(tree, root, number, GOMP)
         loop = tree.loop(tree.call(fork, "main._omp_fn.0"), iterations)
         work = tree.does(loop, iterations, work)
         tree.call(loop, "GOMP_critical_start", module=GOMP, entries=entries, site=9)
@@ -299,10 +297,7 @@ def test_locks_that_a_runtime_takes_for_itself_are_its_own():
     block = None
     for number in range(2):
         root = tree.thread(number)
-        if number:
-            fork = tree.call(root, "start", module=OMP)
-        else:
-            fork = tree.call(tree.call(root, "main"), "__kmpc_fork_call", module=OMP)
+        fork = fork_of(tree, root, number, OMP, begin="__kmpc_fork_call")
         region = tree.call(fork, ".omp_outlined.")
         block = tree.does(region, 50, block)
         barrier = tree.call(region, "__kmpc_barrier", module=OMP)

@@ -360,7 +360,7 @@ double sum(const std::vector<double> &x) { double s = 0; for (double one : x) s 
 def test_scratch_files_are_in_one_folder_that_is_gone_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a process that was killed, too; not of one that runs, nor what only looks like one."""
+    """A killed process's folder is removed; a running one's stays, and so does a link that bears such a name."""
     scratch, trees = tmp_path / "scratch", tmp_path / "trees"
     scratch.mkdir()
     trees.mkdir()
