@@ -513,6 +513,7 @@ class Session:
             flow=raw_flow(self._reader.data_flow(), table.objects),
             dependences=raw_dependences(self._reader.dependences()),
             event_samples=raw_event_samples(self._reader.event_samples(), self._number),
+            landings=tuple(table.landings),
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

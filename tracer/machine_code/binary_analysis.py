@@ -77,7 +77,7 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     instruction_set = isa.load(arch)
     blocks = find_basic_blocks(raw, instruction_set)
     places = _Places(raw, blocks, arch)
-    forest = find_loops(blocks, places.function_numbers())
+    forest = find_loops(blocks, places.function_numbers(), raw.landings)
     merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = places.sites(blocks.operation_instruction)
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()

@@ -16,6 +16,7 @@
 #include "tracer/processes/children.h"
 #include "allocations.h"
 #include "bursts.h"
+#include "landing_pads.h"
 #include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
@@ -364,14 +365,35 @@ static void record_maps(void)
                (got = read(fd, text.bytes + text.length, MAX_MAPS_BYTES - text.length)) > 0)
             text.length += (size_t)got;
         uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), (const unsigned char *)text.bytes, text.length);
-        if (hash != last_hash)
+        if (hash != last_hash) {
             ft_writer_append(sizeof(struct ft_side_entry) + text.length, NULL, fill_maps_entry, &text);
+            ft_landing_pads_mapped(text.bytes, text.length);
+        }
         last_hash = hash;
     }
     if (fd >= 0)
         close(fd);
     if (text.bytes != MAP_FAILED)
         munmap(text.bytes, MAX_MAPS_BYTES);
+}
+
+static void fill_landing_entry(void *entry, uint32_t number, void *context)
+{
+    struct ft_side_landing *side = entry;
+    const struct ft_side_landing *landing = context;
+    (void)number;
+    side->entry.kind = FT_SIDE_LANDING;
+    side->behind = landing->behind;
+    side->pad = landing->pad;
+}
+
+/* Says where exceptions land that leave a call which ends a new block. */
+static void record_landing_pad(const struct block *block)
+{
+    struct ft_side_landing landing = {.behind = block->address + block->code_bytes - block->n_instructions};
+    landing.pad = ft_landing_pad(landing.behind, ft_writer_header()->guest_base);
+    if (landing.pad)
+        ft_writer_append(sizeof landing, NULL, fill_landing_entry, &landing);
 }
 
 /* A block writes its word when the instruction runs that it begins with, the number `first` of what is translated. */
@@ -459,7 +481,10 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             if (!translation.is_counted)
                 ft_bursts_new_code();
         }
+        const uint32_t known_blocks = n_blocks;
         struct block *block = find_or_add(&translation);
+        if (block && n_blocks > known_blocks)
+            record_landing_pad(block);
         if (block && block->is_counted)
             instrument_counted(tb, translation.first, block);
         else if (block)

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 7u
+#define FT_STREAM_VERSION 8u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -256,7 +256,8 @@ enum ft_side_kind {
     FT_SIDE_LINEAR = 6,    /* struct ft_side_linear, then its name (UTF-8, not terminated) */
     FT_SIDE_COMPILED = 7,  /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
     FT_SIDE_CHILD = 8,     /* struct ft_side_child, then the words of its command, each with a NUL after it */
-    FT_SIDE_OBJECT = 9     /* struct ft_side_object, then its name (UTF-8, not terminated) */
+    FT_SIDE_OBJECT = 9,    /* struct ft_side_object, then its name (UTF-8, not terminated) */
+    FT_SIDE_LANDING = 10   /* struct ft_side_landing */
 };
 
 struct ft_side_entry {
@@ -313,6 +314,14 @@ struct ft_side_operation {
     uint32_t flops_per_point; /* floating-point operations at each point of the iteration space */
     uint32_t int_ops_per_point;
     struct ft_operand operands[FT_MAX_OPERANDS];
+};
+
+/* Where an exception continues that leaves the call which returns to `behind`: a fact of the code, whether or not one ever does. It may
+ * be said several times, and before or after the block that calls. */
+struct ft_side_landing {
+    struct ft_side_entry entry;
+    uint64_t behind;
+    uint64_t pad;
 };
 
 /* Array operations of one name, called in one block, whose accesses are not in the stream, or are there as one pass over
