@@ -51,6 +51,7 @@ def _report(unit: form.Unit, loop: LoopFacts) -> LoopReport:
             dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences), *found.reasons])
         ),
         assumptions=found.assumptions,
+        column=place.column,
     )
 
 

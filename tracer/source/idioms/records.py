@@ -63,6 +63,21 @@ class SkippedPart:
     line: int
     what: str
     reason: str
+    last_line: int = 0
+    """0: the same line."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadLoop:
+    """A loop that the text has and that was not read."""
+
+    file: str
+    line: int
+    column: int
+    reason: str
+    options: str = ""
+    """Options of a compiler with which the preprocessor would choose its branch: "-DUSE_MPI"; "": not known, or its
+    branch is not the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,9 @@ class LoopReport:
     """Which dependences or reductions it has, or what could not be excluded."""
     assumptions: tuple[str, ...] = ()
     """What the verdict rests on."""
+    column: int = 1
+    options: str = ""
+    """It stands in a branch of the preprocessor that only these options of a compiler choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +109,21 @@ class Findings:
     files: int
     lines: int
     skipped: tuple[SkippedPart, ...]
+    loops_read: int = 0
+    """Loops of the text, by their keywords, that are in `loops`; those of `loops` without one (jumps back, macros of
+    headers elsewhere) and further instances of a template are not counted."""
+    unread: tuple[UnreadLoop, ...] = ()
+    """The others."""
+
+    @property
+    def loops_in_text(self) -> int:
+        """Loops that the text of all files has."""
+        return self.loops_read + len(self.unread)
+
+    def options_for_more(self) -> dict[str, int]:
+        """Options of a compiler with which more loops would be read, and how many more, most first."""
+        found: dict[str, int] = {}
+        for one in self.unread:
+            if one.options:
+                found[one.options] = found.get(one.options, 0) + 1
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
