@@ -19,6 +19,7 @@ from .declarations import SPECIFICATIONS, Declarations
 from .expressions import ONE, Expressions, text_of
 from .layout import branches_taken, free_form, is_fixed
 from .scope import Scope, modules_of
+from .unreadable import PREFIX, Unread, replaced
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -40,6 +41,7 @@ _IGNORED = SPECIFICATIONS | frozenset({
     "include_statement", "preproc_include", "submodule_statement", "end_submodule_statement",
     "end_module_procedure_statement", "module_procedure_statement",
 })  # fmt: skip
+_NOT_PARSED = "does not parse"
 _OUTPUT = frozenset({"write_statement", "print_statement"})
 _FILES = frozenset({"open_statement", "close_statement", "inquire_statement", "file_position_statement"})
 _UNORDERED = re.compile(r"^[!c*]\$(omp\s+.*\b(do|simd|loop|distribute)\b|acc\s+.*\bloop\b)", re.IGNORECASE)
@@ -60,6 +62,8 @@ class _File:
     functions: list[form.Function] = field(default_factory=list)
     including: list[Path] = field(default_factory=list)
     fixed: bool = False
+    unread: dict[int, Unread] = field(default_factory=dict)
+    """Statements that do not parse, by the number of what takes their place."""
 
     def skip(self, place: form.Place, what: str, reason: str) -> None:
         """Note a part that is not lowered, once."""
@@ -112,6 +116,17 @@ def _parsed(file: _File, lines: list[str], number: int, wrapped: bool = False) -
         file.skip(form.Place(one.first, 1, one.last, number), "branch", f"not taken: {one.condition}")
     if file.fixed:
         lines = free_form(lines)
+    root = _root(file, lines, wrapped)
+    if root.has_error:
+        lines, unread = replaced(lines, file.parser, len(file.unread))
+        file.unread |= unread
+        for one in unread.values():
+            file.skip(form.Place(one.line, 1, one.last_line, number), "statement", _NOT_PARSED)
+        root = _root(file, lines, wrapped)
+    return root
+
+
+def _root(file: _File, lines: Sequence[str], wrapped: bool) -> Node:
     text = "\n".join(lines) + "\n"
     if wrapped:
         text = f"subroutine included; {text}end subroutine\n"
@@ -123,7 +138,7 @@ def _units(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
     units = [child for child in node.named_children if child.type in _UNITS]
     for child in node.named_children:
         if child.type not in _UNITS and child.type not in _IGNORED and (child.type == "ERROR" or child.is_missing):
-            file.skip(_place(child, 0), "statement", "does not parse")
+            file.skip(_place(child, 0), "statement", _NOT_PARSED)
     loose = [child for child in node.named_children if child.type not in _UNITS | _IGNORED | {"ERROR"}]
     for unit in sorted(units, key=lambda one: one.type != "module"):
         try:
@@ -342,7 +357,7 @@ class _Statements:
         self._file = file
         self._scope = scope
         self._number = number
-        self._expressions = Expressions(scope)
+        self._expressions = Expressions(scope, {number: one.text for number, one in file.unread.items()})
         self._labels: list[tuple[str, str]] = []  # of the loops around: label of the last statement, name
         self._loops = 0
 
@@ -389,10 +404,18 @@ class _Statements:
         """A statement, behind those that its expressions need."""
         made = list(self._lowered(node))
         place = self._place(node)
+        yield from self._unread_conditions(place)
         for temporary, call in self._expressions.before:
             yield form.Assign(place, form.Name(temporary), call)
         self._expressions.before.clear()
         yield from made
+
+    def _unread_conditions(self, place: form.Place) -> Iterator[form.Statement]:
+        """Opaque statements for what was not read of the expressions since the last call."""
+        place = form.Place(place.line, place.column, file=place.file)
+        for unknown in self._expressions.unread_met:
+            yield form.Opaque(place, unknown.text, _NOT_PARSED, unknown.reads, unknown.reads, True)
+        self._expressions.unread_met.clear()
 
     def _place(self, node: Node) -> form.Place:
         return _place(node, self._number)
@@ -441,8 +464,8 @@ class _Statements:
         elif kind in _FILES:
             yield self._opaque(node, "a file statement")
         elif kind == "ERROR":
-            self._file.skip(self._place(node), "statement", "does not parse")
-            yield self._opaque(node, "does not parse", anything=True)
+            self._file.skip(self._place(node), "statement", _NOT_PARSED)
+            yield self._opaque(node, _NOT_PARSED, anything=True)
         else:
             yield self._opaque(node, f"{kind.replace('_', ' ')} is not lowered", reads=True, writes=True, anything=True)
 
@@ -460,8 +483,8 @@ class _Statements:
     def _assignment(self, node: Node) -> Iterator[form.Statement]:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None or node.has_error:
-            self._file.skip(self._place(node), "statement", "does not parse")
-            yield self._opaque(node, "does not parse", reads=True, writes=True)
+            self._file.skip(self._place(node), "statement", _NOT_PARSED)
+            yield self._opaque(node, _NOT_PARSED, reads=True, writes=True, anything=True)
             return
         name = text_of(left.named_children[0]).lower() if left.type == "call_expression" else ""
         if name in self._expressions.statement_functions:
@@ -472,7 +495,10 @@ class _Statements:
             if implied.type == "implied_do_loop_expression":
                 yield from self._implied(node, target, implied)
                 return
-        yield form.Assign(self._place(node), target, self._expressions.lower(right))
+        value = self._expressions.lower(right)
+        if left.type == "call_expression" and not isinstance(target, form.Subscript):
+            value = form.Call("concatenate", (target, value))  # a part of a text is stored to, the rest stays
+        yield form.Assign(self._place(node), target, value)
 
     def _pointed(self, node: Node) -> form.Assign:
         """`p => target`."""
@@ -489,7 +515,10 @@ class _Statements:
             callee, *lists = node.named_children
             made = self._expressions.lower(callee)
             for one in lists:
-                made = self._expressions.element(made, self._expressions.arguments(one) or (form.Section(),))
+                indices = self._expressions.arguments(one) or (form.Section(),)
+                if self._expressions.is_substring(made, indices):
+                    return made  # all of the text, as far as anyone asks
+                made = self._expressions.element(made, indices)
             return made
         return self._expressions.lower(node)
 
@@ -549,9 +578,18 @@ class _Statements:
             if value.type != "comment":
                 arguments.append(self._expressions.lower(value))
         name = text_of(callee).lower().replace("%", ".").replace(" ", "")
+        unread = self._expressions.unread(name)
+        if unread is not None:
+            number = int(name.removeprefix(PREFIX))
+            place = form.Place(*self._lines_of(number, self._place(node)), self._number)
+            return form.Opaque(place, unread.text, _NOT_PARSED, unread.reads, unread.reads, True)
         if callee.type == "derived_type_member_expression":
             arguments.insert(0, self._expressions.lower(callee.named_children[0]))
         return form.Evaluate(self._place(node), form.Call(name, tuple(arguments), pure=False))
+
+    def _lines_of(self, number: int, place: form.Place) -> tuple[int, int, int]:
+        one = self._file.unread[number]
+        return one.line, place.column, one.last_line if one.last_line > one.line else 0
 
     def _allocate(self, node: Node) -> Iterator[form.Statement]:
         for child in node.named_children:
@@ -623,6 +661,7 @@ class _Statements:
             yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, label=name)
         elif control.type == "while_statement":
             condition = self._expressions.lower(control.named_children[-1])
+            body = (*self._unread_conditions(place), *body)
             yield form.Loop(place, form.LoopKind.CONDITIONAL, body, condition=condition, label=name)
         else:
             yield from self._concurrent(control, body, place, name)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.form.records import Language
 
+_MOST_OPTIONS = 3
+"""Sets of options that a line of text shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayUse:
@@ -127,3 +130,14 @@ class Findings:
             if one.options:
                 found[one.options] = found.get(one.options, 0) + 1
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def coverage(self) -> str:
+        """How many of the loops in the text were read, and with which options of a compiler more would be."""
+        text = f"read {self.loops_read:,} of {self.loops_in_text:,} loops"
+        more = list(self.options_for_more().items())
+        if more:
+            shown = ", ".join(f"{options} {'would read ' if not place else ''}{number:,}{' more' if not place else ''}"
+                              for place, (options, number) in enumerate(more[:_MOST_OPTIONS]))  # fmt: skip
+            left = len(more) - _MOST_OPTIONS
+            text += f"; {shown}" + (f", {left} other sets of options more" if left > 0 else "")
+        return text
