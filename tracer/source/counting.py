@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from .form.records import Language
 from .idioms.records import LoopReport, SkippedPart, UnreadLoop
@@ -57,6 +57,7 @@ def accounted(results: Sequence[tuple[Path, FileResult]], loops: Iterable[LoopRe
         for part in (*result.skipped, *result.opaque):
             parts[_real(part.file)].append(part)
     expanded = _expanded(results, places)
+    branches = _included_in_branches(results)
     number = 0
     unread: list[UnreadLoop] = []
     for path, result in results:
@@ -64,7 +65,8 @@ def accounted(results: Sequence[tuple[Path, FileResult]], loops: Iterable[LoopRe
         missing = _missing(result.text.loops, places[name])
         missing = [one for one in missing if not (one.macro and one.macro in expanded)]
         number += len(result.text.loops) - len(missing)
-        unread += [_unread(str(path), one, parts[name], bool(places[name])) for one in missing]
+        around = branches.get(path.name, ())
+        unread += [_unread(str(path), one, parts[name], bool(places[name]), around) for one in missing]
     return number, unread
 
 
@@ -112,7 +114,29 @@ def _expanded(results: Sequence[tuple[Path, FileResult]], places: dict[str, set[
     return used
 
 
-def _unread(file: str, loop: TextLoop, parts: Sequence[SkippedPart], is_read: bool) -> UnreadLoop:
+def _included_in_branches(results: Sequence[tuple[Path, FileResult]]) -> dict[str, tuple[str, ...]]:
+    """Names of files that are included in branches of the preprocessor alone, with the conditions of the first one."""
+    found: dict[str, tuple[str, ...]] = {}
+    for _, result in results:
+        for name, branches in result.text.includes:
+            conditions = tuple(condition for _, condition in branches)
+            base = PurePath(name).name
+            found[base] = conditions if base not in found or not conditions else found[base]
+    return found
+
+
+def options_of_includes(text: LoopText, read: Iterable[str]) -> list[str]:
+    """Options of a compiler with which a file would include what it does not."""
+    known = {PurePath(name).name for name in read}
+    found = (options([condition for _, condition in around]) for name, around in text.includes
+             if around and PurePath(name).name not in known and "." in name)  # fmt: skip
+    return [one for one in dict.fromkeys(found) if one]
+
+
+def _unread(
+    file: str, loop: TextLoop, parts: Sequence[SkippedPart], is_read: bool, included: Sequence[str]
+) -> UnreadLoop:
+    """Why a loop was not read. `included`: conditions under which alone its file is included."""
     around = [part for part in parts if part.line <= loop.line <= max(part.line, part.last_line)]
     whole = next((part for part in parts if part.what == "file"), None)
     untaken = [part for part in around if part.what == "branch"]
@@ -120,6 +144,7 @@ def _unread(file: str, loop: TextLoop, parts: Sequence[SkippedPart], is_read: bo
     if untaken and loop.branches:
         first = min(part.line for part in untaken)
         conditions = [condition for line, condition in loop.branches if line >= first] or [loop.branches[-1][1]]
+        conditions = [*included, *conditions]
         return UnreadLoop(file, loop.line, loop.column, f"in a branch of the preprocessor: {' && '.join(conditions)}",
                           options(conditions))  # fmt: skip
     if whole is not None and not is_read:
@@ -130,6 +155,10 @@ def _unread(file: str, loop: TextLoop, parts: Sequence[SkippedPart], is_read: bo
         reason = f"in the macro {loop.macro}, which no file that was read uses"
     elif others:
         reason = others[0].reason
+    elif included and not is_read:
+        conditions = [*included, *(condition for _, condition in loop.branches)]
+        reason = f"included in a branch of the preprocessor: {' && '.join(conditions)}"
+        return UnreadLoop(file, loop.line, loop.column, reason, options(conditions))
     elif Path(file).suffix.lower() in HEADER_SUFFIXES and not is_read:
         reason = "in a header of which no file that was read uses a loop"
     else:

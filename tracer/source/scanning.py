@@ -19,7 +19,7 @@ import msgspec
 from foretrace.errors import SourceError, shortened
 
 from .c_code.scratch_folder import shared_folder, use_folder
-from .counting import accounted, text_of
+from .counting import accounted, options_of_includes, text_of
 from .form.records import Opaque, Place, Unit
 from .form.walk import statements
 from .idioms.patterns import IdiomDefinition, as_text
@@ -312,18 +312,26 @@ def _part(unit: Unit, place: Place, what: str, reason: str) -> SkippedPart:
 
 def _with_branches(path: Path, job: Job, source: Sequence[str], result: FileResult) -> FileResult:
     """The same with what stands in branches that are not taken: the file read again with symbols that choose them."""
-    loops, findings = list(result.loops), list(result.findings)
-    _, unread = accounted([(path, result)], loops)
-    wanted = list(dict.fromkeys(one.options for one in unread if one.options))[:MOST_VARIANTS]
-    for options in wanted:
+    loops, findings, skipped = list(result.loops), list(result.findings), list(result.skipped)
+    includes = dict(result.includes)
+    tried: set[str] = set()
+    for _ in range(MOST_VARIANTS):
+        known = msgspec.structs.replace(result, skipped=tuple(skipped))
+        others = [(Path(name), FileResult((), (), (), 0, text=_text_now(name))) for name in includes]
+        _, unread = accounted([(path, known), *others], loops)
+        wanted = [*(one.options for one in unread), *options_of_includes(result.text, includes)]
+        options = next((one for one in wanted if one and one not in tried), "")
+        if not options:
+            break
+        tried.add(options)
         words = options.split()
         defines = (*job.defines, *(word[2:] for word in words if word.startswith("-D")))
         try:
             other = _lowered(path, job, source, defines, [word[2:] for word in words if word.startswith("-U")])
         except (SourceError, RecursionError, MemoryError):
             continue
-        known = {(loop.file, loop.line, loop.column) for loop in loops}
-        fresh = [loop for loop in other.loops if (loop.file, loop.line, loop.column) not in known]
+        places = {(loop.file, loop.line, loop.column) for loop in loops}
+        fresh = [loop for loop in other.loops if (loop.file, loop.line, loop.column) not in places]
         lines = {(loop.file, loop.line) for loop in fresh}
         moved: dict[int, int] = {}
         for position, one in enumerate(other.findings):
@@ -331,7 +339,18 @@ def _with_branches(path: Path, job: Job, source: Sequence[str], result: FileResu
                 moved[position] = len(findings)
                 findings.append(one.with_parent(None if one.parent is None else moved.get(one.parent)))
         loops += [replace(loop, options=options) for loop in fresh]
-    return msgspec.structs.replace(result, loops=tuple(loops), findings=tuple(findings))
+        skipped += [part for part in other.skipped if part.file not in includes and part.file != str(path)]
+        includes |= dict(other.includes)
+    return msgspec.structs.replace(
+        result, loops=tuple(loops), findings=tuple(findings), skipped=tuple(skipped), includes=tuple(includes.items())
+    )
+
+
+def _text_now(name: str) -> LoopText:
+    try:
+        return text_of(Path(name), Path(name).read_bytes())
+    except OSError:
+        return LoopText()
 
 
 def _skipped(path: Path, reason: str) -> FileResult:

@@ -619,6 +619,8 @@ static enum ft_wrong without_wrappers(struct ft_syntax *syntax)
             nodes[i].value_kind == FT_NO_VALUE && nodes[i + 1].kind < FIRST_STATEMENT) {
             if (nodes[i].kind == UNEXPOSED_EXPRESSION && converted < 0)
                 converted = nodes[i].type;
+            nodes[i + 1].last_line = nodes[i].last_line;
+            nodes[i + 1].last_column = nodes[i].last_column;
             continue;
         }
         nodes[kept] = nodes[i];

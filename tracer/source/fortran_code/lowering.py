@@ -30,6 +30,7 @@ MOST_INCLUDES = 16
 
 _UNITS = frozenset({"program", "module", "submodule", "subroutine", "function", "block_data", "module_procedure"})
 _INSIDE = frozenset({"internal_procedures"})
+_INCLUDES = frozenset({"include_statement", "preproc_include"})
 _IGNORED = SPECIFICATIONS | frozenset({
     "comment", "format_statement", "end_subroutine_statement", "end_function_statement", "end_program_statement",
     "end_module_statement", "end_block_data_statement", "program_statement", "module_statement", "subroutine_statement",
@@ -133,23 +134,30 @@ def _root(file: _File, lines: Sequence[str], wrapped: bool) -> Node:
     return file.parser.parse(text.encode()).root_node
 
 
-def _units(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
-    """Lower the program units directly inside a node. Modules come first: others use them."""
+def _units(file: _File, node: Node, host: Scope | None, prefix: str, number: int = 0) -> None:
+    """Lower the program units directly inside a node, and in files that it includes. Modules come first: others use
+    them."""
+    for child in node.named_children:
+        if child.type in _INCLUDES:
+            included = _included(file, child, number, wrapped=False)
+            if included is not None:
+                _units(file, included[0], host, prefix, included[1])
+                file.including.pop()
     units = [child for child in node.named_children if child.type in _UNITS]
     for child in node.named_children:
         if child.type not in _UNITS and child.type not in _IGNORED and (child.type == "ERROR" or child.is_missing):
-            file.skip(_place(child, 0), "statement", _NOT_PARSED)
+            file.skip(_place(child, number), "statement", _NOT_PARSED)
     loose = [child for child in node.named_children if child.type not in _UNITS | _IGNORED | {"ERROR"}]
     for unit in sorted(units, key=lambda one: one.type != "module"):
         try:
-            _unit(file, unit, host, prefix)
+            _unit(file, unit, host, prefix, number)
         except RecursionError:
-            file.skip(_place(unit, 0), "function", "nested too deeply")
-    if loose and host is None:  # a main program without a PROGRAM statement
-        _unit(file, node, host, prefix)
+            file.skip(_place(unit, number), "function", "nested too deeply")
+    if loose and host is None and not file.including:  # a main program without a PROGRAM statement
+        _unit(file, node, host, prefix, number)
 
 
-def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
+def _unit(file: _File, node: Node, host: Scope | None, prefix: str, number: int) -> None:
     head = node.named_children[0] if node.named_children else node
     name = next((text_of(child).lower() for child in head.named_children if child.type == "name"), "")
     parameters = _parameters(head)
@@ -158,8 +166,8 @@ def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
     _declare_siblings(node, scope)
     _assigned(node, scope)
     declarations = Declarations(scope, parameters, is_module)
-    lowering = _Statements(file, scope, 0)
-    _specify(file, node, scope, declarations, lowering, 0)
+    lowering = _Statements(file, scope, number)
+    _specify(file, node, scope, declarations, lowering, number)
     result = _result(node, head, name, scope, declarations)
     if is_module:
         file.modules[name] = scope
@@ -167,10 +175,10 @@ def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
     if node.type not in ("module", "submodule", "block_data"):
         body = lowering.block(_executable(node))
         variables = _used(body, scope, parameters)
-        file.functions.append(form.Function(full, _place(node, 0), parameters, variables, body, result))
+        file.functions.append(form.Function(full, _place(node, number), parameters, variables, body, result))
     for child in node.named_children:
         if child.type in _INSIDE:
-            _units(file, child, scope, f"{full}::")
+            _units(file, child, scope, f"{full}::", number)
 
 
 def _executable(node: Node) -> list[Node]:
@@ -234,7 +242,7 @@ def _specify(
     for child in node.named_children:
         if child.type in SPECIFICATIONS:
             declarations.declare(child, lambda module: _module(file, module))
-        elif child.type in ("include_statement", "preproc_include"):
+        elif child.type in _INCLUDES:
             included = _included(file, child, number)
             if included is not None:
                 root, inner = included
@@ -244,8 +252,11 @@ def _specify(
             lowering.statement_function(child)
 
 
-def _included(file: _File, node: Node, number: int) -> tuple[Node, int] | None:
-    """The syntax tree and number of an included file, which the caller takes from `file.including` again."""
+def _included(file: _File, node: Node, number: int, *, wrapped: bool = True) -> tuple[Node, int] | None:
+    """The syntax tree and number of an included file, which the caller takes from `file.including` again.
+
+    `wrapped`: it is part of a program unit, not some of its own.
+    """
     name = next((text_of(child) for child in node.named_children), "").strip("'\"<>")
     place = _place(node, number)
     target = Path(file.files[number]).parent / name
@@ -263,7 +274,9 @@ def _included(file: _File, node: Node, number: int) -> tuple[Node, int] | None:
     if str(target) not in file.files:
         file.files.append(str(target))
     inner = file.files.index(str(target))
-    root = _parsed(file, lines, inner, wrapped=True)
+    root = _parsed(file, lines, inner, wrapped=wrapped)
+    if not wrapped:
+        return root, inner
     return next((child for child in root.named_children if child.type == "subroutine"), root), inner
 
 
@@ -424,7 +437,7 @@ class _Statements:
         kind = node.type
         if kind == "assignment_statement":
             yield from self._assignment(node)
-        elif kind in ("include_statement", "preproc_include"):
+        elif kind in _INCLUDES:
             yield from self._include(node)
         elif kind == "statement_label":
             yield form.Target(self._place(node), text_of(node).strip())

@@ -18,11 +18,13 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 class Branches:
     """The branches that are open while a file's lines are read."""
 
+    includes: list[tuple[str, tuple[tuple[int, str], ...]]] = field(default_factory=list)
+    """Files that are included, with the branches around."""
     _open: list[tuple[int, str, list[str]]] = field(default_factory=list)
     """For each `#if`: line and condition of the branch at hand, and the conditions of those before it."""
 
     def directive(self, word: str, rest: str, line: int) -> None:
-        """Takes `#if`, `#ifdef`, `#ifndef`, `#elif`, `#else` and `#endif`; others change nothing."""
+        """Takes a directive: those of branches and of what stands in them."""
         condition = " ".join(_COMMENT.sub(" ", rest).replace("\\\n", " ").split())[:MOST_CONDITION]
         match word:
             case "if" | "ifdef" | "ifndef":
@@ -38,10 +40,16 @@ class Branches:
                 self._open[-1] = (line, text, [*before, *own])
             case "endif" if self._open:
                 self._open.pop()
+            case "include":
+                self.includes.append((condition.strip("\"<> "), self.around()))
+            case "define" if self._open:  # `#ifndef NAME`, `#define NAME`: a header that is read once, or a default
+                opened, around, before = self._open[-1]
+                if around == f"!defined({re.split(r'[ (]', condition)[0]})":
+                    self._open[-1] = (opened, "", before)
 
     def around(self) -> tuple[tuple[int, str], ...]:
         """The branches at hand, outermost first."""
-        return tuple((line, condition) for line, condition, _ in self._open)
+        return tuple((line, condition) for line, condition, _ in self._open if condition)
 
 
 def negated(condition: str) -> str:

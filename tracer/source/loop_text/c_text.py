@@ -71,7 +71,7 @@ class _Scanner:
         self.part(0, len(self.text), "")
         kept = tuple((name, tuple(words)) for name, words in self.macros.items() if words)
         loops = sorted((loop for _, loop in self.loops), key=lambda loop: (loop.line, loop.column))
-        return LoopText(tuple(loops), kept)
+        return LoopText(tuple(loops), tuple(self.branches.includes), kept)
 
     def place(self, position: int) -> tuple[int, int]:
         """Line and column of a position; positions only grow."""
@@ -169,10 +169,9 @@ class _Scanner:
             self.state = self.saved[-1].copy()
         elif word == "endif" and self.saved:
             self.saved.pop()
+        self.branches.directive(word, self.text[start:end], line)
         if word == "define":
             self.define(start, end)
-        else:
-            self.branches.directive(word, self.text[start:end], line)
         return end
 
     def define(self, start: int, end: int) -> None:

@@ -25,7 +25,7 @@ def loops_in(lines: Sequence[str]) -> LoopText:
         loop = _LOOP.match(text)
         if loop and not _ASSIGNED.match(text):
             found.append(TextLoop(line, column + len(loop["head"]), branches.around()))
-    return LoopText(tuple(found))
+    return LoopText(tuple(found), tuple(branches.includes))
 
 
 def _statements(lines: Sequence[str], branches: Branches) -> Iterator[tuple[int, int, str]]:

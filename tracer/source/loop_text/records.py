@@ -25,5 +25,7 @@ class LoopText:
     """The loops of one file's text."""
 
     loops: tuple[TextLoop, ...] = ()
+    includes: tuple[tuple[str, tuple[tuple[int, str], ...]], ...] = ()
+    """Files that it includes, each with the branches of the preprocessor around."""
     macros: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """Macros whose definition has a loop or names other macros: each with the names in its definition."""
