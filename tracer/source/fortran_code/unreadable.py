@@ -1,8 +1,8 @@
-"""Statements that the grammar does not know, each replaced by one that it does: so the others around it stay as they are.
+"""Statements that the grammar does not know, each replaced by one that it does: so the others stay as they are.
 
 The grammar's recovery from an error may take whole blocks with it. So where a file has an error, its statements are
-parsed one by one. One that does not parse becomes a call of `PREFIX` and a number, or keeps its keyword with such a name
-as its condition; the lowering makes an opaque statement of it.
+parsed one by one. One that does not parse becomes a call of `PREFIX` and a number, or keeps its keyword with such a
+name as its condition; the lowering makes an opaque statement of it.
 """
 
 from __future__ import annotations
