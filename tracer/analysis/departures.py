@@ -47,13 +47,14 @@ class Departures:
         if self.refused_bytes:
             found.append(
                 f"the engine refused {format_bytes(self.refused_bytes)} of address space, for which its tables would "
-                f"take {format_bytes(self.refused_bytes // 4096 * 25)} of memory: programs with sanitizers need it (trace "
-                "one without); QEMU 8.0 and later have no such tables"
+                f"take {format_bytes(self.refused_bytes // 4096 * 25)} of memory: programs with sanitizers need it "
+                "(trace one without); QEMU 8.0 and later have no such tables"
             )
         if self.failed_starts:
             found.append(
                 f"{self.failed_starts} programs could not be started after vfork or posix_spawn, and the program was "
-                "not told: the engine's vfork is a fork, so posix_spawn returned 0, and only the child's exit code says it"
+                "not told: the engine's vfork is a fork, so posix_spawn returned 0, and only the child's exit code "
+                "says it"
             )
         return tuple(found)
 
