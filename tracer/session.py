@@ -35,6 +35,7 @@ from foretrace.tracer.reader.side_table import (
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.signature.waiting import Waiting
 
+from .analysis.departures import NO_DEPARTURES, Departures
 from .structure import ALL_BUT_DEPENDENCES, Structure
 
 if TYPE_CHECKING:
@@ -158,6 +159,7 @@ class Recording:
     """The type of the exception that ended a Python program; empty where none did."""
     clock_reads: int = 0
     """System calls of a compiled program that ask for the time."""
+    departures: Departures = NO_DEPARTURES
     children: tuple[RawChild, ...] = ()
     """Of a Python program whose children are followed: those that are not, and how children ended."""
     pid: int = 0
@@ -425,6 +427,9 @@ class Session:
             )
         if not problem and header["edges_full"]:
             problem = "the program's jumps outgrew the trace's table of them: later ones were not recorded"
+        departures = Departures.of(header["departures"])
+        if not problem and departures.stale:
+            problem = departures.warnings[0]
         if not problem and ending.signal_number is not None:
             problem = f"the program was killed by {signal_name(ending.signal_number)}"
         elif not problem and not header["finished"] and not header["replaced"]:
@@ -450,6 +455,7 @@ class Session:
             bursts=None if self._bursts is None else self._bursts.counts(),
             exception=header["exception"].decode(errors="ignore"),
             clock_reads=header["clock_reads"],
+            departures=departures,
             children=tuple(self._side_table().children),
             pid=self._pid,
             end_unknown=end_unknown,

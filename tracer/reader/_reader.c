@@ -446,7 +446,10 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
+    uint64_t departures[FT_NUM_DEPARTURES];
+    for (size_t i = 0; i < FT_NUM_DEPARTURES; i++)
+        departures[i] = atomic_load(&h->departures[i]);
+    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#sy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
@@ -466,6 +469,7 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
                          "clock_reads", (unsigned long long)atomic_load(&h->clock_reads),
                          "executions", (unsigned long long)self->reader->executions,
                          "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
+                         "departures", (const char *)departures, (Py_ssize_t)sizeof departures,
                          "message", h->message, (Py_ssize_t)message_bytes,
                          "exception", h->exception, (Py_ssize_t)strnlen(h->exception, sizeof h->exception));
 }

@@ -33,6 +33,7 @@ class Header(TypedDict):
     native_threads_rounds: int
     children_ns: int
     clock_reads: int
+    departures: bytes
     has_events: bool
     executions: int
     accesses: int

@@ -94,6 +94,18 @@ struct ft_schedule {
 };
 #define FT_MIN_PHASE_CHUNKS 4u /* so that marks are few among the chunks in the queue */
 
+/* What the engine does otherwise than the system, as far as the program met it: how often. */
+enum ft_departure {
+    FT_DEPARTURE_REFUSED,   /* bytes of address space that were refused: the engine's tables of them would take too much memory */
+    FT_DEPARTURE_NOREPLACE, /* MAP_FIXED_NOREPLACE where something is mapped: fails by another error */
+    FT_DEPARTURE_LOW,       /* MAP_32BIT: mapped anywhere */
+    FT_DEPARTURE_MAPS,      /* /proc/self/maps was opened: it shows no memory as executable */
+    FT_DEPARTURE_LIMIT,     /* limits of data or stack that the program set: they have no effect */
+    FT_DEPARTURE_START,     /* children of vfork whose program could not be started: their parent was not told */
+    FT_DEPARTURE_STALE,     /* blocks of code that ran as they had been before they were changed */
+    FT_NUM_DEPARTURES
+};
+
 struct ft_header {
     uint64_t magic;
     uint32_t version;
@@ -131,6 +143,7 @@ struct ft_header {
     uint64_t native_threads_rounds; /* and that in millionths of a round (lines.c); 0: not timed */
     char exception[120]; /* the type of the exception that ended it (UTF-8, cut to fit), empty where none did */
     _Atomic uint64_t clock_reads; /* system calls that ask for the time */
+    _Atomic uint64_t departures[FT_NUM_DEPARTURES]; /* see enum ft_departure */
     _Atomic uint32_t has_events;  /* the program has software-defined events (tracer/events) */
     struct ft_request request;
     struct ft_schedule schedule;
