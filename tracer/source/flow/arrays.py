@@ -15,6 +15,7 @@ import msgspec
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
+from foretrace.tracer.source.form.text import expression_text
 from foretrace.tracer.source.form.types import ELEMENTWISE, REDUCTIONS, element_type, is_mask, rank, type_of
 from foretrace.tracer.source.form.walk import expressions, names, parts, rebuilt, statements, within
 
@@ -87,9 +88,12 @@ class _Arrays:
                 self.out.append(
                     msgspec.structs.replace(statement, body=tuple(self.body(body)), first=first, last=last, step=step)
                 )
-            case form.Branch(condition=condition) if rank(condition, self.variables):
+            case form.Branch(condition=condition) if rank(condition, self.variables) and self._is_where(statement):
                 self._where(statement)
             case form.Branch(condition=condition, body=body, otherwise=otherwise):
+                if rank(condition, self.variables):  # a scalar, whatever its parts look like
+                    text = expression_text(condition)[: form.MOST_TEXT]
+                    condition = form.Unknown(text, tuple(map(form.Name, sorted(names(condition)))))
                 condition = self.scalars(condition)
                 self.out.append(
                     form.Branch(statement.place, condition, tuple(self.body(body)), tuple(self.body(otherwise)))
@@ -103,6 +107,14 @@ class _Arrays:
                 self.out.append(form.Evaluate(statement.place, form.Call(call.function, arguments, call.pure)))
             case _:
                 self.out.append(statement)
+
+    def _is_where(self, statement: form.Branch) -> bool:
+        """Whether a branch can be a WHERE: it has assignments to arrays, and other such branches, alone."""
+        return all(
+            bool(rank(part.target, self.variables)) if isinstance(part, form.Assign)
+            else isinstance(part, form.Branch) and bool(rank(part.condition, self.variables)) and self._is_where(part)
+            for part in (*statement.body, *statement.otherwise)
+        )  # fmt: skip
 
     def uses_arrays(self, expression: form.Expression) -> bool:
         """Whether an expression may have parts that are whole arrays."""

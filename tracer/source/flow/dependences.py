@@ -116,7 +116,7 @@ class _Test:
         possible = bool(self.dependences or self.reasons)
         if certain:
             answer = Verdict.RECURRENCE
-        elif possible and self.loop.unordered and not facts.early_exit and self.counted:
+        elif possible and self.loop.unordered and self.counted and not (facts.early_exit or facts.unknown):
             answer = Verdict.REDUCTION if self.reductions else Verdict.PARALLEL
             self.assumptions["the source declares its iterations independent"] = None
         elif possible:
