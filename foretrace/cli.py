@@ -34,7 +34,7 @@ VERBS = {
     "sgbench": "bandwidth of gather and scatter on this machine",
     "validate": "reference figures beside foretrace's own",
 }
-_LIMIT_EXIT_CODE = 85
+_LIMIT = 85
 _PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 
 
@@ -153,13 +153,11 @@ def _run() -> int:
     try:
         code = group.main(prog_name="foretrace", standalone_mode=False, obj=Bounds())
     except limits.TimeLimitReachedError:
-        return _complain(
-            "it takes more processor time than its limit; foretrace --max-time S VERB allows more", _LIMIT_EXIT_CODE
-        )
+        return _complain("it takes more processor time than its limit; foretrace --max-time S VERB allows more", _LIMIT)
     except MemoryError:
         return _complain(
             "it takes more memory than its limit, or than there is; foretrace --max-memory GIB VERB allows more",
-            _LIMIT_EXIT_CODE,
+            _LIMIT,
         )
     except ForetraceError as error:
         return _complain(str(error), error.exit_code)

@@ -1,7 +1,7 @@
-"""Limits of each verb: memory and processor time of its own process. Declared here, shown by --help and docs/limits.md.
+"""Limits of each verb: memory and processor time of its process. Declared here, shown by --help and docs/limits.md.
 
-A file may come from anyone. What it makes a verb take is bounded: by the readers, which refuse what no run can have made,
-by algorithms whose cost grows as the file does, and, behind both, by the kernel (RLIMIT_DATA, RLIMIT_CPU).
+A file may come from anyone. What it makes a verb take is bounded: by the readers, which refuse what no run can have
+made, by algorithms whose cost grows as the file does, and, behind both, by the kernel (RLIMIT_DATA, RLIMIT_CPU).
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Limits:
     note: str = ""
 
     def __str__(self) -> str:
+        """As --help shows them."""
         note = f" ({self.note})" if self.note else ""
         return f"{self.memory_bytes / GIB:g} GiB of memory, {self.cpu_s} s of processor time{note}"
 
@@ -52,7 +53,7 @@ LIMITS = {
     "events": Limits(4 * GIB, 600, "of a program that it runs: from its end"),
     "machines": Limits(1 * GIB, 60),
 }
-"""Of verbs that read files. The others (time, calibrate, sgbench, validate) run programs, which would inherit limits."""
+"""Of verbs that read files. The others (time, calibrate, sgbench, validate) run programs, which would inherit them."""
 
 
 def changed(limits: Limits, memory_gib: float | None, cpu_s: int | None) -> Limits:
