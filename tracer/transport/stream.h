@@ -60,7 +60,7 @@ enum ft_request_state { FT_REQUEST_NONE, FT_REQUEST_ASKED, FT_REQUEST_GRANTED, F
 
 struct ft_request {
     _Atomic uint32_t follow; /* set by the reader: it answers requests */
-    _Atomic uint32_t pid;
+    _Atomic uint32_t pid;    /* a futex */
     _Atomic uint32_t state;  /* a futex */
     uint32_t kind;
     uint32_t fd;             /* the answer: a descriptor of the reader's */
