@@ -75,7 +75,8 @@ class CoreFigures:
 
     `members` has those of the C core (core_model.h), by name, but for what its memory tells. `latency` is by kind;
     `unit_cycles`, by unit, of one operation on one of them; `root_cycles`, of a square root on the divider.
-    `native_lanes` is how many 64-bit elements a unit takes at once; `own` are the costs of kinds that few profiles tell. `crossing` is a value's way between register files;
+    `native_lanes` is how many 64-bit elements a unit takes at once. `own`: costs of kinds that few
+    profiles tell. `crossing` is a value's way between register files;
     `add_sooner`: by how much sooner an addition of floating point has the result of another one.
     """
 

@@ -158,12 +158,10 @@ def of_cores(name, instruction_set="x86_64"):
      ("galois", "zen4", 3, 0.5), ("fence", "skylake", 33, 33), ("x87_function", "zen5", 154, 126)],
 )  # fmt: skip
 def test_instructions_that_few_profiles_tell_cost_what_was_published_of_the_core(kind, name, latency, interval):
-    register = "r1" if kind in ("crc32", "bit_deposit") else "xmm1"
+    register, other = ("r1", "r9") if kind in ("crc32", "bit_deposit") else ("xmm1", "xmm9")
     chain = loop_of(*[instruction(kind, register, register) for _ in range(4)])
     assert cycles(chain, of_cores(name)) == pytest.approx(4 * max(latency, interval), rel=0.02)
-    free = loop_of(
-        *[instruction(kind, f"{register}{number}", "r9" if register == "r1" else "xmm9") for number in range(8)]
-    )
+    free = loop_of(*[instruction(kind, f"{register}{number}", other) for number in range(8)])
     assert cycles(free, of_cores(name)) == pytest.approx(max(8 * interval, 8 / WIDTH), rel=0.1)
 
 

@@ -134,7 +134,6 @@ nop                              | other 0 1       | -
 mrs x0, tpidr_el0                | other 0 1       | -
 mrs x0, fpcr                     | fp_control 64 1 | -
 paciasp                          | other 0 1       | -
-
 dc zva, x0                       | move 0 1        | -
 """,
     "riscv64": """
