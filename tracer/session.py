@@ -478,7 +478,7 @@ class Session:
         arrays = np.frombuffer(self._reader.arrays(), np.uint64).reshape(-1, 3).tolist()
         if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
             raise StreamError("the trace stream's side table changed after it was read")
-        timings = self._in_side_table(self._side.timings)
+        timings, array_times = self._in_side_table(self._side.timings), self._in_side_table(self._side.array_times)
         blocks, python_blocks = [], []
         for block_id, (entry, count) in enumerate(zip(table.blocks, executions, strict=False), 1):
             if isinstance(entry, PythonBlockEntry):
@@ -495,9 +495,9 @@ class Session:
                 number, entry.block_id, entry.name, entry.site, entry.flops_per_point, entry.int_ops_per_point,
                 tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
                 tuple(o.is_indexed for o in entry.operands), tuple(o.is_index for o in entry.operands),
-                counts[1], counts[2],
+                counts[1], counts[2], tuple(o.kind for o in entry.operands), *times,
             )
-            for number, (entry, counts) in enumerate(zip(table.operations, arrays, strict=False), 1)
+            for number, (entry, counts, times) in enumerate(zip(table.operations, arrays, array_times, strict=False), 1)
         )  # fmt: skip
         return RawTrace(
             blocks=tuple(blocks),

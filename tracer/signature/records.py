@@ -152,6 +152,22 @@ class InterpreterTime(msgspec.Struct, frozen=True):
     array_faults: float = 0.0
 
 
+class ArrayTime(msgspec.Struct, frozen=True):
+    """What a block of array operations took while it was traced, and on which types of elements it worked.
+
+    `operand_types` are NumPy's names, of the block's memory operations in their order, with commas between; "-" where
+    one is not known. `lines` is the time of all calls that have their time here, in lines as in `InterpreterTime`; a call
+    that is recorded as several blocks has it at one of them. `faults` is how often these came to a page that had to be
+    mapped. `kept_calls` are those whose time is in that of the line that called, or in a compiled function's.
+    """
+
+    block_id: int
+    operand_types: str
+    lines: float
+    faults: float
+    kept_calls: int
+
+
 class LinearAlgebra(msgspec.Struct, frozen=True):
     """Calls of a routine of linear algebra on operands of the same sizes, in one loop of array operations.
 
@@ -611,6 +627,8 @@ class Signature:
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
     """Of blocks of Python; not of all of them."""
+    array_times: Sequence[ArrayTime] = ()
+    """Of all blocks of array operations of Python; none where nothing was timed."""
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     """What ran inside what; None where the engine did not tell, as for streams of other tools."""

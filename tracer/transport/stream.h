@@ -302,8 +302,7 @@ struct ft_side_pyblock {
     /* The rest is kept up to date in place (tracer/python/blocks/timing.h), times in millionths of a round (lines.h there). */
     uint64_t array_ns;             /* how long the recorded array operations of an execution take lately */
     _Atomic uint64_t timed;        /* executions that timings of it stand for, */
-    _Atomic int64_t timed_rounds;  /* what they took, */
-    _Atomic uint64_t timed_faults; /* and page faults of recorded array operations in them */
+    _Atomic int64_t timed_rounds;  /* and what they took */
     _Atomic uint64_t long_rounds;  /* what single executions took that lasted long, which count for themselves */
     _Atomic uint64_t array_rounds; /* what recorded array operations took in `timed` executions, recording included */
 };
@@ -313,7 +312,8 @@ struct ft_operand {
     uint8_t is_store;
     uint8_t is_indexed; /* its address comes from the index payload: a gather (load) or scatter (store) */
     uint8_t is_index;   /* a load of the indices that the indexed operands' addresses are computed from */
-    uint8_t padding[3];
+    uint8_t kind;       /* NumPy's character for the kind of its elements, 'f' or 'i' or others; 0: not known */
+    uint8_t padding[2];
 };
 
 struct ft_side_operation {
@@ -326,6 +326,10 @@ struct ft_side_operation {
     uint32_t padding;
     uint32_t flops_per_point; /* floating-point operations at each point of the iteration space */
     uint32_t int_ops_per_point;
+    /* Kept up to date in place, of whole calls: of several operations that a call is recorded as, the last has it. */
+    _Atomic uint64_t rounds;     /* what timed executions of the block spent in them, as in struct ft_side_pyblock, */
+    _Atomic uint64_t faults;     /* and page faults in them */
+    _Atomic uint64_t kept_calls; /* calls whose time is in the block's, or in a struct ft_side_compiled */
     struct ft_operand operands[FT_MAX_OPERANDS];
 };
 
