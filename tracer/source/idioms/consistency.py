@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from foretrace.tracer.source.flow.records import LoopVerdict, Verdict
+from foretrace.tracer.source.form.records import Name
 
 from .matching import Match
 from .records import Finding, LoopReport
@@ -32,7 +33,9 @@ def agrees(match: Match, around: Sequence[LoopVerdict], *, carries: bool) -> boo
     name = match.definition.name
     if name in CARRYING:
         own = around[-1:] if match.bindings.scalars else around
-        return not around or any(one.verdict is not Verdict.PARALLEL for one in own)
+        if around and all(one.verdict is Verdict.PARALLEL for one in own):
+            return False
+        return name != "reduction" or not around or not _carries_own(match, around[-1])
     if name in INDEPENDENT or (name == "stencil" and not carries):
         return not around or not _carries_own(match, around[-1])
     return True
@@ -41,7 +44,10 @@ def agrees(match: Match, around: Sequence[LoopVerdict], *, carries: bool) -> boo
 def _carries_own(match: Match, inner: LoopVerdict) -> bool:
     """Whether the innermost loop certainly carries what the statements write to what they themselves read."""
     places = {step.effect.place for step in match.steps}
-    written = {step.store.array for step in match.steps if step.store is not None}
+    written = {
+        step.store.array if step.store is not None else step.target.name for step in match.steps
+        if step.store is not None or isinstance(step.target, Name)
+    }  # fmt: skip
     return inner.verdict is Verdict.RECURRENCE and any(
         one.certain and one.source.array in written and one.source.place in places and one.sink.place in places
         for one in inner.dependences

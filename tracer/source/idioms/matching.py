@@ -13,7 +13,7 @@ from functools import cache
 from itertools import permutations
 
 from foretrace.tracer.source.flow import algebra
-from foretrace.tracer.source.flow.dependences import reduction_operator
+from foretrace.tracer.source.flow.dependences import reduction_operator, truth
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
 from foretrace.tracer.source.flow.stores import overlaps
 from foretrace.tracer.source.flow.subscripts import Scope, array_name
@@ -318,6 +318,8 @@ def _canonical(expression: form.Expression) -> form.Expression:
             if operator in ("<", "<=", ">", ">=") and {yes, no} == set(compared):
                 smaller = (operator in ("<", "<=")) == (yes == compared[0])
                 return form.Call("min" if smaller else "max", (yes, no))
+        case form.Operation(operator="and" | "or" as operator, operands=operands):
+            return form.Operation(operator, tuple(map(truth, operands)))
     return expression
 
 

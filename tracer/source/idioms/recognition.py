@@ -15,6 +15,7 @@ from foretrace.tracer.source.form.walk import within
 from .consistency import agrees
 from .matching import Match, Step, matches, offsets, prepared, sources
 from .patterns import IdiomDefinition
+from .python_values import is_of_arrays
 from .records import ArrayUse, Finding, LoopReport
 
 MOST_TEXT = 200
@@ -109,6 +110,8 @@ def _in_function(
             part_of = [part for part in (by_name.get(name) for name in definition.parts) if part is not None]
             carries = any(next(matches(part, steps, step), None) for part in part_of if part.name == "recurrence")
             if not agrees(match, around, carries=carries):
+                continue
+            if unit.language is form.Language.PYTHON and not is_of_arrays(match):
                 continue
             claimed.update(_positions(match, places))
             placed.update(one.effect.place for one in match.steps)
