@@ -42,6 +42,19 @@ def _ignore(_progress: Progress) -> None:
     """Show nothing."""
 
 
+class _Steps:
+    """Says what is being worked out once the program has ended, and whether there is time for what takes long."""
+
+    def __init__(self, progress: Progress, on_progress: OnProgress) -> None:
+        self._progress, self._on_progress = progress, on_progress
+
+    def __call__(self, what: str) -> bool:
+        """Before a step. False: what can be left out should be."""
+        self._progress.stage = what
+        self._on_progress(self._progress)
+        return not self._progress.hurries
+
+
 @dataclass(frozen=True, slots=True)
 class Traced:
     """A signature, and how the program that it is of came to its end.
@@ -185,6 +198,9 @@ def trace_binary(
 
     from .recorded import part_of
 
+    step = _Steps(session.progress, on_progress)
+    if family:
+        step("reading the streams of its children")
     members = family.finish() if family else []
     explanation = endings.explain(recording, engine.guest, engine.name)
     if recording.problem and explanation:
@@ -201,7 +217,7 @@ def trace_binary(
         parents = [0, *(position.get(member.parent, place) for place, member in enumerate(members, 1))]
         part = combine([part, *(member.part for member in members)], parents)
     compiled = read_perf_map(recording.pid, begun_s)
-    analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts, compiled)
+    analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts, compiled, step)
     signature = signature_of(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
     if part.bursts is not None and part.bursts.gaps:
         signature = estimated(signature, analysis.operation_map, part, accuracy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
 from pathlib import PurePosixPath
 from typing import Any
@@ -73,30 +73,39 @@ def analyse(
     arch: str,
     bursts: BurstCounts | None = None,
     compiled: PerfMap = NO_MAP,
+    step: Callable[[str], bool] = lambda _: True,
 ) -> Analysis:
     """Relate what ran to basic blocks, functions, source lines, loops and idioms.
 
     `statistics` are those of the raw operations. Where accesses were recorded in `bursts`, they are scaled to the run.
-    `compiled` names code that the program itself compiled.
+    `compiled` names code that the program itself compiled. `step` hears what is begun, and answers whether there is
+    time: if not, what can be left out is.
 
     Raises:
         ProgramError: the instructions of `arch` cannot be decoded.
     """
+    step("finding functions and loops")
+    left_out = []
     instruction_set = isa.load(arch)
     blocks = find_basic_blocks(raw, instruction_set)
     places = _Places(raw, blocks, arch, compiled)
     forest = find_loops(blocks, places.function_numbers(), raw.landings)
     merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = places.sites(blocks.operation_instruction)
+    step("finding idioms")
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
     signature_blocks = _blocks(blocks, places, forest)
     # Any call may change what calls may: looking into them takes longer than all the rest, in large programs.
     functions = places.function_numbers()
     values = ValueGraph(blocks, forest, instruction_set, functions, range(len(functions)))
-    access_idioms = AccessIdioms(
-        blocks, forest, instruction_set, merged, sites, functions, [block.function for block in signature_blocks],
-        indirections, values,
-    ).find()  # fmt: skip
+    access_idioms: Sequence[Idiom] = ()
+    if step("finding idioms"):
+        access_idioms = AccessIdioms(
+            blocks, forest, instruction_set, merged, sites, functions, [block.function for block in signature_blocks],
+            indirections, values,
+        ).find()  # fmt: skip
+    else:
+        left_out.append("idioms")
     given_up = []
     if indirections.loops_given_up:
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
@@ -106,6 +115,9 @@ def analyse(
     named_blocks = signature_blocks
     found = Found()
     examined = raw.dependences
+    if examined is not None and not step("finding dependences"):
+        examined = None
+        left_out.append("dependences")
     if maker and tree is not None and examined is not None and not _is_too_large(examined, signature_blocks):
         nodes = maker.loop_nodes(examined.loops[:, :3].tolist())
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
@@ -114,7 +126,11 @@ def analyse(
             functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
             lines=places.lines.tolist(),
         )  # fmt: skip
-    data_flow = _data_flow(raw, blocks, maker, tree, places) if maker and tree is not None else None
+    data_flow = None
+    if maker and tree is not None and step("finding the data flow"):
+        data_flow = _data_flow(raw, blocks, maker, tree, places)
+    elif raw.flow is not None:
+        left_out.append("data flow")
     work = _sampled_work(raw, maker, tree)
     idioms: Sequence[Idiom] = (*indirections.idioms, *access_idioms)
     if maker and tree is not None:
@@ -122,6 +138,9 @@ def analyse(
         tree, loops, named_blocks = owned.tree, owned.loops, owned.blocks
         sites = _owned_sites(sites, blocks, named_blocks)
         idioms = tuple(_owned_idiom(idiom, loops[idiom.loop_id]) for idiom in idioms)
+    step("finding paths")
+    if left_out:
+        given_up.append(f"left out, as foretrace was told to stop: {', '.join(left_out)}")
     return Analysis(
         blocks=named_blocks,
         operations=_operations(blocks, places, merged, sites, indirections),

@@ -308,8 +308,12 @@ static struct block *new_block(const struct translation *t)
 {
     size_t operations_bytes = t->n_instructions * sizeof(struct operations);
     const uint64_t max_blocks = ft_writer_header()->max_blocks;
-    if (n_blocks >= max_blocks || n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
-        atomic_store(&ft_writer_header()->side_full, 1);
+    if (n_blocks >= max_blocks) {
+        ft_writer_is_full(FT_FULL_BLOCKS);
+        return NULL;
+    }
+    if (n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
+        ft_writer_is_full(FT_FULL_INSTRUCTIONS);
         return NULL;
     }
     struct block *block = calloc(1, sizeof *block + operations_bytes + t->code_bytes);

@@ -704,7 +704,8 @@ PyMODINIT_FUNC PyInit__reader(void)
         PyModule_AddIntConstant(m, "MARK_WARM", FT_MARK_WARM) < 0 ||
         PyModule_AddIntConstant(m, "MARK_MEASURE", FT_MARK_MEASURE) < 0 ||
         PyModule_AddIntConstant(m, "MARK_NEW_CODE", FT_MARK_NEW_CODE) < 0 ||
-        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0) {
+        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0 ||
+        PyModule_AddIntConstant(m, "MAX_RARE_EDGES", FT_MAX_RARE_EDGES) < 0) {
         Py_XDECREF(type);
         Py_XDECREF(m);
         return NULL;

@@ -12,6 +12,7 @@ MARK_WARM: int
 MARK_MEASURE: int
 MARK_NEW_CODE: int
 CHUNK_WORDS: int
+MAX_RARE_EDGES: int
 
 class Header(TypedDict):
     attached: bool

@@ -94,6 +94,9 @@ struct ft_schedule {
 };
 #define FT_MIN_PHASE_CHUNKS 4u /* so that marks are few among the chunks in the queue */
 
+/* What there was no more room for, 0 for nothing. */
+enum ft_full { FT_FULL_BLOCKS = 1, FT_FULL_INSTRUCTIONS, FT_FULL_BYTES /* of the side table */ };
+
 /* What the engine does otherwise than the system, as far as the program met it: how often. */
 enum ft_departure {
     FT_DEPARTURE_REFUSED,   /* bytes of address space that were refused: the engine's tables of them would take too much memory */
@@ -124,7 +127,7 @@ struct ft_header {
     _Atomic uint32_t attached;         /* the engine found this memory and understood it */
     _Atomic uint32_t finished;         /* the program came to an orderly end and published all it had */
     _Atomic uint32_t forks;            /* child processes that went on untraced */
-    _Atomic uint32_t side_full;        /* the side table was too small: later blocks are not in the stream */
+    _Atomic uint32_t side_full;        /* enum ft_full of what was full first: later blocks are not in the stream */
     _Atomic uint32_t threads;          /* writer threads seen */
     _Atomic uint32_t threads_untraced; /* threads beyond FT_MAX_CURSORS */
     _Atomic uint64_t side_used_bytes;

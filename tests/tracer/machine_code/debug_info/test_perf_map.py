@@ -46,7 +46,10 @@ def test_loops_of_compiled_code_have_the_names_of_the_map(compile_c: Callable[..
     run = run_traced(tmp_path, compile_c(COMPILES, "-O1"))
     Path(run.stdout.strip()).unlink()
     loops = {loop.function: loop for loop in run.signature.loops if loop.module == MODULE}
-    assert {name: loop.iterations for name, loop in loops.items()} == {"JS:*first /app/n.js:1": 1000, "LH;::second": 2000}
+    assert {name: loop.iterations for name, loop in loops.items()} == {
+        "JS:*first /app/n.js:1": 1000,
+        "LH;::second": 2000,
+    }
 
 
 def test_what_is_read(tmp_path: Path) -> None:
