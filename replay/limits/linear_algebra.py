@@ -344,6 +344,13 @@ class LinearWork:
             hiding[region] += price.hiding_s
         return times, hiding
 
+    def measured(self, figures: LinearFigures) -> npt.NDArray[np.bool_]:
+        """[regions]: whether all of a region's linear algebra was measured, of these types and about these shapes."""
+        found = self.mask.copy()
+        for region, record in self.records:
+            found[region] &= figures.price(record).how == _HOW[0]
+        return found
+
     def assumption(self, figures: LinearFigures, total_s: float) -> str | None:
         """What a reader must know of how it was priced; None where there is none of it, or next to none."""
         by_how: dict[str, dict[Routine, float]] = defaultdict(lambda: defaultdict(float))

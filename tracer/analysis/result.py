@@ -14,6 +14,7 @@ from foretrace.tracer.signature.records import (
     NO_PATHS,
     Block,
     Idiom,
+    ArrayTime,
     InterpreterTime,
     LinearAlgebra,
     Loop,
@@ -44,6 +45,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     notes: Sequence[str] = ()
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
+    array_times: Sequence[ArrayTime] = ()
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     data_flow: DataFlow | None = None

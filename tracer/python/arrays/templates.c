@@ -37,7 +37,7 @@ bool np_bulk_add(struct agent_bulk *bulk, const struct np_array *array, bool sto
             return false;
         strides[at] = array->strides[d];
     }
-    agent_bulk_add(bulk, array->data, strides, np_item_bytes(array), store);
+    agent_bulk_add(bulk, array->data, strides, np_item_bytes(array), store)->kind = np_kind(array);
     return true;
 }
 
@@ -481,6 +481,28 @@ static void repeat_method(const struct agent_call *call)
         agent_unseen();
 }
 
+/* trace(offset=0, axis1=0, axis2=1): of a matrix, with plain numbers, one diagonal is read. */
+static void trace_method(const struct agent_call *call)
+{
+    const struct np_array *array = (const struct np_array *)call->self;
+    PyObject *offset_object = agent_argument(call, 0, "offset");
+    int64_t offset = 0;
+    struct agent_bulk bulk;
+    if (array->nd != 2 || call->n_args > 1 || agent_argument(call, -1, "axis1") || agent_argument(call, -1, "axis2") ||
+        (offset_object && !(PyLong_CheckExact(offset_object) && agent_small_integer(offset_object, &offset)))) {
+        np_one_pass(call->name, &call->self, 1, call->result);
+        agent_unseen();
+        return;
+    }
+    const int64_t rows = array->dimensions[0] + (offset < 0 ? offset : 0);
+    const int64_t columns = array->dimensions[1] - (offset > 0 ? offset : 0), n = rows < columns ? rows : columns;
+    const int64_t stride = array->strides[0] + array->strides[1];
+    const char *first = array->data + (offset < 0 ? -offset * array->strides[0] : offset * array->strides[1]);
+    agent_bulk_begin(&bulk, call->name, 1, &n);
+    agent_bulk_add(&bulk, first, &stride, np_item_bytes(array), false)->kind = np_kind(array);
+    agent_bulk_write(&bulk, NULL);
+}
+
 /* a.item(), a.item(i), a.item(i, j, ...) */
 static void item_method(const struct agent_call *call)
 {
@@ -543,7 +565,7 @@ static const struct entry array_methods[] = {
     {"numpy.ndarray.repeat", repeat_method},     {"numpy.ndarray.reshape", copy_method},
     {"numpy.ndarray.searchsorted", np_searchsorted}, {"numpy.ndarray.sort", one_pass_in_place},
     {"numpy.ndarray.take", np_take},               {"numpy.ndarray.tobytes", read_method},
-    {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", one_pass_method},
+    {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", trace_method},
     {"numpy.ndarray.__array__", copy_method},      {"numpy.ndarray.__deepcopy__", copy_method},
     {"numpy.ndarray.__complex__", item_method},    {"numpy.ndarray.__format__", read_method},
     {"numpy.ndarray.__reduce__", read_method},
