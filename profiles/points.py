@@ -33,6 +33,19 @@ class Operation(StrEnum):
     FP_COMPARE = "fp_compare"
     FP_CONVERT = "fp_convert"  # from an integer register to floating point, or back
     FP_CONTROL = "fp_control"  # the control register read; its interval is what nothing else is dispatched for
+    VECTOR_MUL = "vector_mul"  # of 16-bit and, in pairs, 32-bit integers; of 32-bit ones int_mul of several elements
+    GATHER = "gather"  # its interval is that of an element
+    AES = "aes"  # a round
+    SHA_ROUND = "sha_round"
+    SHA_SCHEDULE = "sha_schedule"
+    CRC32 = "crc32"
+    CARRYLESS_MUL = "carryless_mul"
+    GALOIS = "galois"
+    BIT_DEPOSIT = "bit_deposit"
+    ATOMIC = "atomic"  # read, changed and written, beside its load
+    FENCE = "fence"
+    X87_FUNCTION = "x87_function"
+    TIMER = "timer"
 
 
 _FLOATS, _NUMBERS = ("float64", "float32"), ("float64", "float32", "int64")

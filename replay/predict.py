@@ -12,6 +12,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.replay.core.instruction_costs import kind_note
 from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
@@ -24,7 +25,7 @@ from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import check_held, held_bytes, jobs_of_levels, most_bytes, others_bytes_per_s
-from foretrace.tracer.signature.records import NATIVE_THREADS, Provenance, Signature
+from foretrace.tracer.signature.records import NATIVE_THREADS, OperationKind, Provenance, Signature
 from foretrace.units import format_bytes, format_count
 
 from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
@@ -392,7 +393,9 @@ def _assumptions(
         )
     ]
     if workload.core is not None:
+        kinds = {kind for kind, _, _ in workload.core.distinct_kinds[0]}
         named = {assumption.name for assumption in figures.assumptions}
+        named |= {kind_note(kind) for kind in OperationKind if kind not in kinds}
         needed += [assumption for assumption in figures.core_assumptions if assumption.name not in named]
     if totals.python_lines.any():
         needed.append(_timed(workload, figures, times))

@@ -16,6 +16,8 @@
 #include "tracer/processes/children.h"
 #include "allocations.h"
 #include "bursts.h"
+#include "departures.h"
+#include "landing_pads.h"
 #include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
@@ -163,6 +165,16 @@ static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint6
     ft_write(cursor, tag | (address & FT_ADDRESS_MASK));
 }
 
+/* Code that may have changed unnoticed, see departures.h. */
+static void checked_block_runs(unsigned int vcpu, void *context)
+{
+    const struct block *block = context;
+    const unsigned char *now = (const void *)(uintptr_t)(block->address + ft_writer_header()->guest_base);
+    (void)vcpu;
+    if (memcmp(now, block->code + block->n_instructions, block->code_bytes - block->n_instructions) != 0)
+        ft_departures_stale();
+}
+
 static void access_not_recorded(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
 {
     (void)vcpu, (void)info, (void)address, (void)context;
@@ -296,8 +308,12 @@ static struct block *new_block(const struct translation *t)
 {
     size_t operations_bytes = t->n_instructions * sizeof(struct operations);
     const uint64_t max_blocks = ft_writer_header()->max_blocks;
-    if (n_blocks >= max_blocks || n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
-        atomic_store(&ft_writer_header()->side_full, 1);
+    if (n_blocks >= max_blocks) {
+        ft_writer_is_full(FT_FULL_BLOCKS);
+        return NULL;
+    }
+    if (n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
+        ft_writer_is_full(FT_FULL_INSTRUCTIONS);
         return NULL;
     }
     struct block *block = calloc(1, sizeof *block + operations_bytes + t->code_bytes);
@@ -364,14 +380,36 @@ static void record_maps(void)
                (got = read(fd, text.bytes + text.length, MAX_MAPS_BYTES - text.length)) > 0)
             text.length += (size_t)got;
         uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), (const unsigned char *)text.bytes, text.length);
-        if (hash != last_hash)
+        if (hash != last_hash) {
+            ft_departures_mapped(text.bytes, text.length);
             ft_writer_append(sizeof(struct ft_side_entry) + text.length, NULL, fill_maps_entry, &text);
+            ft_landing_pads_mapped(text.bytes, text.length);
+        }
         last_hash = hash;
     }
     if (fd >= 0)
         close(fd);
     if (text.bytes != MAP_FAILED)
         munmap(text.bytes, MAX_MAPS_BYTES);
+}
+
+static void fill_landing_entry(void *entry, uint32_t number, void *context)
+{
+    struct ft_side_landing *side = entry;
+    const struct ft_side_landing *landing = context;
+    (void)number;
+    side->entry.kind = FT_SIDE_LANDING;
+    side->behind = landing->behind;
+    side->pad = landing->pad;
+}
+
+/* Says where exceptions land that leave a call which ends a new block. */
+static void record_landing_pad(const struct block *block)
+{
+    struct ft_side_landing landing = {.behind = block->address + block->code_bytes - block->n_instructions};
+    landing.pad = ft_landing_pad(landing.behind, ft_writer_header()->guest_base);
+    if (landing.pad)
+        ft_writer_append(sizeof landing, NULL, fill_landing_entry, &landing);
 }
 
 /* A block writes its word when the instruction runs that it begins with, the number `first` of what is translated. */
@@ -459,7 +497,13 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             if (!translation.is_counted)
                 ft_bursts_new_code();
         }
+        const uint32_t known_blocks = n_blocks;
         struct block *block = find_or_add(&translation);
+        if (block && n_blocks > known_blocks)
+            record_landing_pad(block);
+        if (block && ft_departures_may_be_stale(block->address + ft_writer_header()->guest_base))
+            qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first), checked_block_runs,
+                                                   QEMU_PLUGIN_CB_NO_REGS, block);
         if (block && block->is_counted)
             instrument_counted(tb, translation.first, block);
         else if (block)
@@ -502,6 +546,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     const uint64_t arguments[] = {a1, a2, a3, a4, a5, a6};
     ft_threads_call(vcpu, cursors[vcpu], number, arguments);
     ft_allocations_call(vcpu, number, arguments);
+    ft_departures_call(number, arguments);
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
     ft_event_samples_look();
@@ -515,6 +560,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
 static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, int64_t result)
 {
     (void)id;
+    ft_departures_returned(number, result); /* first: it may have lowered a limit */
     ft_threads_returned(cursors[vcpu], number, result);
     ft_allocations_returned(vcpu, number, result);
     if (mapped_file >= 0 && (uint64_t)number == ft_writer_header()->mmap_call && (uint64_t)result < -UINT64_C(4096))
@@ -524,6 +570,7 @@ static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t 
 static void program_ends(qemu_plugin_id_t id, void *context)
 {
     (void)id, (void)context;
+    ft_departures_end();
     ft_writer_finish();
 }
 
@@ -585,9 +632,16 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
-    if (info->system_emulation || argc != 1 || strncmp(argv[0], "fd=", 3) != 0)
+    uint64_t most_mapped_bytes = 0;
+    int fd = -1;
+    for (int i = 0; i < argc; i++)
+        if (strncmp(argv[i], "fd=", 3) == 0)
+            fd = atoi(argv[i] + 3);
+        else if (strncmp(argv[i], "mapped=", 7) == 0)
+            most_mapped_bytes = strtoull(argv[i] + 7, NULL, 10);
+    if (info->system_emulation || fd < 0 || !ft_writer_attach(fd))
         return -1;
-    if (!ft_writer_attach(atoi(argv[0] + 3)))
+    if (!ft_departures_begin(info->target_name, most_mapped_bytes))
         return -1;
     target = info->target_name;
     ft_children_remember();

@@ -174,6 +174,7 @@ class RawTrace:
     `operation_array` uint32 [operations] is the array operation id, 0 for none. `operation_longest_range` uint64
     [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
     `edges` uint64 [edges, 3]: source block id, destination block id, count.
+    `landings`: pairs of addresses, where a call returns to and where an exception that leaves it continues.
     `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
     `native_threads_rounds` is the time of native threads (`signature.Unseen`), in millionths of a round.
     """
@@ -197,6 +198,7 @@ class RawTrace:
     flow: RawFlow | None = None
     dependences: RawDependences | None = None
     event_samples: tuple[RawEventSamples, ...] = ()
+    landings: tuple[tuple[int, int], ...] = ()
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

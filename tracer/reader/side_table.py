@@ -22,7 +22,7 @@ MEMORY_BYTES = 1 << 30
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
 SIDE_CHILD = 8
 CHILD_ENDED, CHILD_BECAME = 1, 2
-SIDE_OBJECT = 9
+SIDE_OBJECT, SIDE_LANDING = 9, 10
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -37,6 +37,7 @@ LINEAR = struct.Struct("<IIIIIIIIQQQQQQQQ")
 COMPILED = struct.Struct("<IIIIQ")
 CHILD = struct.Struct("<IIIIiI")
 OBJECT = struct.Struct("<IIIIQII")
+LANDING = struct.Struct("<IIQQ")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -176,6 +177,8 @@ class SideTable:
         self.maps: list[str] = []
         self.children: list[RawChild] = []
         self.objects: list[RawObject] = []
+        self.landings: dict[tuple[int, int], None] = {}
+        """Where calls return to, and exceptions that leave them continue."""
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
         self._compiled: list[slice] = []
@@ -210,6 +213,9 @@ class SideTable:
             self._operations.append(self._position)
         elif kind == SIDE_OBJECT:
             self.objects.append(_object(entry))
+        elif kind == SIDE_LANDING:
+            _, _, behind, pad = LANDING.unpack_from(entry)
+            self.landings[behind, pad] = None
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_UNSEEN:

@@ -417,6 +417,12 @@ void ft_writer_finish(void)
     pthread_mutex_unlock(&lock);
 }
 
+void ft_writer_is_full(enum ft_full what)
+{
+    uint32_t nothing = 0;
+    atomic_compare_exchange_strong(&header->side_full, &nothing, (uint32_t)what);
+}
+
 uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
                           void (*fill)(void *entry, uint32_t number, void *context), void *context)
 {
@@ -425,7 +431,7 @@ uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
     pthread_mutex_lock(&lock);
     uint64_t used = atomic_load(&header->side_used_bytes);
     if (bytes > UINT32_MAX || bytes > header->side_capacity_bytes - used) {
-        atomic_store(&header->side_full, 1);
+        ft_writer_is_full(FT_FULL_BYTES);
     } else {
         unsigned char *entry = (unsigned char *)header + header->side_offset + used;
         number = counter ? *counter + 1 : 1;
