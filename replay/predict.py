@@ -112,7 +112,8 @@ class HostRun:
 
     def least_s(self) -> Floats:
         """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
-        return np.asarray(issue_slots(self.workload) * self.figures.instruction_s[FAST], np.float64)
+        of_code = np.array([region.kind is not LoopKind.ARRAY for region in self.workload.regions])  # those use vectors
+        return np.asarray(of_code * issue_slots(self.workload) * self.figures.instruction_s[FAST], np.float64)
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""

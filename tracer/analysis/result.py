@@ -12,9 +12,9 @@ from foretrace.tracer.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.signature.data_flow_records import DataFlow, Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,
+    ArrayTime,
     Block,
     Idiom,
-    ArrayTime,
     InterpreterTime,
     LinearAlgebra,
     Loop,

@@ -156,9 +156,9 @@ class ArrayTime(msgspec.Struct, frozen=True):
     """What a block of array operations took while it was traced, and on which types of elements it worked.
 
     `operand_types` are NumPy's names, of the block's memory operations in their order, with commas between; "-" where
-    one is not known. `lines` is the time of all calls that have their time here, in lines as in `InterpreterTime`; a call
-    that is recorded as several blocks has it at one of them. `faults` is how often these came to a page that had to be
-    mapped. `kept_calls` are those whose time is in that of the line that called, or in a compiled function's.
+    one is not known. `lines` is the time of all calls that have their time here, in lines as in `InterpreterTime`; a
+    call that is recorded as several blocks has it at one of them. `faults` is how often these came to a page that had
+    to be mapped. `kept_calls` are those whose time is in that of the line that called, or in a compiled function's.
     """
 
     block_id: int
