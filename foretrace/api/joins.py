@@ -40,9 +40,7 @@ def read_source(
     if not files:
         shown = ", ".join(os.fspath(one) for one in named)
         raise SourceError(f"{shown}: holds no source of C, C++, Fortran or Python; name the folder with the program's")
-    found = idioms(
-        *named, patterns=patterns, cache=cache, defines=defines, branches=branches, progress=progress
-    )
+    found = idioms(*named, patterns=patterns, cache=cache, defines=defines, branches=branches, progress=progress)
     return found, files
 
 

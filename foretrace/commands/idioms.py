@@ -160,8 +160,13 @@ def _document(found: Idioms) -> dict[str, Any]:
         "loops_in_text": found.loops_in_text,
         "loops_read": found.loops_read,
         "unread": [
-            {"file": plain(one.file), "line": one.line, "column": one.column, "reason": plain(one.reason),
-             "options": plain(one.options)}
+            {
+                "file": plain(one.file),
+                "line": one.line,
+                "column": one.column,
+                "reason": plain(one.reason),
+                "options": plain(one.options),
+            }
             for one in found.unread
         ],
         "options_for_more": [
@@ -293,11 +298,11 @@ def _show_skipped(found: Idioms) -> None:
         text = found.coverage()
         out.print(plain(f"{text[0].upper()}{text[1:]} of the text{branches}." if not branches else
                         f"{text[0].upper()}{text[1:]}{branches}."))  # fmt: skip
-        listed = [one for one in found.unread if not one.options]
-        for one in listed[:MOST_SKIPPED]:
+        others = [one for one in found.unread if not one.options]
+        for one in others[:MOST_SKIPPED]:
             out.print(f"not read: {plain(one.file)}:{one.line}: {plain(one.reason)}")
-        if len(listed) > MOST_SKIPPED:
-            out.print(f"{len(listed) - MOST_SKIPPED} more loops were not read: --json lists them.")
+        if len(others) > MOST_SKIPPED:
+            out.print(f"{len(others) - MOST_SKIPPED} more loops were not read: --json lists them.")
     counted = Counter(part.what for part in found.skipped if part.what in _COUNTED)
     listed = [part for part in found.skipped if part.what not in _COUNTED]
     for part in listed[:MOST_SKIPPED]:

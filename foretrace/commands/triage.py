@@ -53,7 +53,8 @@ _MAX_ARRAYS = 8
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
     signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, source: Path | None,
-    defines: tuple[str, ...], branches: bool, explain: str | None, top: int, all_loops: bool, assumptions: bool, as_json: bool,
+    defines: tuple[str, ...], branches: bool, explain: str | None, top: int, all_loops: bool, assumptions: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Tell which loops of SIGNATURE's program to port to an accelerator, or to thread, largest gain first."""
     if (defines or branches) and source is None:

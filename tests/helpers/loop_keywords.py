@@ -1,4 +1,4 @@
-"""Loops of source text counted by keywords, line by line: a second way beside `loop_text`, which shares nothing with it.
+"""Loops of source text counted by keywords, which shares nothing with `loop_text`.
 
 Comments and quoted texts are blanked first, with one regular expression for each language.
 """
@@ -12,8 +12,8 @@ from pathlib import Path
 _C_BLANK = re.compile(r'R"(\w*)\((?:.|\n)*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'|//.*|/\*(?:.|\n)*?\*/')
 _FORTRAN_BLANK = re.compile(r"'[^'\n]*'|\"[^\"\n]*\"|!.*")
 _FORTRAN = re.compile(
-    r"(?:^|;)[ ]*(?:\d+[ ]+)?(?:\w+[ ]*:[ ]*)?(?:do[ ]*(?:$|\d+[ ]+\w+[ ]*=|\d+,?[ ]*while|\w+[ ]*=.*,|while\b|concurrent\b)"
-    r"|forall[ ]*\()",
+    r"(?:^|;)[ ]*(?:\d+[ ]+)?(?:\w+[ ]*:[ ]*)?"
+    r"(?:do[ ]*(?:$|\d+[ ]+\w+[ ]*=|\d+,?[ ]*while|\w+[ ]*=.*,|while\b|concurrent\b)|forall[ ]*\()",
     re.IGNORECASE | re.MULTILINE,
 )
 
@@ -31,5 +31,5 @@ def keywords_in(path: Path) -> int:
         return len(_FORTRAN.findall(text))
     text = _C_BLANK.sub(" ", text)
     text = re.sub(r"#[ \t]*(?!define)\w+.*", " ", text.replace("\\\n", " "))
-    each = len(re.findall(r"\bfor\s*(?:constexpr\s*)?\(", text)) + len(re.findall(r"\bwhile\s*\(", text))
-    return each  # the `while` that ends a `do` stands for it
+    # The `while` that ends a `do` stands for it.
+    return len(re.findall(r"\bfor\s*(?:constexpr\s*)?\(", text)) + len(re.findall(r"\bwhile\s*\(", text))

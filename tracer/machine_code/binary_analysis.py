@@ -156,7 +156,7 @@ def analyse(
         dependences=found.dependences,
         examined_loops=found.examined,
         sampled_work=work,
-        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
+        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks, raw), *found.notes),
     )
 
 
@@ -745,11 +745,15 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
     )
 
 
-def _hidden_accesses(blocks: BasicBlocks) -> list[str]:
-    """What the engine could not see, as a note."""
+def _hidden_accesses(blocks: BasicBlocks, raw: RawTrace) -> list[str]:
+    """What the engine could not see, as notes."""
     hidden = _executions(blocks, [kind.hides_access for kind in blocks.classes])
     what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
-    return [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    notes = [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    if raw.whole_masked_loads:
+        what = "masked vector loads whose mask could not be read from the engine count with all lanes"
+        notes.append(f"{raw.whole_masked_loads} {what}")
+    return notes
 
 
 def _decoded_share(blocks: BasicBlocks) -> float:

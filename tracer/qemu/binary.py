@@ -225,6 +225,10 @@ class QemuEngine:
         """See `session.Engine`."""
         return self._isa.access_bytes(code, address, is_store)
 
+    def access_parts(self, code: bytes) -> int:
+        """See `session.Engine`."""
+        return self._isa.access_parts(code)
+
     @cached_property
     def _isa(self) -> Isa:
         from foretrace.tracer.machine_code.isa import (

@@ -21,8 +21,12 @@ from .loop_text.branches import options_text, symbols_for
 from .loop_text.records import LoopText, TextLoop
 from .result_cache import FileResult
 
-_FORTRAN_LINE = re.compile(r"^\s*(?:end\s+)?(?:subroutine|module|do\b|implicit\s+none|integer|real|common)", re.I | re.M)
-_C_LINE = re.compile(r"^\s*(?:#\s*(?:pragma|define|include)|static|void|int|double|typedef|struct|class|namespace)\b|;\s*$", re.M)
+_FORTRAN_LINE = re.compile(
+    r"^\s*(?:end\s+)?(?:subroutine|module|do\b|implicit\s+none|integer|real|common)", re.I | re.M
+)
+_C_LINE = re.compile(
+    r"^\s*(?:#\s*(?:pragma|define|include)|static|void|int|double|typedef|struct|class|namespace)\b|;\s*$", re.M
+)
 
 
 def text_of(path: Path, data: bytes) -> LoopText:

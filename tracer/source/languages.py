@@ -41,9 +41,7 @@ def language_of(path: Path) -> Language | None:
     return SUFFIXES.get(path.suffix.lower())
 
 
-def lower(
-    path: Path, roots: tuple[Path, ...] = (), defines: Sequence[str] = (), undefines: Sequence[str] = ()
-) -> Unit:
+def lower(path: Path, roots: tuple[Path, ...] = (), defines: Sequence[str] = (), undefines: Sequence[str] = ()) -> Unit:
     """A file's form.
 
     Args:
@@ -72,7 +70,8 @@ def lower(
         return unit
     if language is Language.FORTRAN:
         symbols = {name: value or "1" for name, _, value in (one.partition("=") for one in defines)}
-        unit = module.lower_file(path, {name: value for name, value in symbols.items() if name not in undefines})
-        return unit
+        symbols = {name: value for name, value in symbols.items() if name not in undefines}
+        in_fortran: Callable[[Path, dict[str, str]], Unit] = module.lower_file
+        return in_fortran(path, symbols)
     front_end: Callable[[Path], Unit] = module.lower_file
     return front_end(path)

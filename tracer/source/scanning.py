@@ -201,8 +201,7 @@ def _read(files: Sequence[Path], job: Job, processes: int) -> Iterator[tuple[Pat
         ProcessPool(max_workers=workers, initializer=_prepared, initargs=(scratch,)) as pool,
     ):
         started: dict[Future[FileResult], Path] = {
-            pool.schedule(_result, args=(path, job), timeout=FILE_SECONDS): path
-            for path in largest_first
+            pool.schedule(_result, args=(path, job), timeout=FILE_SECONDS): path for path in largest_first
         }
         try:
             for future in as_completed(started):

@@ -106,7 +106,8 @@ def test_a_loop_with_a_statement_that_is_not_read_is_never_parallel(
 ) -> None:
     found = read(
         tmp_path, "a.c",
-        f"void f(int n, double *a, double *b) {{\n{pragma}  for (int i = 0; i < n; i++) {{\n    {statement}\n  }}\n}}\n",
+        f"void f(int n, double *a, double *b) {{\n{pragma}  for (int i = 0; i < n; i++) {{\n    {statement}\n"
+        "  }\n}\n",
     )  # fmt: skip
     outer = next(loop for loop in found.loops if loop.last_line > loop.line)
     assert not outer.lowered
@@ -158,7 +159,7 @@ def test_a_branch_that_is_not_taken_is_listed_with_what_would_take_it(tmp_path: 
 
 def test_fortran_units_that_a_branch_includes(tmp_path: Path) -> None:
     (tmp_path / "own.h").write_text("subroutine s(n,a)\n real a(n)\n do i=1,n\n  a(i)=0\n end do\nend subroutine\n")
-    text = "module m\ncontains\n#if defined(MPI)\n# include \"own.h\"\n#endif\nend module\n"
+    text = 'module m\ncontains\n#if defined(MPI)\n# include "own.h"\n#endif\nend module\n'
     (tmp_path / "m.F90").write_text(text)
     found = scanned([tmp_path], built_in(), processes=1)
     assert found.coverage() == "read 0 of 1 loops; -DMPI would read 1 more"
@@ -182,7 +183,8 @@ def test_fortran_that_does_not_parse_is_opaque_in_place(tmp_path: Path, bad: str
         tmp_path, "a.f90",
         "subroutine s(n, a, b)\n  integer n, i, j\n  real a(n,n), b(n)\n  do i = 1, n\n"
         f"    a(i,1) = {bad}\n    do j = 1, n\n      if (a(i,j) ?= 3) then\n        b(j) = a(i,j)\n      end if\n"
-        "    end do\n  end do\n  do j = 1,, n\n    b(j) = 1\n  end do\n  do j = 1, n\n    b(j) = 2\n  end do\nend subroutine\n",
+        "    end do\n  end do\n  do j = 1,, n\n    b(j) = 1\n  end do\n  do j = 1, n\n    b(j) = 2\n  end do\n"
+        "end subroutine\n",
     )  # fmt: skip
     assert [(loop.line, loop.lowered) for loop in found.loops] == [(4, False), (6, False), (12, False), (15, True)]
     assert [loop.verdict for loop in found.loops] == [Verdict.UNKNOWN] * 3 + [Verdict.PARALLEL]
@@ -228,7 +230,7 @@ def test_the_command_says_it(tmp_path: Path, foretrace) -> None:  # type: ignore
     [
         ("for (;;) x(); while (a) do b(); while (c); do { while (d) ; } while (e);", 5),
         ("do do x(); while (a); while (b);", 2),
-        ("// for (;;)\n/* while (1) */ s = \"for (;;)\"; c = '\"'; for (auto x : y) ;", 1),
+        ('// for (;;)\n/* while (1) */ s = "for (;;)"; c = \'"\'; for (auto x : y) ;', 1),
         ('s = R"(for (;;) ")"; n = 1\'000; while (n) ;', 1),
         ("#define L(i) \\\n for (i = 0; ; ) \\\n   while (1)\nL(i) x();", 2),
         ("#if A\nfor (;;) {\n#else\nwhile (1) {\n#endif\n}\ndo { } while (0);", 3),
@@ -255,7 +257,8 @@ def test_loops_in_fortran_text(text: str, number: int) -> None:
 
 
 def test_loops_in_python_text() -> None:
-    text = "for x in y:\n  while x: pass\nz = [a for a in b]\ns = 'for x in y:'\nasync def f():\n  async for q in r: pass\n"
+    text = "for x in y:\n  while x: pass\nz = [a for a in b]\ns = 'for x in y:'\n"
+    text += "async def f():\n  async for q in r: pass\n"
     assert [(one.line, one.column) for one in python_text.loops_in(text).loops] == [(1, 1), (2, 3), (6, 3)]
     assert len(python_text.loops_in("for x in y:\n  print 'a\n\nwhile (\n").loops) == 2
 

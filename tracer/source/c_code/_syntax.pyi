@@ -1,8 +1,8 @@
 from typing import TypeAlias
 
 Columns: TypeAlias = tuple[
-    list[int], list[int], list[int], list[int], list[int], list[int], list[int], list[int], list[int], list[int], list[int],
-    list[int | float | str | None],
+    list[int], list[int], list[int], list[int], list[int], list[int], list[int], list[int], list[int], list[int],
+    list[int], list[int | float | str | None],
 ]  # fmt: skip
 TypeRow: TypeAlias = tuple[int, int, int, int, int, str, int, int, int]
 DeclarationRow: TypeAlias = tuple[int, str, str, int, int, int, int, int, int, int, int, int, int]

@@ -305,9 +305,7 @@ class _Flow:
                 self.env, self.conditions = {}, outer
             reached = self.statement(statement) and reached
         self.conditions = outer
-        if not reached:
-            return False
-        return True
+        return reached
 
     def statement(self, statement: form.Statement) -> bool:
         match statement:

@@ -121,8 +121,9 @@ def _parsed(file: _File, lines: list[str], number: int, wrapped: bool = False) -
     if root.has_error:
         lines, unread = replaced(lines, file.parser, len(file.unread))
         file.unread |= unread
-        for one in unread.values():
-            file.skip(form.Place(one.line, 1, one.last_line, number), "statement", _NOT_PARSED)
+        for statement in unread.values():
+            place = form.Place(statement.line, 1, statement.last_line, number)
+            file.skip(place, "statement", _NOT_PARSED)
         root = _root(file, lines, wrapped)
     return root
 

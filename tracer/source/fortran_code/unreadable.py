@@ -1,8 +1,8 @@
-"""Statements that the grammar does not know, each replaced by one that it does: so the others around it stay as they are.
+"""Statements that the grammar does not know, each replaced by one that it does: so the others stay as they are.
 
 The grammar's recovery from an error may take whole blocks with it. So where a file has an error, its statements are
-parsed one by one. One that does not parse becomes a call of `PREFIX` and a number, or keeps its keyword with such a name
-as its condition; the lowering makes an opaque statement of it.
+parsed one by one. One that does not parse becomes a call of `PREFIX` and a number, or keeps its keyword with such a
+name as its condition; the lowering makes an opaque statement of it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,12 @@ _DECLARES = re.compile(
 )
 _SHAPES: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
     (re.compile(r"if\s*\(.*\)\s*then\s*(?:\w+\s*)?$", re.I | re.S), "", "end if", "if ({}) then"),
-    (re.compile(r"else\s*if\s*\(.*\)\s*then\s*(?:\w+\s*)?$", re.I | re.S), "if (x) then", "end if", "else if ({}) then"),
+    (
+        re.compile(r"else\s*if\s*\(.*\)\s*then\s*(?:\w+\s*)?$", re.I | re.S),
+        "if (x) then",
+        "end if",
+        "else if ({}) then",
+    ),
     (re.compile(r"do\s+(\d+)\b.*$", re.I | re.S), "", "{} continue", "do {} while ({})"),
     (re.compile(r"do\b.*$", re.I | re.S), "", "end do", "do while ({})"),
     (re.compile(r"select\s*case\s*\(.*\)\s*$", re.I | re.S), "", "end select", "select case ({})"),
@@ -86,9 +91,7 @@ def _parses(parser: Parser, text: str, shape: tuple[re.Pattern[str], str, str, s
     return not parser.parse(whole.encode()).root_node.has_error
 
 
-def _instead(
-    head: re.Match[str], words: str, shape: tuple[re.Pattern[str], str, str, str] | None, number: int
-) -> str:
+def _instead(head: re.Match[str], words: str, shape: tuple[re.Pattern[str], str, str, str] | None, number: int) -> str:
     name = f"{PREFIX}{number}"
     if shape is None:
         return "" if _DECLARES.match(words) else f"{head['label'] or ''} call {name}()"

@@ -1,8 +1,8 @@
 """Idiom and verdict of one loop never contradict each other.
 
 The dependence test proves more than a pattern shows. Where it proves that a statement carries its own result from one
-iteration to the next, no idiom is that of independent iterations; where it proves that no loop carries anything, none is
-that of a chain.
+iteration to the next, no idiom is that of independent iterations; where it proves that no loop carries anything, no
+idiom is that of a chain.
 """
 
 from __future__ import annotations
@@ -44,10 +44,8 @@ def agrees(match: Match, around: Sequence[LoopVerdict], *, carries: bool) -> boo
 def _carries_own(match: Match, inner: LoopVerdict) -> bool:
     """Whether the innermost loop certainly carries what the statements write to what they themselves read."""
     places = {step.effect.place for step in match.steps}
-    written = {
-        step.store.array if step.store is not None else step.target.name for step in match.steps
-        if step.store is not None or isinstance(step.target, Name)
-    }  # fmt: skip
+    written = {step.store.array for step in match.steps if step.store is not None}
+    written |= {step.target.name for step in match.steps if step.store is None and isinstance(step.target, Name)}
     return inner.verdict is Verdict.RECURRENCE and any(
         one.certain and one.source.array in written and one.source.place in places and one.sink.place in places
         for one in inner.dependences

@@ -1102,9 +1102,10 @@ def _grows(match: Match) -> bool:
             if isinstance(part, form.Assign) and one is part.target:
                 continue
             for element in within(one):
-                if isinstance(element, form.Subscript) and overlaps(store.array, array_name(element)):
-                    if id(part) not in inner or any(counters & set(within(index)) for index in element.indices):
-                        return False
+                if not isinstance(element, form.Subscript) or not overlaps(store.array, array_name(element)):
+                    continue
+                if id(part) not in inner or any(counters & set(within(index)) for index in element.indices):
+                    return False
     return True
 
 

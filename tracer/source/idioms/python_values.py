@@ -9,8 +9,8 @@ from .matching import Match
 
 _OF_OBJECTS = frozenset({
     "str", "repr", "format", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "lower", "upper",
-    "replace", "encode", "decode", "startswith", "endswith", "dict", "set", "list", "tuple", "frozenset", "open", "input",
-    "read", "readline", "items", "keys", "values", "append", "copy.deepcopy", "deepcopy", "getattr", "type", "isinstance",
+    "replace", "encode", "decode", "startswith", "endswith", "dict", "set", "list", "tuple", "frozenset", "open",
+    "input", "read", "readline", "items", "keys", "values", "append", "deepcopy", "getattr", "type", "isinstance",
 })  # fmt: skip
 """Functions and methods that make or take texts and objects."""
 
@@ -27,8 +27,8 @@ def is_of_arrays(match: Match) -> bool:
         if isinstance(kind, form.ScalarType) and kind.kind is form.Kind.CHARACTER:
             return False
     for part in statements(function.body):
-        if isinstance(part, form.Assign) and isinstance(part.target, form.Name) and part.target.name in roots:
-            if isinstance(part.value, form.Call) and part.value.function in ("dict", "set", "defaultdict", "Counter"):
+        match part:
+            case form.Assign(target=form.Name(name=name), value=form.Call(function="dict" | "set")) if name in roots:
                 return False
     return not any(_makes_objects(part) for step in match.steps for part in within(step.value))
 

@@ -10,7 +10,6 @@ MOST_CONDITION = 400
 
 _COMMENT = re.compile(r"/\*.*?(?:\*/|$)|//.*", re.DOTALL)
 _DEFINED = re.compile(r"defined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
-_COMPARED = re.compile(r"(\w+)\s*(==|!=|>=|<=|>|<)\s*(\w+)")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -41,7 +40,7 @@ class Branches:
             case "endif" if self._open:
                 self._open.pop()
             case "include":
-                self.includes.append((condition.strip("\"<> "), self.around()))
+                self.includes.append((condition.strip('"<> '), self.around()))
             case "define" if self._open:  # `#ifndef NAME`, `#define NAME`: a header that is read once, or a default
                 opened, around, before = self._open[-1]
                 if around == f"!defined({re.split(r'[ (]', condition)[0]})":
@@ -67,20 +66,14 @@ def _enclosed(condition: str) -> str:
     return f"({condition})" if "||" in condition else condition
 
 
-def symbols_for(condition: str) -> dict[str, str | None] | None:
+Symbols = dict[str, str | None]
+
+
+def symbols_for(condition: str) -> Symbols | None:
     """Symbols with which a condition holds, None for one that must not be defined; None: they are not known.
 
     Of alternatives the first one that can be met is taken.
     """
-    parsed = _parse(condition)
-    return None if parsed is None else _met(parsed, True)
-
-
-_TOKEN = re.compile(r"\s*(defined\s*\(\s*\w+\s*\)|defined\s+\w+|\w+|&&|\|\||[!<>=]=|[!<>()])")
-_Tree = tuple[str, ...] | tuple[str, "_Tree"] | tuple[str, "_Tree", "_Tree"]
-
-
-def _parse(condition: str):  # type: ignore[no-untyped-def]
     tokens, position = [], 0
     while position < len(condition.rstrip()):
         found = _TOKEN.match(condition, position)
@@ -88,86 +81,90 @@ def _parse(condition: str):  # type: ignore[no-untyped-def]
             return None
         tokens.append(found[1])
         position = found.end()
+    parser = _Parser(tokens)
     try:
-        tree, rest = _either(tokens, 0)
+        wanted, _ = parser.either()
     except (IndexError, ValueError, RecursionError):
         return None
-    return tree if rest == len(tokens) else None
+    return wanted if parser.at == len(tokens) else None
 
 
-def _either(tokens, at):  # type: ignore[no-untyped-def]
-    left, at = _both(tokens, at)
-    while at < len(tokens) and tokens[at] == "||":
-        right, at = _both(tokens, at + 1)
-        left = ("or", left, right)
-    return left, at
+_TOKEN = re.compile(r"\s*(defined\s*\(\s*\w+\s*\)|defined\s+\w+|\w+|&&|\|\||[!<>=]=|[!<>()])")
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_TURNED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+_Met = tuple[Symbols | None, Symbols | None]
+"""Symbols with which a part of a condition holds, and with which it does not."""
 
 
-def _both(tokens, at):  # type: ignore[no-untyped-def]
-    left, at = _single(tokens, at)
-    while at < len(tokens) and tokens[at] == "&&":
-        right, at = _single(tokens, at + 1)
-        left = ("and", left, right)
-    return left, at
+class _Parser:
+    """The conditions of `#if` that say what a symbol must be: no arithmetic, no calls of macros."""
 
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens
+        self.at = 0
 
-def _single(tokens, at):  # type: ignore[no-untyped-def]
-    token = tokens[at]
-    if token == "!":
-        inner, at = _single(tokens, at + 1)
-        return ("not", inner), at
-    if token == "(":
-        inner, at = _either(tokens, at + 1)
-        if tokens[at] != ")":
+    def either(self) -> _Met:
+        yes, no = self.both()
+        while self.next_is("||"):
+            other, not_other = self.both()
+            yes, no = (yes if yes is not None else other), _together(no, not_other)
+        return yes, no
+
+    def both(self) -> _Met:
+        yes, no = self.single()
+        while self.next_is("&&"):
+            other, not_other = self.single()
+            yes, no = _together(yes, other), (no if no is not None else not_other)
+        return yes, no
+
+    def single(self) -> _Met:
+        if self.next_is("!"):
+            yes, no = self.single()
+            return no, yes
+        if self.next_is("("):
+            made = self.either()
+            if not self.next_is(")"):
+                raise ValueError("a parenthesis that does not close")
+            return made
+        token = self.taken()
+        if not re.match(r"\w", token):
             raise ValueError(token)
-        return inner, at + 1
-    if not re.match(r"\w", token):
-        raise ValueError(token)
-    if at + 1 < len(tokens) and tokens[at + 1] in ("==", "!=", "<", ">", "<=", ">="):
-        return ("compare", token, tokens[at + 1], tokens[at + 2]), at + 3
-    if token.startswith("defined") and token != "defined":
+        if self.at < len(self.tokens) and self.tokens[self.at] in _OPPOSITE:
+            operator, right = self.taken(), self.taken()
+            return _compared(token, operator, right), _compared(token, _OPPOSITE[operator], right)
         found = _DEFINED.match(token)
-        if not found:
-            raise ValueError(token)
-        return ("defined", found[1] or found[2]), at + 1
-    return ("value", token), at + 1
+        if found:
+            return {found[1] or found[2]: "1"}, {found[1] or found[2]: None}
+        if token.isdecimal():
+            return ({}, None) if int(token) else (None, {})
+        return {token: "1"}, {token: None}
+
+    def taken(self) -> str:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def next_is(self, token: str) -> bool:
+        if self.at < len(self.tokens) and self.tokens[self.at] == token:
+            self.at += 1
+            return True
+        return False
 
 
-def _met(tree, wanted: bool) -> dict[str, str | None] | None:  # type: ignore[no-untyped-def]
-    match tree:
-        case ("not", inner):
-            return _met(inner, not wanted)
-        case ("and" | "or" as operator, left, right):
-            if (operator == "and") == wanted:
-                one, other = _met(left, wanted), _met(right, wanted)
-                if one is None or other is None or any(name in one and one[name] != other[name] for name in other):
-                    return None
-                return one | other
-            one = _met(left, wanted)
-            return one if one is not None else _met(right, wanted)
-        case ("defined", name):
-            return {name: "1" if wanted else None}
-        case ("value", text):
-            if text.isdecimal():
-                return {} if bool(int(text)) == wanted else None
-            return {text: "1" if wanted else None}
-        case ("compare", left, operator, right):
-            return _compared(left, operator, right, wanted)
-    return None
+def _together(one: Symbols | None, other: Symbols | None) -> Symbols | None:
+    if one is None or other is None or any(name in one and one[name] != other[name] for name in other):
+        return None
+    return one | other
 
 
-def _compared(left: str, operator: str, right: str, wanted: bool) -> dict[str, str | None] | None:
-    if not wanted:
-        operator = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}[operator]
-    if left.isdecimal() and not right.isdecimal():
-        left, right = right, left
-        operator = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(operator, operator)
+def _compared(left: str, operator: str, right: str) -> Symbols | None:
+    if left.isdecimal():
+        left, right, operator = right, left, _TURNED.get(operator, operator)
     if left.isdecimal():
         return None
     if not right.isdecimal():
         return {left: right} if operator == "==" else None
     value = int(right) + {"==": 0, ">=": 0, "<=": 0, ">": 1, "<": -1, "!=": 1}[operator]
-    return {left: str(max(value, 0))} if value >= 0 else None
+    return {left: str(value)} if value >= 0 else None
 
 
 def options_text(symbols: dict[str, str | None]) -> str:

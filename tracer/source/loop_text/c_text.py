@@ -112,7 +112,6 @@ class _Scanner:
                 once = _NEVER_AGAIN.match(self.text, end) is not None
                 loop = TextLoop(waiting.line, waiting.column, waiting.branches, macro, once)
                 self.loops.append((waiting.place, loop))
-                self.after(state)
                 return
             if token == "else":
                 waiting.state = "simple"
@@ -151,9 +150,6 @@ class _Scanner:
             level = (state.braces, state.parentheses) == (last.braces, last.parentheses)
             if level and (last.state == kind or (last.state == "simple" and kind == "block")):
                 last.state = "behind"
-
-    def after(self, state: _State) -> None:
-        """A `do` has ended: it may be the body of another one, up to its semicolon."""
 
     def directive(self, position: int) -> int:
         """Takes a directive from behind its "#" on; returns where it ends."""

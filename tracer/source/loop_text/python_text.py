@@ -9,7 +9,7 @@ import tokenize
 from .records import LoopText, TextLoop
 
 _LINE = re.compile(r"^([ \t]*)(?:async[ \t]+)?(?:for[ \t].*\bin\b|while\b)")
-_BLANK = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT, tokenize.ENCODING})
+_BLANK = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT})
 
 
 def loops_in(text: str) -> LoopText:

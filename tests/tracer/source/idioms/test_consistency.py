@@ -126,7 +126,10 @@ def test_butterflies(tmp_path: Path, text: str) -> None:
     assert set(idioms_of(tmp_path, "a.c", text)) == {"fft-butterfly"}
 
 
-HEAD = "void f(int n, int w, int *rb, int *re, char *nz, int *ci, double *v, double **mv, int **mi, double *x, double *y) {\n"
+HEAD = (
+    "void f(int n, int w, int *rb, int *re, char *nz, int *ci, double *v, double **mv, int **mi, double *x, "
+    "double *y) {\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,10 @@ HEAD = "void f(int n, int w, int *rb, int *re, char *nz, int *ci, double *v, dou
     [
         ("for (int k = rb[i]; k < rb[i+1]; k++) s += v[k] * x[ci[k]];", "sparse-product-csr"),
         ("for (int k = rb[i]; k < re[i]; k++) s += v[k] * x[ci[k]];", "sparse-product-csr"),
-        ("double *a = mv[i]; int *c = mi[i]; for (int k = 0; k < nz[i]; k++) s += a[k] * x[c[k]];", "sparse-product-csr"),
+        (
+            "double *a = mv[i]; int *c = mi[i]; for (int k = 0; k < nz[i]; k++) s += a[k] * x[c[k]];",
+            "sparse-product-csr",
+        ),
         ("for (int k = 0; k < w; k++) s += v[i*w+k] * x[ci[i*w+k]];", "sparse-product-ell"),
         ("for (int k = 0; k < w; k++) s += v[k*n+i] * x[ci[k*n+i]];", "sparse-product-ell"),
     ],
@@ -147,10 +153,11 @@ def test_sparse_products_by_their_rows(tmp_path: Path, row: str, idiom: str) -> 
 def test_python_streams_are_of_arrays(tmp_path: Path) -> None:
     found = findings_of(
         tmp_path, "a.py",
-        "import numpy as np\ndef f(a, b, n):\n    c = np.zeros(n)\n    c[1:] = a[:-1] * b[1:]\n    a[2:5] += 1\n    return c\n"
+        "import numpy as np\ndef f(a, b, n):\n    c = np.zeros(n)\n    c[1:] = a[:-1] * b[1:]\n    a[2:5] += 1\n"
+        "    return c\n"
         "def g(rows):\n    out = {}\n    for k in rows:\n        out[k] = rows[k].strip()\n    return out\n"
         "def h(items):\n    for i in range(len(items)):\n        items[i] = Thing(items[i])\n"
         "def t(s):\n    r = ''\n    for c in s:\n        r = r + c\n    return r\n",
     )  # fmt: skip
     assert [(one.idiom, one.first_line) for one in found] == [("stream", 4), ("stream", 5)]
-    assert [use.name for use in found[0].arrays][0] == "c"
+    assert found[0].arrays[0].name == "c"
