@@ -183,7 +183,7 @@ class _Region:
         return points / (_READ_TWICE if any(b.module.endswith(" (mask)") for b in self.blocks) else 1)
 
     def _masked(self) -> Key | None:
-        """The operation of a subscript that is a mask, or of `where` or `nonzero`; ("", "") if not calibrated as dense."""
+        """The operation of a subscript that is a mask, or of `where` or `nonzero`; ("", "") if not calibrated so."""
         name = self.blocks[0].module.removeprefix("numpy.").partition(" ")[0]
         is_mask = any(block.module.endswith(" (mask)") for block in self.blocks)
         operation = _MASKED.get(name) if is_mask else {"where": "where", "ndarray.nonzero": "nonzero"}.get(name)

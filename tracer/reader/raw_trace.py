@@ -63,7 +63,7 @@ class RawArrayOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program, called at byte `site` of the code of its block.
 
     Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load;
-    `operand_kinds` are NumPy's characters for their kinds of elements, "" where not known. `rounds` and `faults` are what
+    `operand_kinds` are NumPy's characters for their kinds of elements, "" if not known. `rounds` and `faults` are what
     timed executions of the block spent in calls that it is the last part of, in millionths of a round, and the page
     faults in them; `kept_calls` are those whose time is in the block's own, or in a compiled function's.
     """
