@@ -71,7 +71,8 @@ _MOST_SCANNED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Where blocks are. `modules`, `names` and `functions` (numbers) are of each block, `chosen` says whether an IFUNC chose it.
+    """Where blocks are. `modules`, `names` and `functions` (numbers) are of each block, `chosen` says whether an IFUNC
+    chose it.
 
     `static` are the ranges of static variables [n, 2], sorted and without overlaps.
     """
@@ -133,13 +134,13 @@ class _Finder:
                 if len(code) == 4 and int.from_bytes(code, "little") & 0xFFFFF000 == 0xD5380000:
                     found[int(block_of[at])] = "ID registers"
         for block, following in self._next.items():
-            if any(self._ran.names[one].partition("@")[0] in _ASKS_SYSTEM for one in following):
-                if (
-                    self._ran.names[block].partition("@")[0] not in _ASKS_SYSTEM
-                    and "libc." not in self._ran.modules[block]
-                ):
-                    found.setdefault(block, "getauxval")
+            is_own = not self._asks_system(block) and "libc." not in self._ran.modules[block]
+            if is_own and any(map(self._asks_system, following)):
+                found.setdefault(block, "getauxval")
         return found
+
+    def _asks_system(self, block: int) -> bool:
+        return self._ran.names[block].partition("@")[0] in _ASKS_SYSTEM
 
     def _near(self, starts: Iterable[int], depth: int, *, across: bool) -> set[int]:
         """Blocks of the same function that are that many blocks behind some or less, these included.

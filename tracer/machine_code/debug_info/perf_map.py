@@ -2,8 +2,8 @@
 
 A perf map is a text file, /tmp/perf-PID.map, with a line for each function: its address and size in hexadecimal, and
 its name (Linux, tools/perf/Documentation/jit-interface.txt). JVMs, V8, .NET, LuaJIT, PyPy and numba write one on
-request. Anyone can put a file there: one is read only if it is a regular file of this user's, written since the program began,
-and no more of it than the limits here.
+request. Anyone can put a file there: one is read only if it is a regular file of this user's, written since the program
+began, and no more of it than the limits here.
 """
 
 from __future__ import annotations
