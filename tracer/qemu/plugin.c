@@ -16,6 +16,7 @@
 #include "tracer/processes/children.h"
 #include "allocations.h"
 #include "bursts.h"
+#include "departures.h"
 #include "guest_registers.h"
 #include "landing_pads.h"
 #include "masked_access.h"
@@ -165,6 +166,16 @@ static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint6
     else
         tag = learn_tag(operations, info);
     ft_write(cursor, tag | (address & FT_ADDRESS_MASK));
+}
+
+/* Code that may have changed unnoticed, see departures.h. */
+static void checked_block_runs(unsigned int vcpu, void *context)
+{
+    const struct block *block = context;
+    const unsigned char *now = (const void *)(uintptr_t)(block->address + ft_writer_header()->guest_base);
+    (void)vcpu;
+    if (memcmp(now, block->code + block->n_instructions, block->code_bytes - block->n_instructions) != 0)
+        ft_departures_stale();
 }
 
 static void write_lanes(const struct operations *operations, struct ft_cursor *cursor, struct ft_masked_lanes found)
@@ -334,8 +345,12 @@ static struct block *new_block(const struct translation *t)
 {
     size_t operations_bytes = t->n_instructions * sizeof(struct operations);
     const uint64_t max_blocks = ft_writer_header()->max_blocks;
-    if (n_blocks >= max_blocks || n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
-        atomic_store(&ft_writer_header()->side_full, 1);
+    if (n_blocks >= max_blocks) {
+        ft_writer_is_full(FT_FULL_BLOCKS);
+        return NULL;
+    }
+    if (n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
+        ft_writer_is_full(FT_FULL_INSTRUCTIONS);
         return NULL;
     }
     struct block *block = calloc(1, sizeof *block + operations_bytes + t->code_bytes);
@@ -407,6 +422,7 @@ static void record_maps(void)
             text.length += (size_t)got;
         uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), (const unsigned char *)text.bytes, text.length);
         if (hash != last_hash) {
+            ft_departures_mapped(text.bytes, text.length);
             ft_writer_append(sizeof(struct ft_side_entry) + text.length, NULL, fill_maps_entry, &text);
             ft_landing_pads_mapped(text.bytes, text.length);
         }
@@ -533,6 +549,9 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
         struct block *block = find_or_add(&translation);
         if (block && n_blocks > known_blocks)
             record_landing_pad(block);
+        if (block && ft_departures_may_be_stale(block->address + ft_writer_header()->guest_base))
+            qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first), checked_block_runs,
+                                                   QEMU_PLUGIN_CB_NO_REGS, block);
         if (block && block->is_counted)
             instrument_counted(tb, translation.first, block);
         else if (block)
@@ -575,6 +594,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     const uint64_t arguments[] = {a1, a2, a3, a4, a5, a6};
     ft_threads_call(vcpu, cursors[vcpu], number, arguments);
     ft_allocations_call(vcpu, number, arguments);
+    ft_departures_call(number, arguments);
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
     ft_event_samples_look();
@@ -588,6 +608,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
 static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, int64_t result)
 {
     (void)id;
+    ft_departures_returned(number, result); /* first: it may have lowered a limit */
     ft_threads_returned(cursors[vcpu], number, result);
     ft_allocations_returned(vcpu, number, result);
     if (mapped_file >= 0 && (uint64_t)number == ft_writer_header()->mmap_call && (uint64_t)result < -UINT64_C(4096))
@@ -597,6 +618,7 @@ static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t 
 static void program_ends(qemu_plugin_id_t id, void *context)
 {
     (void)id, (void)context;
+    ft_departures_end();
     ft_writer_finish();
 }
 
@@ -658,9 +680,16 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
-    if (info->system_emulation || argc != 1 || strncmp(argv[0], "fd=", 3) != 0)
+    uint64_t most_mapped_bytes = 0;
+    int fd = -1;
+    for (int i = 0; i < argc; i++)
+        if (strncmp(argv[i], "fd=", 3) == 0)
+            fd = atoi(argv[i] + 3);
+        else if (strncmp(argv[i], "mapped=", 7) == 0)
+            most_mapped_bytes = strtoull(argv[i] + 7, NULL, 10);
+    if (info->system_emulation || fd < 0 || !ft_writer_attach(fd))
         return -1;
-    if (!ft_writer_attach(atoi(argv[0] + 3)))
+    if (!ft_departures_begin(info->target_name, most_mapped_bytes))
         return -1;
     target = info->target_name;
     ft_children_remember();

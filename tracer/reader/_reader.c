@@ -447,7 +447,10 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
+    uint64_t departures[FT_NUM_DEPARTURES];
+    for (size_t i = 0; i < FT_NUM_DEPARTURES; i++)
+        departures[i] = atomic_load(&h->departures[i]);
+    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#sy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
@@ -468,6 +471,7 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
                          "whole_masked_loads", (unsigned long long)atomic_load(&h->whole_masked_loads),
                          "executions", (unsigned long long)self->reader->executions,
                          "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
+                         "departures", (const char *)departures, (Py_ssize_t)sizeof departures,
                          "message", h->message, (Py_ssize_t)message_bytes,
                          "exception", h->exception, (Py_ssize_t)strnlen(h->exception, sizeof h->exception));
 }
@@ -702,7 +706,8 @@ PyMODINIT_FUNC PyInit__reader(void)
         PyModule_AddIntConstant(m, "MARK_WARM", FT_MARK_WARM) < 0 ||
         PyModule_AddIntConstant(m, "MARK_MEASURE", FT_MARK_MEASURE) < 0 ||
         PyModule_AddIntConstant(m, "MARK_NEW_CODE", FT_MARK_NEW_CODE) < 0 ||
-        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0) {
+        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0 ||
+        PyModule_AddIntConstant(m, "MAX_RARE_EDGES", FT_MAX_RARE_EDGES) < 0) {
         Py_XDECREF(type);
         Py_XDECREF(m);
         return NULL;

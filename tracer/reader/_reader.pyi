@@ -12,6 +12,7 @@ MARK_WARM: int
 MARK_MEASURE: int
 MARK_NEW_CODE: int
 CHUNK_WORDS: int
+MAX_RARE_EDGES: int
 
 class Header(TypedDict):
     attached: bool
@@ -33,6 +34,7 @@ class Header(TypedDict):
     native_threads_rounds: int
     children_ns: int
     clock_reads: int
+    departures: bytes
     whole_masked_loads: int
     has_events: bool
     executions: int

@@ -55,7 +55,6 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
     executions: int
     timed: int = 0
     timed_rounds: int = 0
-    timed_faults: int = 0
     long_rounds: int = 0
     array_rounds: int = 0
 
@@ -63,7 +62,10 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
 class RawArrayOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program, called at byte `site` of the code of its block.
 
-    Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load.
+    Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load;
+    `operand_kinds` are NumPy's characters for their kinds of elements, "" if not known. `rounds` and `faults` are what
+    timed executions of the block spent in calls that it is the last part of, in millionths of a round, and the page
+    faults in them; `kept_calls` are those whose time is in the block's own, or in a compiled function's.
     """
 
     array_operation_id: int
@@ -78,6 +80,10 @@ class RawArrayOperation(msgspec.Struct, frozen=True):
     operand_is_index: tuple[bool, ...]
     executions: int
     points: int
+    operand_kinds: tuple[str, ...] = ()
+    rounds: int = 0
+    faults: int = 0
+    kept_calls: int = 0
 
 
 class RawUnseen(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ import msgspec
 EM_X86_64 = 62
 PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474E550
 SHT_DYNSYM = 11
-SHF_EXECINSTR = 4
+SHF_WRITE, SHF_EXECINSTR = 1, 4
 SHT_NOBITS = 8
 _IDENT = b"\x7fELF\x02\x01"  # 64-bit, little-endian
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from . import inlined_calls, line_table
 from .debug_files import dwarf_of, separate_file, tells_lines
-from .elf_file import EM_X86_64, PT_GNU_EH_FRAME, PT_LOAD, SHF_EXECINSTR, SHT_DYNSYM, ElfFile, text_at
+from .elf_file import EM_X86_64, PT_GNU_EH_FRAME, PT_LOAD, SHF_EXECINSTR, SHF_WRITE, SHT_DYNSYM, ElfFile, text_at
 from .frame_table import function_ranges, function_starts
 from .inlined_calls import InlinedCalls
 from .line_table import LineTable
@@ -163,6 +163,16 @@ class Symbols:
             if name and start - negative_size <= _LAST_ADDRESS and (not found or start >= found[-1].end):
                 found.append(Variable(name, start, start - negative_size))
         return found
+
+    def writable(self) -> list[tuple[int, int]]:
+        """Link-time ranges of what a program may write of the file: its static variables."""
+        sections = self._elf.sections if self._elf else ()
+        return [(s.address, s.address + s.size_bytes) for s in sections if s.flags & SHF_WRITE and s.address]
+
+    def code(self) -> list[bytes]:
+        """What the file's sections of code hold."""
+        elf = self._elf
+        return [] if elf is None else [elf.data(s) for s in elf.sections if s.flags & SHF_EXECINSTR]
 
     def lines(self, addresses: Addresses) -> LineTable:
         """The lines of all compilation units that hold any of these link-time addresses."""

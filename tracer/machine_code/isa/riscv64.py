@@ -154,6 +154,7 @@ def _jump(mnemonic: str, operands: list[str]) -> tuple[Flow, str, str] | None:
     return (Flow.RETURN if target in _LINK else Flow.INDIRECT_JUMP), link, target
 
 
+_TIMERS = _words("rdcycle rdtime")
 _KIND_OF_FLOW = {Flow.CALL: Kind.CALL, Flow.RETURN: Kind.RETURN}
 
 
@@ -170,9 +171,13 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
         return InstructionClass(Kind.OTHER, flow=Flow.SYSCALL)
     access_bytes = _access_bytes(mnemonic)
     if access_bytes:
-        is_sum = mnemonic.startswith("amo") and not mnemonic.startswith("amoswap")
         is_wide = _LOAD.fullmatch(mnemonic) and not mnemonic.startswith("f")
-        return _shared(Kind.INT_ALU if is_sum else Kind.MOVE, 64 if is_wide else 8 * access_bytes)
+        is_atomic = mnemonic.startswith(("amo", "sc."))
+        return _shared(Kind.ATOMIC if is_atomic else Kind.MOVE, 64 if is_wide else 8 * access_bytes)
+    if mnemonic == "fence":
+        return _shared(Kind.FENCE, 64)
+    if mnemonic in _TIMERS:
+        return _shared(Kind.TIMER, 64)
     if _FLOATING_STATUS.fullmatch(mnemonic):
         return _shared(Kind.FP_CONTROL, 64)
     fp = _FP.fullmatch(mnemonic)
