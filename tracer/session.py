@@ -96,6 +96,10 @@ class Engine(Protocol):
         """Size of an instruction's memory access, 0 if it is unknown or the instruction makes several."""
         ...
 
+    def access_parts(self, code: bytes) -> int:
+        """What the engine reports of an access that it makes in parts, by enum ft_parts (tracer/reader/reader.h)."""
+        ...
+
 
 @runtime_checkable
 class Forks(Protocol):
@@ -414,13 +418,14 @@ class Session:
     def _answer_width(self) -> None:
         block_id, slot = self._reader.asked()
         entry = self._side_table().blocks[block_id - 1]
-        width = 0
+        width = parts = 0
         if isinstance(entry, BlockEntry) and slot // 2 < len(entry.lengths):
             begin = sum(entry.lengths[: slot // 2])
             code = entry.code[begin : begin + entry.lengths[slot // 2]]
             with _DECODING:
                 width = self._engine.access_bytes(code, entry.address + begin, bool(slot % 2))
-        self._reader.set_width(width)
+                parts = self._engine.access_parts(code)
+        self._reader.set_width(width, parts)
 
     def _side_table(self) -> SideTable:
         header = self._reader.header()
@@ -495,7 +500,7 @@ class Session:
         arrays = np.frombuffer(self._reader.arrays(), np.uint64).reshape(-1, 3).tolist()
         if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
             raise StreamError("the trace stream's side table changed after it was read")
-        timings = self._in_side_table(self._side.timings)
+        timings, array_times = self._in_side_table(self._side.timings), self._in_side_table(self._side.array_times)
         blocks, python_blocks = [], []
         for block_id, (entry, count) in enumerate(zip(table.blocks, executions, strict=False), 1):
             if isinstance(entry, PythonBlockEntry):
@@ -512,9 +517,9 @@ class Session:
                 number, entry.block_id, entry.name, entry.site, entry.flops_per_point, entry.int_ops_per_point,
                 tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
                 tuple(o.is_indexed for o in entry.operands), tuple(o.is_index for o in entry.operands),
-                counts[1], counts[2],
+                counts[1], counts[2], tuple(o.kind for o in entry.operands), *times,
             )
-            for number, (entry, counts) in enumerate(zip(table.operations, arrays, strict=False), 1)
+            for number, (entry, counts, times) in enumerate(zip(table.operations, arrays, array_times, strict=False), 1)
         )  # fmt: skip
         return RawTrace(
             blocks=tuple(blocks),
@@ -536,6 +541,8 @@ class Session:
             flow=raw_flow(self._reader.data_flow(), table.objects),
             dependences=raw_dependences(self._reader.dependences()),
             event_samples=raw_event_samples(self._reader.event_samples(), self._number),
+            landings=tuple(table.landings),
+            whole_masked_loads=self._reader.header()["whole_masked_loads"],
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

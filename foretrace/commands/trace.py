@@ -20,7 +20,7 @@ from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
 from foretrace.interrupts import Interrupts
 from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
-from foretrace.verb import Verb
+from foretrace.verb import Verb, begin_limits
 
 from .caches import cache_options
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Verb,
+    runs_programs=True,
     last_options=("-m", "-c"),
     context_settings={"allow_interspersed_args": False},
     epilog="\b\nExamples:\n  foretrace trace -o ls.sig -- ls -l\n  foretrace trace -o app.sig app.py arguments\n"
@@ -150,6 +151,8 @@ def command(
         show = stack.enter_context(_progress())
 
         def on_progress(progress: Progress) -> None:
+            if progress.ended:  # it would have inherited them
+                begin_limits("trace")
             interrupts.watch(progress)
             show(progress)
 

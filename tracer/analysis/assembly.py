@@ -84,6 +84,7 @@ def signature_of(
         reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
         paths=analysis.paths,
         interpreter_times=analysis.interpreter_times,
+        array_times=analysis.array_times,
         linear_algebra=analysis.linear_algebra,
         tree=analysis.tree,
         data_flow=analysis.data_flow,

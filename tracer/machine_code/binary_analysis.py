@@ -90,7 +90,7 @@ def analyse(
     instruction_set = isa.load(arch)
     blocks = find_basic_blocks(raw, instruction_set)
     places = _Places(raw, blocks, arch, compiled)
-    forest = find_loops(blocks, places.function_numbers())
+    forest = find_loops(blocks, places.function_numbers(), raw.landings)
     merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = places.sites(blocks.operation_instruction)
     step("finding idioms")
@@ -158,7 +158,7 @@ def analyse(
         examined_loops=found.examined,
         sampled_work=work,
         selection=find_selected(blocks, merged, places.ran(), arch),
-        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
+        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks, raw), *found.notes),
     )
 
 
@@ -768,11 +768,15 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
     )
 
 
-def _hidden_accesses(blocks: BasicBlocks) -> list[str]:
-    """What the engine could not see, as a note."""
+def _hidden_accesses(blocks: BasicBlocks, raw: RawTrace) -> list[str]:
+    """What the engine could not see, as notes."""
     hidden = _executions(blocks, [kind.hides_access for kind in blocks.classes])
     what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
-    return [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    notes = [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    if raw.whole_masked_loads:
+        what = "masked vector loads whose mask could not be read from the engine count with all lanes"
+        notes.append(f"{raw.whole_masked_loads} {what}")
+    return notes
 
 
 def _decoded_share(blocks: BasicBlocks) -> float:

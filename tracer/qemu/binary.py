@@ -218,7 +218,7 @@ class QemuEngine:
         return self._qemu, [self._qemu, *options, str(self.path), *self._program[1:]], dict(os.environ)
 
     def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those of the emulated processor, and of this machine's, that programs choose their code by; empty: unknown."""
+        """Those of the emulated processor, and of this machine's, that programs choose code by; empty: unknown."""
         if self.guest == "aarch64":
             return tuple(sorted(processor_features.AARCH64)), ()
         if self.guest != "x86_64":
@@ -235,6 +235,10 @@ class QemuEngine:
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`."""
         return self._isa.access_bytes(code, address, is_store)
+
+    def access_parts(self, code: bytes) -> int:
+        """See `session.Engine`."""
+        return self._isa.access_parts(code)
 
     @cached_property
     def _isa(self) -> Isa:

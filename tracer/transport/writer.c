@@ -131,6 +131,11 @@ static void forget_counts(unsigned char *table, uint64_t bytes)
                    sizeof *unseen - offsetof(struct ft_side_unseen, calls));
         } else if (entry->kind == FT_SIDE_LINEAR) {
             atomic_store(&((struct ft_side_linear *)(void *)(table + at))->calls, 0);
+        } else if (entry->kind == FT_SIDE_OPERATION) {
+            struct ft_side_operation *operation = (void *)(table + at);
+            atomic_store(&operation->rounds, 0);
+            atomic_store(&operation->faults, 0);
+            atomic_store(&operation->kept_calls, 0);
         } else if (entry->kind == FT_SIDE_COMPILED) {
             atomic_store(&((struct ft_side_compiled *)(void *)(table + at))->rounds, 0);
         } else if (entry->kind == FT_SIDE_CHILD) {
