@@ -32,6 +32,10 @@
 #define N_NAMED 64u             /* calls of extension types that are all timed, in one timing; then ever fewer */
 #define MOST_NAMED_GAP 64u      /* down to one of so many */
 
+#define NATIVE_NS 100000u       /* who lets native threads run waits for them so long */
+
+static const char NATIVE_THREADS[] = "native threads";
+
 #define MAX_COMPILED 64 /* names in one timing; what others take stays with the interpreter */
 
 struct compiled_time { /* in a compiled function whose accesses are not seen */
@@ -50,6 +54,7 @@ struct thread_times {
 };
 
 static _Thread_local struct thread_times *own __attribute__((tls_model("initial-exec"))); /* NULL: nothing yet */
+static int64_t native_rounds; /* that lines were charged for native threads */
 static const struct thread_times *running; /* whose thread began a timing last */
 
 static uint64_t clock_ns(clockid_t clock)
@@ -97,6 +102,7 @@ void timing_end_thread(void)
 
 void timing_forked(void)
 {
+    native_rounds = 0;
     agent_thread.times = NULL;
     running = own;
     if (own) {
@@ -555,6 +561,24 @@ static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t left_
         block->array_ns = t->left_out_ns;
 }
 
+/* Charges the line that was timed with what native threads have done since a line was last: it started them, or waited for
+ * them. All that runs so long is timed, or nearly so. */
+static void charge_native_threads(const struct ft_side_pyblock *block)
+{
+    const uint64_t ns = native_threads_new_ns();
+    const int64_t rounds = round_ns > 0 ? in_rounds((double)ns) : 0;
+    if (rounds > 0) {
+        agent_count_compiled(block->block_id, NATIVE_THREADS, (uint64_t)rounds);
+        native_rounds += rounds;
+    }
+}
+
+uint64_t timing_native_rounds(void)
+{
+    const uint64_t ns = native_threads_ns(), charged_ns = native_threads_charged_ns();
+    return (uint64_t)native_rounds + timing_rounds_of(less(ns, charged_ns));
+}
+
 static void note_end(uint64_t now_ns)
 {
     const struct ft_cursor *cursor = agent_thread.cursor;
@@ -587,6 +611,8 @@ void timing_end_at(uint64_t now_ns)
     } else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
         stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
     count(t, less(taken_ns, left_out_ns), left_out_ns, stands_for, rest);
+    if (now_ns - t->begun_ns >= NATIVE_NS)
+        charge_native_threads(rest > 0.5 ? t->returned_to : t->block);
 }
 
 /* Goes on with another block, for as many executions as the timing before stood for. */
