@@ -27,7 +27,7 @@ from foretrace.terminal import console, json_bytes, print_json, table
 from foretrace.tracer.events import linking
 from foretrace.tracer.events.board_file import Board, is_running, left_behind, processes, read_board
 from foretrace.tracer.signature.event_records import Events
-from foretrace.verb import Verb
+from foretrace.verb import Verb, begin_limits
 
 if TYPE_CHECKING:
     import pandas
@@ -64,6 +64,7 @@ DISTRIBUTIONS = View(
 
 @click.command(
     cls=Verb,
+    runs_programs=True,
     epilog="\b\nExamples:\n  cc $(foretrace events --cflags) solver.c $(foretrace events --libs)\n"
     "  foretrace events -- ./a.out\n  foretrace events cg.sig gmres.sig --event '*::residuals' -o convergence.svg",
 )
@@ -99,6 +100,9 @@ def command(
         raise click.UsageError("--values, --samples and --distributions show different things; choose one")
     if as_json and as_csv:
         raise click.UsageError("--json and --csv are two forms; choose one")
+    is_program = bool(target) and not _names_signatures(target) and not _is_number(target)
+    if not is_program:
+        begin_limits("events")
     if cflags or libs or drop_in:
         asked = ((cflags, linking.compiler_flags), (libs, linking.linker_flags), (drop_in, linking.drop_in))
         print(*(str(flags()) for wanted, flags in asked if wanted))
@@ -117,7 +121,7 @@ def command(
     )
     if _names_signatures(target):
         show(signature_sources(target))
-    elif len(target) > 1 or not (target[0].isascii() and target[0].isdecimal()):
+    elif is_program:
         return _run(target, show)
     else:
         show([_source(_board_of(int(target[0])))])
@@ -127,6 +131,10 @@ def command(
 def _names_signatures(target: Sequence[str]) -> bool:
     """Whether the first word names a signature, or a file that should be one. No program looks like that."""
     return target[0].endswith(".sig") or kind_of(Path(target[0])) is SIGNATURE
+
+
+def _is_number(target: Sequence[str]) -> bool:
+    return len(target) == 1 and target[0].isascii() and target[0].isdecimal()
 
 
 def _check(output: Path, *, force: bool) -> None:

@@ -12,6 +12,7 @@ from foretrace.tracer.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.signature.data_flow_records import DataFlow, Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,
+    ArrayTime,
     Block,
     Idiom,
     InterpreterTime,
@@ -44,6 +45,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     notes: Sequence[str] = ()
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
+    array_times: Sequence[ArrayTime] = ()
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     data_flow: DataFlow | None = None
