@@ -52,15 +52,16 @@ _FLOATS, _NUMBERS = ("float64", "float32"), ("float64", "float32", "int64")
 ARRAY_OPERATIONS = {
     **dict.fromkeys(("add", "less", "add.reduce", "maximum.reduce"), _NUMBERS),
     **dict.fromkeys(("divide", "sqrt", "exp", "log", "sin"), _FLOATS),
-    **dict.fromkeys(("power", "remainder", "stretch", "multiply.reduce", "add.reduce.row", "maximum.reduce.row"), _FLOATS[:1]),
+    **dict.fromkeys(("power", "remainder", "stretch", "multiply.reduce"), _FLOATS[:1]),
+    **dict.fromkeys(("add.reduce.row", "maximum.reduce.row"), _FLOATS[:1]),
     **dict.fromkeys(("int_remainder", "int_floor_divide", "bincount"), ("int64",)),
     "logical_and": ("bool",),
     **dict.fromkeys(("add.accumulate", "add.at", "copy", "astype", "take", "put", "csr_matvec"), _FLOATS[:1]),
-    **dict.fromkeys(("take_mask", "take_mask.none", "put_mask", "where", "nonzero"), _FLOATS[:1]),
+    **dict.fromkeys(("take_mask", "put_mask", "where", "nonzero"), _FLOATS[:1]),
 }
 """Array operations of Python that are measured, and on which types of elements. A `stretch` is what each point of an
 addition takes longer for each operand that is not one run of memory, a `row` what each result of a reduction takes
-beside its points. Half of a mask is set, in one run, or `none`. `power` and `remainder` have two arrays, `int_remainder`
+beside its points. Half of a mask is set, in one run. `power` and `remainder` have two arrays, `int_remainder`
 and `int_floor_divide` one; `astype` makes int64; what moves elements is the same for all of their size."""
 ARRAY_KEYS = tuple((operation, kind) for operation, kinds in ARRAY_OPERATIONS.items() for kind in kinds)
 

@@ -1,7 +1,9 @@
 """A calibrated machine with the same cores tells of a published one what nobody published.
 
 Both are of one `microarchitecture`. What a core does alone is taken to the published machine's clock, what it shares as
-it is; all of it with wider noise, as boards, memory and virtual machines differ.
+it is; all of it with wider noise, as boards, memory and virtual machines differ. Caches go by level: those of a core's
+own tell only of caches as large, the last one of any size; a measured point tells of machines where its working set
+lies in the same level.
 """
 
 from __future__ import annotations
@@ -151,8 +153,9 @@ class _Taken:
         self._relative = relative
         self._name = name
         self.keys: list[str] = []
-        sizes = [[cache.size_bytes for cache in one.caches] for one in (profile, relative)]
-        self._same_caches = sizes[0] == sizes[1]
+        self._own, self._other = ([cache.size_bytes for cache in one.caches] for one in (profile, relative))
+        self._same_caches = self._own[:-1] == self._other[:-1] and len(self._own) == len(self._other)
+        """But for the last one, of which virtual machines show what they get."""
 
     def core(self, own: Core) -> Core:
         assert self._relative.core is not None
@@ -209,7 +212,8 @@ class _Taken:
             if not own.prefetch:
                 found["prefetch"] = self._noisy(other.prefetch, NOISE_OF_PREFETCH)
             if not own.gather_scatter:
-                found["gather_scatter"] = tuple(self._curve(curve) for curve in other.gather_scatter)
+                curves = (self._curve(curve) for curve in other.gather_scatter)
+                found["gather_scatter"] = tuple(curve for curve in curves if len(curve.points) > 1)
         if not own.tlbs:
             found["tlbs"] = tuple(self._tlb(tlb) for tlb in other.tlbs)
         self.keys += [name for name, points in found.items() if len(points) > len(getattr(own, name))]
@@ -219,7 +223,8 @@ class _Taken:
         return tuple(structs.replace(p, source=self._name, noise=(p.noise or 0.0) + noise) for p in points)
 
     def _curve(self, curve: GatherScatterCurve) -> GatherScatterCurve:
-        points = tuple(structs.replace(p, noise=(p.noise or 0.0) + NOISE_OF_SHARED) for p in curve.points)
+        same = (p for p in curve.points if self._in_same_level(p.range_bytes))
+        points = tuple(structs.replace(p, noise=(p.noise or 0.0) + NOISE_OF_SHARED) for p in same)
         return structs.replace(curve, source=self._name, points=points)
 
     def _tlb(self, tlb: Tlb) -> Tlb:
@@ -239,4 +244,10 @@ class _Taken:
         """Whether the relative's neighbours on its last cache made no difference at this working set."""
         last = self._relative.caches[-1]
         held = last.effective_size_bytes or last.size_bytes
-        return held == last.size_bytes or not _HELD * held < working_set_bytes < last.size_bytes / _HELD
+        alone = held == last.size_bytes or not _HELD * held < working_set_bytes < last.size_bytes / _HELD
+        return alone and self._in_same_level(working_set_bytes)
+
+    def _in_same_level(self, working_set_bytes: int) -> bool:
+        """Whether a working set lies in the same level of both machines."""
+        levels = [sum(working_set_bytes > size for size in sizes) for sizes in (self._own, self._other)]
+        return levels[0] == levels[1]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
-from foretrace.profiles.relatives import array_costs_of, Informed, informed
+from foretrace.profiles.relatives import Informed, array_costs_of, informed
 from foretrace.replay.core.figures import CoreFigures, core_figures
 from foretrace.replay.limits.array_costs import point_times
 from foretrace.replay.limits.linear_algebra import LinearFigures

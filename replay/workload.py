@@ -303,7 +303,7 @@ def _region_arrays(
         python_bytecodes=sums["python_bytecodes"],
         python_calls=np.where(is_array & ~arrays.kept, [region.entries for region in regions], 0.0),
         array_points=arrays.points,
-        array_kept=arrays.kept & bool(sums["python_lines"].any()),
+        array_kept=arrays.kept & bool(signature.array_times or sums["python_lines"].any()),
         array_lines=arrays.lines,
         arithmetic_per_iteration=sums["arithmetic"] / iterations,
     )

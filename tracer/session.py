@@ -96,6 +96,10 @@ class Engine(Protocol):
         """Size of an instruction's memory access, 0 if it is unknown or the instruction makes several."""
         ...
 
+    def access_parts(self, code: bytes) -> int:
+        """What the engine reports of an access that it makes in parts, by enum ft_parts (tracer/reader/reader.h)."""
+        ...
+
 
 @runtime_checkable
 class Forks(Protocol):
@@ -414,13 +418,14 @@ class Session:
     def _answer_width(self) -> None:
         block_id, slot = self._reader.asked()
         entry = self._side_table().blocks[block_id - 1]
-        width = 0
+        width = parts = 0
         if isinstance(entry, BlockEntry) and slot // 2 < len(entry.lengths):
             begin = sum(entry.lengths[: slot // 2])
             code = entry.code[begin : begin + entry.lengths[slot // 2]]
             with _DECODING:
                 width = self._engine.access_bytes(code, entry.address + begin, bool(slot % 2))
-        self._reader.set_width(width)
+                parts = self._engine.access_parts(code)
+        self._reader.set_width(width, parts)
 
     def _side_table(self) -> SideTable:
         header = self._reader.header()
@@ -537,6 +542,7 @@ class Session:
             dependences=raw_dependences(self._reader.dependences()),
             event_samples=raw_event_samples(self._reader.event_samples(), self._number),
             landings=tuple(table.landings),
+            whole_masked_loads=self._reader.header()["whole_masked_loads"],
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:

@@ -71,9 +71,7 @@ def _alone(costs: Sequence[ArrayCost]) -> Iterator[ArrayCost]:
 
 
 def _as_written(cost: ArrayCost) -> ArrayCost:
-    return ArrayCost(
-        cost.operation, rounded(cost.point_s), cost.source, rounded(cost.noise or 0.0), cost.element_type
-    )
+    return ArrayCost(cost.operation, rounded(cost.point_s), cost.source, rounded(cost.noise or 0.0), cost.element_type)
 
 
 def repeated(call: Callable[[], Any], operations: int = 1) -> Run:
@@ -101,7 +99,10 @@ def _operations(n: int) -> dict[str, Callable[[], Any]]:
 def _on_type(operation: str, kind: str, n: int) -> Callable[[], Any]:
     """An elementwise function or a reduction on numbers of another type."""
     random = np.random.default_rng(1)
-    a, b = ((1000 * random.random(n)).astype(kind) if kind.startswith("int") else random.random(n).astype(kind) for _ in "ab")
+    a, b = (
+        (1000 * random.random(n)).astype(kind) if kind.startswith("int") else random.random(n).astype(kind)
+        for _ in "ab"
+    )
     name, _, method = operation.partition(".")
     function = getattr(np, name)
     if method:
@@ -116,7 +117,6 @@ def _on_usual_types(n: int) -> dict[str, Callable[[], Any]]:
     a, b, c = random.random(n), random.random(n), np.empty(n)
     i, j = random.integers(0, n, n), np.empty(n, np.int64)
     m, t, d = np.arange(n) < n // 2, b < 0.5, np.empty(n, np.bool_)
-    none = np.zeros(n, np.bool_)
     shape = max(n // _COLUMNS, 2), min(n // 2, _COLUMNS)
     table, sums = random.random((shape[0], shape[1] + 2)), np.empty(shape)
     short = random.random((n, _POINTS_OF_ROW))
@@ -146,7 +146,6 @@ def _on_usual_types(n: int) -> dict[str, Callable[[], Any]]:
         "take": lambda: a[i],
         "put": lambda: c.__setitem__(i, b),
         "take_mask": lambda: a[m],
-        "take_mask.none": lambda: a[none],
         "put_mask": lambda: c.__setitem__(m, 1.5),
         "where": lambda: np.where(m, a, b),
         "nonzero": lambda: m.nonzero(),

@@ -61,7 +61,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A loop: seconds predicted (with the interval) and measured; `parts` are the predicted seconds by kind of region."""
+    """A loop: seconds predicted, with the interval, and measured; `parts` are those predicted by kind of region."""
 
     group: str
     operation: str

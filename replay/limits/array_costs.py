@@ -1,8 +1,8 @@
 """Which of the measured array operations of Python stands for what a block does, and for how many points.
 
-A profile has costs for some (`foretrace.profiles.points.ARRAY_OPERATIONS`), each for types of elements; the tracer tells
-what ran, on which types, in which layout and how dense masks were. One rule decides what a region takes: where each of
-its blocks is an operation that was calibrated, what that takes; else, as it was timed while it was traced. Of
+A profile has costs for some (`foretrace.profiles.points.ARRAY_OPERATIONS`), each for types of elements; the tracer
+tells what ran, on which types, in which layout and how dense masks were. One rule decides what a region takes: where
+each of its blocks is an operation that was calibrated, its cost; else as long as it was timed while it was traced. Of
 signatures without such times, what is not known here is left to the convolution's own limits. Linear algebra is in
 `linear_algebra.py`.
 """
@@ -69,8 +69,8 @@ _LEAST_STRETCH = 16
 """Points of one: in shorter ones, calls of loops take more than the loops."""
 _FEW_RUNS = 0.002
 """Of a mask's elements: with more, branches are missed, and how long that takes was not calibrated."""
-_HALF, _NONE = (0.4, 0.6), 0.002
-"""Shares of a mask that were calibrated."""
+_HALF = (0.4, 0.6)
+"""Shares of a mask as it was calibrated, about."""
 _CHANGES_OF_RUN = 2
 """A mask changes where a run of elements that are picked begins, and where it ends."""
 _MISSES_OF_RUN = 3
@@ -87,9 +87,9 @@ class ArrayWork:
     """What the regions of array operations do.
 
     `points` is [regions, ARRAY_KEYS], NaN of those that do other things; `branch_misses` [regions] is how often a mask
-    changes, which no predictor foresees. `kept` [regions]: the time of calls is in that of their line, or of a compiled
-    function. `lines` and `faults` [regions]: what the other calls took as they were traced, NaN where that is not known,
-    and pages that they mapped.
+    changes, which no predictor foresees. `kept` [regions]: the time of some calls is in that of their line, or of a
+    compiled function. `lines` and `faults` [regions]: what the others took as they were traced, NaN where that is not
+    known, and pages that they mapped.
     """
 
     points: Floats
@@ -113,12 +113,13 @@ class ArrayWork:
             of_region = [times[block.block_id] for block in blocks if block.block_id in times]
             kept[region] = any(b.module.endswith(_TIMED) for b in blocks) or any(t.kept_calls for t in of_region)
             calls = signature.loops[blocks[0].loop_id or 0].entries
-            one = _Region(blocks, [accesses[b.block_id] for b in blocks], [times.get(b.block_id) for b in blocks], calls)
+            touched = [accesses[block.block_id] for block in blocks]
+            one = _Region(blocks, touched, [times.get(block.block_id) for block in blocks], calls)
             misses[region] = one.branch_misses()
             points[region] = one.points()
             taken = sum(time.lines for time in of_region)
             is_hooked = all(block.module.startswith(("numpy.", "scipy.")) for block in blocks)
-            if of_region and (taken or kept[region] or not is_hooked):  # else it was never called while its line was timed
+            if of_region and (taken or kept[region] or not is_hooked):  # else no call was timed
                 lines[region] = taken
                 faults[region] = sum(time.faults for time in of_region)
         return cls(points, misses, kept, lines, faults)
@@ -138,7 +139,8 @@ class _Region:
         points = np.zeros(len(ARRAY_KEYS))
         masked = self._masked()
         if masked is not None:
-            found = {masked: float(self._mask_points())}
+            twice = self.blocks[0].module.endswith("nonzero")
+            found = {masked: self._mask_points() / (_READ_TWICE if twice else 1)}
         else:
             found = {}
             for block, accesses, time in zip(self.blocks, self.accesses, self.times, strict=True):
@@ -181,7 +183,7 @@ class _Region:
         return points / (_READ_TWICE if any(b.module.endswith(" (mask)") for b in self.blocks) else 1)
 
     def _masked(self) -> Key | None:
-        """The operation of a subscript that is a mask, or of `where` or `nonzero`; ("", "") if it was not calibrated as dense."""
+        """The operation of a subscript that is a mask, or of `where` or `nonzero`; ("", "") if not calibrated so."""
         name = self.blocks[0].module.removeprefix("numpy.").partition(" ")[0]
         is_mask = any(block.module.endswith(" (mask)") for block in self.blocks)
         operation = _MASKED.get(name) if is_mask else {"where": "where", "ndarray.nonzero": "nonzero"}.get(name)
@@ -197,12 +199,15 @@ class _Region:
         picked = max((block.executions for block, _ in picking), default=0)
         runs = max((max(_breaks(access) - self.calls, 0) for _, access in picking if not access.is_store), default=0)
         runs = max(runs, self._runs_stored(operation, picking))
-        if not masks or runs > _FEW_RUNS * masks or any(access.size_bytes != _WORD for _, access in picking):
+        if not masks or runs > _FEW_RUNS * masks or not self._moves_words():
             return "", ""
-        if operation == "take_mask" and picked <= _NONE * masks:
-            return "take_mask.none", "float64"
         share = picked / masks
         return (operation, "float64") if operation == "where" or _HALF[0] <= share <= _HALF[1] else ("", "")
+
+    def _moves_words(self) -> bool:
+        """Whether all but masks are words."""
+        accesses = [access for of_block in self.accesses for access in of_block]
+        return all(access.size_bytes == _WORD for access in accesses if access.is_store or access.size_bytes > 1)
 
     def _runs_stored(self, operation: str, picking: Sequence[tuple[Block, MemoryOperation]]) -> int:
         of_stores = operation == "put_mask"
@@ -219,7 +224,8 @@ class _Region:
             products = any(access.index_operation is not None for access in accesses)
             return {("csr_matvec", "float64"): points} if products else {}  # or its rows
         if method == "at":
-            return {("add.at", "float64"): points} if stem == "add" and block.flops and self._in_words(accesses) else None
+            is_known = stem == "add" and block.flops and self._in_words(accesses)
+            return {("add.at", "float64"): points} if is_known else None
         if name == "bincount":
             counts = any(o.kind is OperationKind.INT_ALU for o in block.operations)
             return {("bincount", "int64"): points} if counts and self._in_words(accesses) else None
@@ -271,7 +277,7 @@ class _Region:
     def _of_reduction(
         self, stem: str, block: Block, accesses: Sequence[MemoryOperation], types: Sequence[str]
     ) -> dict[Key, float] | None:
-        """Over the innermost dimension: a pass over the array, and each result. Over another, an array is added to another."""
+        """Over the innermost dimension: a pass over the array, and each result. Over another, arrays are added up."""
         reduction, loads = _REDUCTIONS.get(stem), [access for access in accesses if not access.is_store]
         if reduction is None or len(set(types)) != 1:
             return None
@@ -363,7 +369,7 @@ def array_times(point_s: Floats, points: Floats) -> Floats:
 
 
 def as_traced(workload: Workload, figures: MachineFigures) -> npt.NDArray[np.bool_]:
-    """[regions]: those that take as long as they were traced, as not all that they do was calibrated on this machine."""
+    """[regions]: those that take as long as they were traced: not all that they do was calibrated for the machine."""
     known = ~np.isnan(array_times(figures.array_point_s, workload.totals.array_points)[1])
     known = np.where(workload.linear.mask, workload.linear.measured(figures.linear), known)
     found: npt.NDArray[np.bool_] = ~np.isnan(workload.totals.array_lines) & (~known | workload.totals.array_kept)

@@ -45,7 +45,7 @@ class RegionTimes:
 
     `memory_parts_s` is [regions, len(MEMORY_BOUNDS)], `compute_parts_s` [regions, len(COMPUTE_BOUNDS)].
     `arithmetic_s` is the part of the compute time that no change of memory can save: flops, divides, chains.
-    `as_traced` bool [regions]: array operations that take as long as they were traced, whatever they compute and access.
+    `as_traced` bool [regions]: array operations that take as long as they were traced, whatever they do.
     """
 
     time_s: Floats
@@ -266,8 +266,10 @@ def _bounds(
     unseen: npt.NDArray[np.bool_],
     traced: npt.NDArray[np.bool_],
 ) -> tuple[Bound, ...]:
-    """What each region is bound by: the largest part of the largest of its three times. One that takes as long as it was
-    traced is bound by what it does most, of what is known."""
+    """What each region is bound by: the largest part of the largest of its three times.
+
+    One that takes as long as it was traced is bound by what it does most, of what is known.
+    """
     largest_compute, largest_memory = compute_parts.argmax(axis=1), memory_parts.argmax(axis=1)
     bounds = []
     for region in range(len(compute)):

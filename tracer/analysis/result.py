@@ -12,15 +12,16 @@ from foretrace.tracer.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.signature.data_flow_records import DataFlow, Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,
+    ArrayTime,
     Block,
     Idiom,
-    ArrayTime,
     InterpreterTime,
     LinearAlgebra,
     Loop,
     MemoryOperation,
     Paths,
 )
+from foretrace.tracer.signature.selection import Selection
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 
@@ -54,3 +55,4 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     sampled_work: tuple[SampledWork, ...] = ()
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()
+    selection: Selection | None = None

@@ -49,6 +49,7 @@ from .dependences import Found, find_dependences
 from .idioms import IdiomFinder, Indirections, fixed_operations
 from .library_code import Arrival, FunctionKey, is_library_source, is_own_source, names_by_arrival, owned_code
 from .paths import find_paths
+from .selected_code import Ran, find_selected, joined
 from .value_graph import ValueGraph
 
 _MAX_NOTES = 20
@@ -156,7 +157,8 @@ def analyse(
         dependences=found.dependences,
         examined_loops=found.examined,
         sampled_work=work,
-        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
+        selection=find_selected(blocks, merged, places.ran(), arch),
+        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks, raw), *found.notes),
     )
 
 
@@ -252,6 +254,27 @@ class _Places:
             moved = mapping.start - link_address
             found += [Variable(one.name, one.start + moved, one.end + moved) for one in symbols.variables()]
         return found
+
+    def ran(self) -> Ran:
+        """Where blocks are, for what chose them."""
+        static: list[tuple[int, int]] = []
+        for path, symbols in self._symbols.items():
+            mapping = self._map.first_of(path)
+            link_address = symbols.link_address(mapping.file_offset) if mapping else None
+            if mapping is not None and link_address is not None:
+                moved = mapping.start - link_address
+                static += [(max(begin + moved, 0), end + moved) for begin, end in symbols.writable()]
+        modules = self.modules(self._blocks.first[:-1])
+        names = [function.name if function else "" for function in self.functions]
+        chosen = [
+            self._is_variant((module, 0), name) and not _is_loader(module)
+            for module, name in zip(modules, names, strict=True)
+        ]
+        return Ran(modules, names, self.function_numbers(), chosen, joined(static), _is_loader, self._code_of)
+
+    def _code_of(self, module: str) -> list[bytes]:
+        symbols = self._symbols.get(module)
+        return symbols.code() if symbols else []
 
     def call_sites(self, returns: Sequence[int]) -> list[Site]:
         """Where the calls are that return to some addresses."""
@@ -745,11 +768,15 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
     )
 
 
-def _hidden_accesses(blocks: BasicBlocks) -> list[str]:
-    """What the engine could not see, as a note."""
+def _hidden_accesses(blocks: BasicBlocks, raw: RawTrace) -> list[str]:
+    """What the engine could not see, as notes."""
     hidden = _executions(blocks, [kind.hides_access for kind in blocks.classes])
     what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
-    return [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    notes = [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    if raw.whole_masked_loads:
+        what = "masked vector loads whose mask could not be read from the engine count with all lanes"
+        notes.append(f"{raw.whole_masked_loads} {what}")
+    return notes
 
 
 def _decoded_share(blocks: BasicBlocks) -> float:

@@ -75,6 +75,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         tree=tree_of(parts, parents),
         flow=flow_of(flows, parts, offsets),
         event_samples=samples_of(parts, block_offsets[:-1]),
+        whole_masked_loads=sum(part.raw.whole_masked_loads for part in parts),
         landings=tuple(dict.fromkeys(pair for moved in raws for pair in moved.landings)),
     )
     return Part(

@@ -98,7 +98,7 @@ struct agent_times {
     bool imports;                /* it loads a module, whose blocks do not end it */
     uint64_t begun_ns, processor_begun_ns;
     uint64_t reader_ns, return_reader_ns; /* how long the thread had waited for the reader by then */
-    uint64_t looked_ns, looked_processor_ns; /* what the clocks said last, */
+    uint64_t looked_ns, looked_processor_ns, asking_ns; /* what the clocks said last, how long asking the kernel took, */
     uint64_t asked_ns, asked_processor_ns, asked_faults; /* and when the kernel was asked last */
     uint64_t call_ns, returned_ns; /* of a hooked call: when it began (0: none runs, or it has called back), and returned */
     bool is_recorded;            /* the last hooked call is in the stream */

@@ -17,7 +17,9 @@
 #include "allocations.h"
 #include "bursts.h"
 #include "departures.h"
+#include "guest_registers.h"
 #include "landing_pads.h"
+#include "masked_access.h"
 #include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
@@ -59,6 +61,7 @@ struct operations {
     uint32_t instruction;
     uint32_t block_id;
     bool is_plain;
+    struct ft_masked masked;
 };
 
 struct block {
@@ -173,6 +176,40 @@ static void checked_block_runs(unsigned int vcpu, void *context)
     (void)vcpu;
     if (memcmp(now, block->code + block->n_instructions, block->code_bytes - block->n_instructions) != 0)
         ft_departures_stale();
+}
+
+static void write_lanes(const struct operations *operations, struct ft_cursor *cursor, struct ft_masked_lanes found)
+{
+    const uint64_t element_bytes = operations->masked.element_bytes;
+    const uint64_t tag = tag_of(operations->instruction, false, element_bytes == 8 ? 3 : 2);
+    for (; found.lanes; found.lanes >>= 1, found.address += element_bytes)
+        if (found.lanes & 1)
+            ft_write(cursor, tag | (found.address & FT_ADDRESS_MASK));
+    if (found.is_whole)
+        atomic_fetch_add(&ft_writer_header()->whole_masked_loads, 1);
+}
+
+FT_WITH_REGISTERS(masked_load_begins);
+void masked_load_begins_with(unsigned int vcpu, void *context, const void *env)
+{
+    (void)vcpu;
+    ft_masked_begins(&((const struct operations *)context)->masked, env);
+}
+
+static void masked_load_accesses(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    const struct operations *operations = context;
+    const uint64_t bytes = UINT64_C(1) << qemu_plugin_mem_size_shift(info), base = ft_writer_header()->guest_base;
+    if (operations->block_id == cursors[vcpu]->block_id) /* see memory_accessed */
+        write_lanes(operations, cursors[vcpu], ft_masked_loads(&operations->masked, address, bytes, base));
+}
+
+FT_WITH_REGISTERS(masked_load_ended);
+void masked_load_ended_with(unsigned int vcpu, void *context, const void *env)
+{
+    const struct operations *operations = context;
+    if (operations->block_id == cursors[vcpu]->block_id)
+        write_lanes(operations, cursors[vcpu], ft_masked_ended(&operations->masked, env));
 }
 
 static void access_not_recorded(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
@@ -333,8 +370,12 @@ static struct block *new_block(const struct translation *t)
     block->first_access = block->id <= FT_MAX_SHORT_ID ? t->first_access : 0;
     block->code = (unsigned char *)block + sizeof *block + operations_bytes;
     memcpy(block->code, t->code, t->code_bytes);
-    for (uint32_t i = 0; i < t->n_instructions; i++)
-        block->operations[i] = (struct operations){{t->plain_tags[i], 0}, {UINT32_MAX, UINT32_MAX}, i, block->id, t->plain_tags[i] != 0};
+    const unsigned char *code = t->code + t->n_instructions;
+    for (uint32_t i = 0; i < t->n_instructions; code += t->code[i++]) {
+        block->operations[i] = (struct operations){{t->plain_tags[i], 0}, {UINT32_MAX, UINT32_MAX}, i, block->id, t->plain_tags[i] != 0,
+                                                   ft_masked_of(target, code, t->code[i])};
+        block->operations[i].masked.is_followed = i + 1 < t->n_instructions;
+    }
     return block;
 }
 
@@ -435,6 +476,13 @@ static void instrument(struct qemu_plugin_tb *tb, uint32_t first, struct block *
         void *context = operations;
         if (ft_is_store_exclusive(target, code, block->code[i]))
             callback = store_exclusive_accessed;
+        if (operations->masked.element_bytes) {
+            callback = masked_load_accesses;
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, masked_load_begins, QEMU_PLUGIN_CB_NO_REGS, operations);
+        }
+        if (operations->masked.element_bytes && operations->masked.is_followed)
+            qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first + i + 1), masked_load_ended,
+                                                   QEMU_PLUGIN_CB_NO_REGS, operations);
         if (operations->is_plain && entered_by_access) {
             callback = block_runs_and_accesses;
             context = id;

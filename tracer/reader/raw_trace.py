@@ -63,9 +63,9 @@ class RawArrayOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program, called at byte `site` of the code of its block.
 
     Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load;
-    `operand_kinds` are NumPy's characters for their kinds of elements, "" where that is not known. `rounds` and `faults`
-    are what timed executions of the block spent in calls that it is the last part of, in millionths of a round, and the
-    page faults in them; `kept_calls` are those whose time is in the block's own, or in a compiled function's.
+    `operand_kinds` are NumPy's characters for their kinds of elements, "" if not known. `rounds` and `faults` are what
+    timed executions of the block spent in calls that it is the last part of, in millionths of a round, and the page
+    faults in them; `kept_calls` are those whose time is in the block's own, or in a compiled function's.
     """
 
     array_operation_id: int
@@ -175,6 +175,7 @@ class RawTrace:
     [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
     `edges` uint64 [edges, 3]: source block id, destination block id, count.
     `landings`: pairs of addresses, where a call returns to and where an exception that leaves it continues.
+    `whole_masked_loads`: masked vector loads that were recorded with all lanes, as their mask was not known.
     `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
     `native_threads_rounds` is the time of native threads (`signature.Unseen`), in millionths of a round.
     """
@@ -199,6 +200,7 @@ class RawTrace:
     dependences: RawDependences | None = None
     event_samples: tuple[RawEventSamples, ...] = ()
     landings: tuple[tuple[int, int], ...] = ()
+    whole_masked_loads: int = 0
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

@@ -147,6 +147,7 @@ struct ft_header {
     char exception[120]; /* the type of the exception that ended it (UTF-8, cut to fit), empty where none did */
     _Atomic uint64_t clock_reads; /* system calls that ask for the time */
     _Atomic uint64_t departures[FT_NUM_DEPARTURES]; /* see enum ft_departure */
+    _Atomic uint64_t whole_masked_loads; /* of vectors, whose mask was not known: all lanes are in the stream */
     _Atomic uint32_t has_events;  /* the program has software-defined events (tracer/events) */
     struct ft_request request;
     struct ft_schedule schedule;

@@ -481,15 +481,21 @@ static void repeat_method(const struct agent_call *call)
         agent_unseen();
 }
 
-/* trace(offset=0, axis1=0, axis2=1): of a matrix, with plain numbers, one diagonal is read. */
+/* A plain number among the arguments, or what it is by default. */
+static bool integer_argument(const struct agent_call *call, Py_ssize_t position, const char *keyword, int64_t *value)
+{
+    PyObject *object = agent_argument(call, position, keyword);
+    return !object || (PyLong_CheckExact(object) && agent_small_integer(object, value));
+}
+
+/* trace(offset=0, axis1=0, axis2=1): of a matrix, one diagonal is read. */
 static void trace_method(const struct agent_call *call)
 {
     const struct np_array *array = (const struct np_array *)call->self;
-    PyObject *offset_object = agent_argument(call, 0, "offset");
-    int64_t offset = 0;
+    int64_t offset = 0, axis1 = 0, axis2 = 1;
     struct agent_bulk bulk;
-    if (array->nd != 2 || call->n_args > 1 || agent_argument(call, -1, "axis1") || agent_argument(call, -1, "axis2") ||
-        (offset_object && !(PyLong_CheckExact(offset_object) && agent_small_integer(offset_object, &offset)))) {
+    if (array->nd != 2 || !integer_argument(call, 0, "offset", &offset) || !integer_argument(call, 1, "axis1", &axis1) ||
+        !integer_argument(call, 2, "axis2", &axis2) || axis1 != 0 || axis2 != 1) {
         np_one_pass(call->name, &call->self, 1, call->result);
         agent_unseen();
         return;

@@ -341,8 +341,8 @@ void np_ufunc_accumulate(const struct agent_call *call)
         to[place] = result->strides[d];
     }
     agent_bulk_begin(&first, name, (uint32_t)last, extents);
-    agent_bulk_add(&first, array->data, from, np_item_bytes(array), false);
-    agent_bulk_add(&first, result->data, to, np_item_bytes(result), true);
+    agent_bulk_add(&first, array->data, from, np_item_bytes(array), false)->kind = np_kind(array);
+    agent_bulk_add(&first, result->data, to, np_item_bytes(result), true)->kind = np_kind(result);
     agent_bulk_write(&first, NULL);
     extents[last]--;
     agent_bulk_begin(&rest, name, (uint32_t)array->nd, extents);

@@ -15,6 +15,7 @@
 #define WORK_NS 4000u       /* between two timings, about: fifty times what one takes, */
 #define LONG_WORK_NS 150000u /* and where that asks the kernel, too */
 #define LONG_NS 20000u      /* a block that takes so long is worth asking for the processor's time */
+#define ASKING_NS 3000u    /* asking the kernel takes no longer */
 #define AT_ONCE_NS 10000u   /* a thread that waits does so for longer */
 #define VERY_LONG_NS 3000000u /* an execution that takes so long counts for itself */
 #define FEW_WORDS 1024        /* of the stream, more than between two timings, in so long a time: nothing else can have taken it, */
@@ -331,10 +332,12 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
 }
 
 /* Looks at the clocks, and returns when. The kernel is asked only where executions may take long, and not twice in a short
- * time: between two looks that follow each other at once the thread ran. What asking takes ends at `looked_ns`. */
+ * time: between two looks that follow each other at once the thread ran. What asking takes ends at `looked_ns`; the thread
+ * may have had to wait meanwhile, which its processor's time does not hold. */
 static uint64_t look(struct agent_times *t)
 {
     const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    t->asking_ns = 0;
     if (!t->processor_begun_ns || now_ns - t->asked_ns < AT_ONCE_NS) {
         t->looked_ns = now_ns;
         t->looked_processor_ns = t->asked_processor_ns + (now_ns - t->asked_ns);
@@ -343,6 +346,7 @@ static uint64_t look(struct agent_times *t)
     t->asked_faults = minor_faults();
     t->asked_processor_ns = t->looked_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     t->asked_ns = t->looked_ns = clock_ns(CLOCK_MONOTONIC);
+    t->asking_ns = t->looked_ns - now_ns < ASKING_NS ? t->looked_ns - now_ns : ASKING_NS;
     return now_ns;
 }
 
@@ -351,7 +355,7 @@ void agent_times_call(void)
     struct agent_times *t = agent_thread.times;
     const uint64_t now_ns = look(t);
     t->left_out_ns += t->looked_ns - now_ns;
-    t->left_out_processor_ns += t->looked_ns - now_ns;
+    t->left_out_processor_ns += t->asking_ns;
     t->call_ns = t->looked_ns;
     t->call_processor_ns = t->looked_processor_ns;
     t->call_faults = t->asked_faults;
