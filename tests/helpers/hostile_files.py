@@ -47,7 +47,7 @@ from foretrace.tracer.signature.file import read_signature, write_signature
 MAX_MEMORY_GIB, MAX_TIME_S, WALL_S = 2, 60, 300
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
 OWN_CODES = {0, 1, 2, 141, *range(70, 85)}
-HOST, DEVICE = "epyc-9654", "nvidia-h200"
+HOST, DEVICE = "epyc-9654", "h200-vm"
 
 NUMBERS: list[Any] = [
     0, 1, -1, 2, 63, 64, 255, 65536, 2**31 - 1, 2**31, -(2**31), 2**32, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), 2**63,
