@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs lint format sanitize fuzz bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -81,11 +81,18 @@ events: $(INSTALLED) | $(HERE) ## time for other counts of an event from one tra
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)
 
+arrays: $(INSTALLED) | $(HERE) ## lines of NumPy, SciPy, pandas and scikit-learn, predicted and measured (ARGS="--draw 200 --seed 7")
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.array_operations --machine $(HERE) $(ARGS)
+
 offload: $(INSTALLED) ## kernels on GPUs: predicted, published by others, worked out by hand (ARGS="lattice-h200" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.offload --by-hand docs/offload-by-hand.md $(ARGS)
 
 public-programs: $(INSTALLED) | $(HERE) ## programs that nobody here wrote, of which you have copies: run times, what to port, threads (ARGS="--sources DIR --builds FILE")
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.public_programs --machine $(HERE) $(ARGS)
+
+published: PROGRAMS := brotli zstd
+published: $(INSTALLED) ## published speeds of compression, encryption and hashing beside predictions (ARGS="--text FILE gzip-5" for some)
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.published $(ARGS)
 
 ablate: $(INSTALLED) ## measure what each sub-model of the core and memory model is worth (results/ablation.md)
 	@mkdir -p results

@@ -80,7 +80,12 @@ CROSSING = (Default(1, 3, 5, _UOPS),)
 BRANCH_MISS = (
     Default(5, 8, 20, _LLVM, in_order=True),
     Default(
-        11, 14, 22, "11 (Neoverse) to 17 (Golden Cove) by their makers, 13 to 22 by foretrace calibrate (m)", year=2015
+        11,
+        17,
+        23,
+        "11 (Neoverse) to 17 (Golden Cove) by their makers (m), 17.6 (Zen 3), 19.4 (Redwood Cove) and 22.2 (Zen 5) by "
+        "foretrace calibrate",
+        year=2015,
     ),
     Default(5, 12, 20, _FOG),
 )
@@ -151,9 +156,12 @@ MISSES = (
 
 CACHE_LATENCY = (
     Default(2, 4, 5, _HP, of="cycles", level="first"),
+    Default(60, 100, 140, "of the mesh: 70 (Ice Lake) to 125 cycles (Sapphire Rapids; Chips and Cheese; m), 139 on "
+            "Granite Rapids (foretrace calibrate)", of="cycles", level="last",
+            microarchitectures=("sunny-cove", "golden-cove", "redwood-cove")),
     Default(25, 40, 80, _HP, of="cycles", level="last"),
     Default(8, 14, 30, _HP, of="cycles", level="middle"),
-)
+)  # fmt: skip
 MEMORY_LATENCY = (
     Default(
         70e-9, 110e-9, 180e-9, "of those shipped: Graviton4 110, EPYC (Milan, Turin) 139 and 152", year=2017, width=4
@@ -164,10 +172,12 @@ CORE_BANDWIDTH = (
     Default(1.0, 0.5, 0.25, "a Xeon E5462 drew 0.28 of its bus (Narayanan, Norris, Hovland, ICPP Workshops 2010)",
             of="peak_bandwidth_bytes_per_s"),
 )  # fmt: skip
+_BW_MEM = "lmbench's bw_mem in the cloud (github.com/SpareCores/sc-inspector-data)"
 LINES_IN_FLIGHT = (
-    Default(45, 34, 24, "a core reads 19.6 GB/s: 34 lines at the 110 ns assumed of memory, 45 at the 146 ns there "
-            "(foretrace calibrate, an EPYC of Zen 3)", microarchitectures=("zen3",)),
-    Default(80, 52, 34, "between Zen 3 and Zen 5: 30 GB/s at 110 ns", microarchitectures=("zen4",)),
+    Default(58, 44, 34, "a core reads 19.6 GB/s (foretrace calibrate, an EPYC of Zen 3) to 33.5 with its two threads "
+            f"(EPYC 7763, {_BW_MEM}): 34 to 58 lines at the 110 ns assumed of memory", microarchitectures=("zen3",)),
+    Default(80, 60, 45, f"a core reads 34.6 GB/s at 110 ns (EPYC 9R14 and 9V84, {_BW_MEM})",
+            microarchitectures=("zen4",)),
     Default(111, 80, 55, "a core reads 46.8 GB/s: 80 lines at 110 ns, 111 at the 152 ns there (foretrace calibrate, an "
             "EPYC of Zen 5)", microarchitectures=("zen5",)),
     Default(60, 26, 18, "a core reads 15.4 GB/s (8360Y), 14.5 (8470; kerncraft, machine files), 14.9 (Granite Rapids, "
@@ -175,7 +185,31 @@ LINES_IN_FLIGHT = (
             microarchitectures=("sunny-cove", "golden-cove", "raptor-cove", "redwood-cove")),
     Default(175, 130, 100, "a core reads 58 GB/s (M1) to 102 GB/s (M1 Max; AnandTech, 2020 and 2021; m)",
             microarchitectures=("firestorm",)),
+    Default(75, 53, 40, f"a core reads 30.8 GB/s at 110 ns (Graviton3 and Graviton4, {_BW_MEM})",
+            microarchitectures=("neoverse-v1", "neoverse-v2", "neoverse-n2")),
+    Default(80, 45, 22, "13 GB/s (8488C) to 47 (Zen 5) at 110 ns, over the cores above and those that read 30 to 35: "
+            f"{_BW_MEM}", in_order=False, year=2020, width=5),
     Default(48, 24, 12, "45 on an AMD EPYC: 19.7 GB/s at 146 ns (foretrace calibrate)"),
+)  # fmt: skip
+STORE_BANDWIDTH = (
+    Default(1.07, 0.75, 0.6, f"0.68 (EPYC 7763), 0.78 (9R14), 1.07 (Xeon 8488C), 0.64 (EPYC 9R45): {_BW_MEM}",
+            of="the bandwidth of loads", in_order=False, year=2015, instruction_sets=("x86_64",)),
+    Default(1.3, 0.67, 0.35, "0.36 (Graviton3) and 0.38 (Graviton4) where a quarter of each line is stored to "
+            f"({_BW_MEM}); 1.3 of whole lines (Graviton4, as its copies imply); 0.67 (Raspberry Pi 5)",
+            of="the bandwidth of loads", in_order=False, year=2015, instruction_sets=("aarch64",)),
+    Default(1.0, 0.5, 0.5, "a line that is stored to is read first", of="the bandwidth of loads"),
+)  # fmt: skip
+_LEVEL_RATES = "bytes a cycle of a core's stream"
+CACHE_RATE = (
+    Default(32, 25, 18, "28 (EPYC 9R14), 23 (7763, Xeon 8488C), 26 (Graviton3), 25 (Graviton4) over 256 KiB: "
+            f"{_BW_MEM}", of=_LEVEL_RATES, level="middle", in_order=False, year=2017, width=4),
+    Default(12, 8.5, 6, "8.5 (Xeon 8488C) over 4 to 16 MiB: " + _BW_MEM, of=_LEVEL_RATES, level="last",
+            microarchitectures=("sunny-cove", "golden-cove", "raptor-cove", "redwood-cove")),
+    Default(26, 17, 10, "24 (EPYC 9R14), 17 (7763), 19 (Graviton3), 12 to 14 (Graviton4) over 4 to 16 MiB: " + _BW_MEM,
+            of=_LEVEL_RATES, level="last", in_order=False, year=2017, width=4),
+    Default(64, 16, 8, "a load or two of 8 to 32 bytes", of=_LEVEL_RATES, level="first"),
+    Default(24, 10, 4, "Core 2 to Haswell; in-order cores less (m)", of=_LEVEL_RATES, level="middle"),
+    Default(14, 6, 2, "Nehalem to Haswell (m)", of=_LEVEL_RATES, level="last"),
 )  # fmt: skip
 FIRST_TOUCH = (
     Default(0.1e-6, 0.5e-6, 2.5e-6, "a fault takes 0.1 to 0.25 us on bare metal and clearing the page as long "

@@ -105,7 +105,8 @@ class Default:
         words += [f"from {self.year} on"] if self.year else []
         words += [f"of {', '.join(self.instruction_sets)}"] if self.instruction_sets else []
         words = [f"{', '.join(self.microarchitectures)}"] if self.microarchitectures else words
-        words = [f"the {self.level} cache"] if self.level else words
+        if self.level:
+            words = [f"the {self.level} cache", *(["of", *words] if words != ["cores"] else [])]
         return "" if words == ["cores"] else " ".join(words)
 
     @property

@@ -221,6 +221,9 @@ class CacheLevel(Struct, frozen=True, forbid_unknown_fields=True):
         Figure("relation to the levels inside: non-inclusive, inclusive or exclusive; not given: non-inclusive"),
     ] = None
     latency_s: Annotated[float | None, Figure("of a dependent load that hits here", defaults.CACHE_LATENCY)] = None
+    core_bandwidth_bytes_per_s: Annotated[
+        float | None, Figure("lines streamed out of it by one core alone", defaults.CACHE_RATE)
+    ] = None
     effective_size_bytes: Annotated[
         int | None, Figure("what dependent loads of one core get of it, where that was measured to be less")
     ] = None
@@ -244,7 +247,8 @@ class Memory(Struct, frozen=True, forbid_unknown_fields=True):
         float | None, Figure("read by one core alone", defaults.CORE_BANDWIDTH)
     ] = None
     core_write_bandwidth_bytes_per_s: Annotated[
-        float | None, Figure("bytes stored by one core alone, whatever the caches read for it")
+        float | None,
+        Figure("bytes stored by one core alone, whatever the caches read for it", defaults.STORE_BANDWIDTH),
     ] = None
     core_copy_bandwidth_bytes_per_s: Annotated[float | None, Figure("bytes loaded and stored by one core alone")] = None
     stream_lines_in_flight: Annotated[

@@ -1,12 +1,15 @@
 """A calibrated machine with the same cores tells of a published one what nobody published.
 
 Both are of one `microarchitecture`. What a core does alone is taken to the published machine's clock, what it shares as
-it is; all of it with wider noise, as boards, memory and virtual machines differ.
+it is; all of it with wider noise, as boards, memory and virtual machines differ. Caches go by level: those of a core's
+own tell only of caches as large, the last one of any size; a measured point tells of machines where its working set
+lies in the same level.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -37,6 +40,13 @@ NOISE_OF_SHARED = 0.25
 """The same of what cores share, last cache and memory: assumed, memory differs in channels, speed and neighbours."""
 NOISE_OF_PREFETCH = 0.03
 """The same of the share of lines that prefetchers fetch ahead: of a core's own design, and near 1."""
+NOISE_OF_CLASS = 0.3
+"""The same of array operations, from machines whose vectors are as wide: two such differ by up to 1.7."""
+_VECTORS = {
+    **dict.fromkeys(("haswell", "skylake", "zen2", "zen3"), "AVX2"),
+    **dict.fromkeys(("sunny-cove", "golden-cove", "redwood-cove", "zen4", "zen5"), "AVX-512"),
+}
+"""The vectors that NumPy has code for, by their manufacturers' manuals. Without its own, arithmetic is a library's."""
 _OF_THE_MACHINE = {"cores", "clock_hz", "in_order", "line_transfer_latency_s", "thread_wake_latency_s",
                    "thread_wake_call_s"}  # fmt: skip
 _OF_THE_SYSTEM = {"size_bytes", "peak_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s", "first_touch_page_s",
@@ -97,6 +107,44 @@ def informed(profile: Profile) -> Informed | None:
     return Informed(changed, name, tuple(found.keys))
 
 
+@dataclass(frozen=True, slots=True)
+class ArrayCosts:
+    """Costs of array operations, and of which machines they are: "" of this one itself, None where there are none."""
+
+    costs: tuple[ArrayCost, ...]
+    machines: str | None
+
+
+def array_costs_of(profile: Profile) -> ArrayCosts:
+    """A machine's own costs; else the cycles of calibrated machines with vectors as wide, at its clock."""
+    if profile.array_costs:
+        return ArrayCosts(profile.array_costs, "")
+    vectors = _VECTORS.get(profile.microarchitecture or "")
+    if vectors is None or profile.core is None or profile.core.clock_hz is None:
+        return ArrayCosts((), None)
+    cycles, machines = _cycles_of_class(vectors)
+    costs = []
+    for (operation, kind), found in cycles.items():
+        mean = math.exp(sum(map(math.log, found)) / len(found))
+        noise = NOISE_OF_CLASS + max(found) / mean - 1
+        costs.append(ArrayCost(operation, mean / profile.core.clock_hz, machines, noise, kind))
+    return ArrayCosts(tuple(costs), machines if costs else None)
+
+
+@functools.cache
+def _cycles_of_class(vectors: str) -> tuple[dict[tuple[str, str], list[float]], str]:
+    """The cycles of each array operation on the shipped machines with such vectors, and their names."""
+    cycles: dict[tuple[str, str], list[float]] = {}
+    machines = []
+    for microarchitecture in (name for name, of_it in _VECTORS.items() if of_it == vectors):
+        for profile in map(find, _calibrated(microarchitecture)):
+            if profile.array_costs and profile.core is not None and profile.core.clock_hz is not None:
+                machines.append(profile.name)
+                for cost in profile.array_costs:
+                    cycles.setdefault(cost.key, []).append(cost.point_s * profile.core.clock_hz)
+    return cycles, " and ".join(machines)
+
+
 class _Taken:
     """What is taken over, with the keys noted."""
 
@@ -105,8 +153,9 @@ class _Taken:
         self._relative = relative
         self._name = name
         self.keys: list[str] = []
-        sizes = [[cache.size_bytes for cache in one.caches] for one in (profile, relative)]
-        self._same_caches = sizes[0] == sizes[1]
+        self._own, self._other = ([cache.size_bytes for cache in one.caches] for one in (profile, relative))
+        self._same_caches = self._own[:-1] == self._other[:-1] and len(self._own) == len(self._other)
+        """But for the last one, of which virtual machines show what they get."""
 
     def core(self, own: Core) -> Core:
         assert self._relative.core is not None
@@ -163,7 +212,8 @@ class _Taken:
             if not own.prefetch:
                 found["prefetch"] = self._noisy(other.prefetch, NOISE_OF_PREFETCH)
             if not own.gather_scatter:
-                found["gather_scatter"] = tuple(self._curve(curve) for curve in other.gather_scatter)
+                curves = (self._curve(curve) for curve in other.gather_scatter)
+                found["gather_scatter"] = tuple(curve for curve in curves if len(curve.points) > 1)
         if not own.tlbs:
             found["tlbs"] = tuple(self._tlb(tlb) for tlb in other.tlbs)
         self.keys += [name for name, points in found.items() if len(points) > len(getattr(own, name))]
@@ -173,7 +223,8 @@ class _Taken:
         return tuple(structs.replace(p, source=self._name, noise=(p.noise or 0.0) + noise) for p in points)
 
     def _curve(self, curve: GatherScatterCurve) -> GatherScatterCurve:
-        points = tuple(structs.replace(p, noise=(p.noise or 0.0) + NOISE_OF_SHARED) for p in curve.points)
+        same = (p for p in curve.points if self._in_same_level(p.range_bytes))
+        points = tuple(structs.replace(p, noise=(p.noise or 0.0) + NOISE_OF_SHARED) for p in same)
         return structs.replace(curve, source=self._name, points=points)
 
     def _tlb(self, tlb: Tlb) -> Tlb:
@@ -193,4 +244,10 @@ class _Taken:
         """Whether the relative's neighbours on its last cache made no difference at this working set."""
         last = self._relative.caches[-1]
         held = last.effective_size_bytes or last.size_bytes
-        return held == last.size_bytes or not _HELD * held < working_set_bytes < last.size_bytes / _HELD
+        alone = held == last.size_bytes or not _HELD * held < working_set_bytes < last.size_bytes / _HELD
+        return alone and self._in_same_level(working_set_bytes)
+
+    def _in_same_level(self, working_set_bytes: int) -> bool:
+        """Whether a working set lies in the same level of both machines."""
+        levels = [sum(working_set_bytes > size for size in sizes) for sizes in (self._own, self._other)]
+        return levels[0] == levels[1]

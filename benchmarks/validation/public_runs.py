@@ -84,7 +84,21 @@ class Runner:
             EngineError: it fails.
         """
         program = command[1:] if command[0] == sys.executable else command
-        options = ["--dependences"] if dependences else []
+        self.trace_with(["--dependences"] if dependences else [], program, folder, signature, environment)
+
+    def trace_with(
+        self,
+        options: Sequence[str],
+        program: Sequence[str],
+        folder: Path | None,
+        signature: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Trace a program with options of the verb.
+
+        Raises:
+            EngineError: it fails.
+        """
         verb = [tools.foretrace_executable(), "trace", *options, "--force", "-o", str(signature), "--", *program]
         self._run(verb, folder, "trace", environment, self.exit_code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from foretrace.profiles.library import find
 from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
+from foretrace.profiles.published import PublishedFigure, read_published
 from foretrace.replay.machine_figures import figures_of
+from foretrace.replay.memory.published import compare_published
 from foretrace.replay.offload.devices.device import Device
-from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine
+from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine, show_published
 from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.terminal import console, plain, print_json
 from foretrace.verb import VerbGroup
@@ -73,11 +76,23 @@ def show(machine: str, output: Path | None, wanted: tuple[str, ...], force: bool
         show_machine(profile, console())
 
 
-@command.command(epilog="Example: foretrace machines check here.toml")
-@click.argument("file", type=click.Path(path_type=Path))
+@command.command(epilog="Examples: foretrace machines check here.toml; foretrace machines check --published speeds.csv")
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--published", type=click.Path(path_type=Path), metavar="CSV",
+    help="Compare with published figures: of FILE, a profile or a known machine, or of all that the CSV file names.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(file: Path, as_json: bool) -> None:
-    """Check FILE, a profile of your own: what contradicts, what is missing and what the model assumes for it."""
+def check(file: Path | None, published: Path | None, as_json: bool) -> None:
+    """Check FILE, a profile of your own: what contradicts, what is missing and what the model assumes for it.
+
+    With --published, its bandwidths and figures stand beside those of a CSV file (docs/machine-profiles.md).
+    """
+    if published is not None:
+        _check_published(str(file) if file is not None else None, published, as_json=as_json)
+        return
+    if file is None:
+        raise click.UsageError("name a profile, or published figures with --published")
     profile = read_profile(file)
     found = check_document(profile)
     if as_json:
@@ -88,6 +103,34 @@ def check(file: Path, as_json: bool) -> None:
         raise ProfileError(
             f"{file}: {len(found['doubts'])} of its figures contradict others beyond their noise, see above"
         )
+
+
+def _check_published(name: str | None, published: Path, *, as_json: bool) -> None:
+    figures = read_published(published)
+    names = [name] if name is not None else list(dict.fromkeys(one.machine for one in figures))
+    found = [published_document(find(one), figures) for one in names]
+    if as_json:
+        print_json({"schema": "foretrace.machines.check-published/1", "machines": found})
+    else:
+        show_published(found, console())
+
+
+def published_document(profile: Profile, published: Sequence[PublishedFigure]) -> dict[str, Any]:
+    """A machine as `machines check --published --json` prints it: values in the base unit of `unit`.
+
+    Raises:
+        ProfileError: it is no host.
+    """
+    made = hierarchy_of(profile)
+    if profile.kind is not MachineKind.HOST or made.hierarchy is None:
+        raise ProfileError(f"{profile.name}: published figures are compared with hosts that have caches")
+    cores = (profile.core and profile.core.cores) or 1
+    found, left = compare_published(profile, figures_of(profile, made.hierarchy), published, cores)
+    return {
+        "machine": profile.name,
+        "figures": [asdict(one) | {"ratio": one.ratio, "inside": one.is_inside} for one in found],
+        "need_a_program": [f"{one.program}: {one.metric}" for one in left],
+    }
 
 
 @command.command(epilog="Example: foretrace machines compare epyc-7763 epyc-9654")

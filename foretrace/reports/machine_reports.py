@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,29 @@ def show_check(file: Path, profile: Profile, found: dict[str, Any], out: Console
                 '(say read_on = "YYYY-MM-DD" once the figures were found there)'
             )
         )
+
+
+def show_published(machines: Sequence[dict[str, Any]], out: Console) -> None:
+    """Published figures beside those of profiles; `machines` are the JSON face of `machines check --published`."""
+    for machine in machines:
+        figures = machine["figures"]
+        table = Table(box=None, pad_edge=False)
+        for heading in (machine["machine"], "published", "profile", "low", "high", "ratio", ""):
+            table.add_column(heading, justify="left" if heading in (machine["machine"], "") else "right")
+        for one in figures:
+            values = (f"{one[key]:.4g}" for key in ("published", "profile", "low", "high"))
+            name = f"{one['program']} ({one['metric']})"
+            table.add_row(plain(name), *values, f"{one['ratio']:.2f}", "" if one["inside"] else "outside")
+        if figures:
+            out.print(table)
+            inside = sum(one["inside"] for one in figures)
+            error = statistics.median(abs(one["ratio"] - 1) for one in figures)
+            out.print(f"{inside} of {len(figures)} inside their interval, median error {error:.0%}")
+        left = len(machine["need_a_program"])
+        if left:
+            out.print(f"{machine['machine']}: {left} figures need a program's signature (`make published`)")
+        if not figures and not left:
+            out.print(plain(f"{machine['machine']}: the file has no figure of it"))
 
 
 def show_comparison(names: tuple[str, str], found: Sequence[Difference], out: Console, *, show_all: bool) -> None:
@@ -253,7 +277,7 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
     yield (
         "array operations of Python, by the point (noise in brackets)",
         ("operation", "time"),
-        [(plain(c.operation), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
+        [(plain(c.name), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
     )
     yield (
         "linear algebra of square matrices, one thread (noise in brackets)",

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.profiles import defaults
-from foretrace.profiles.figure import figures_of_record
+from foretrace.profiles.figure import CoreClass, figures_of_record
+from foretrace.profiles.instruction_costs import listed_cost
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import Core, Frontend, Profile
 from foretrace.replay.known import KnownCore, core_class, default_of
@@ -20,6 +21,7 @@ from foretrace.replay.spread import TYPICAL, Floats, Notes, exactly
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model
+from .instruction_costs import InstructionCosts, instruction_costs
 from .program import DECODED_AT_ONCE
 
 INT, INT_MUL, INT_DIV, FP_ADD, FP_MUL, FP_DIV, VECTOR, BRANCH = range(8)
@@ -73,7 +75,8 @@ class CoreFigures:
 
     `members` has those of the C core (core_model.h), by name, but for what its memory tells. `latency` is by kind;
     `unit_cycles`, by unit, of one operation on one of them; `root_cycles`, of a square root on the divider.
-    `native_lanes` is how many 64-bit elements a unit takes at once. `crossing` is a value's way between register files;
+    `native_lanes` is how many 64-bit elements a unit takes at once. `own`: costs of kinds that few
+    profiles tell. `crossing` is a value's way between register files;
     `add_sooner`: by how much sooner an addition of floating point has the result of another one.
     """
 
@@ -84,6 +87,7 @@ class CoreFigures:
     unit_cycles: tuple[Floats, ...]
     root_cycles: Floats
     native_lanes: float
+    own: InstructionCosts
 
 
 OF_MEMORY = frozenset({"lead", "n_levels"})
@@ -106,7 +110,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         crossing=crossing,
         add_sooner=source.add_sooner(),
         latency=source.latencies(_cost(profile, Operation.FP_SHUFFLE, elements=2))
-        | _part_latencies(profile, crossing, notes),
+        | _part_latencies(profile, source.of, crossing, notes),
         unit_cycles=(
             1 / source.int_adds(width),
             exactly(1.0 if int_mul is None else int_mul),
@@ -119,6 +123,7 @@ def core_figures(profile: Profile, core: Core, first_latency_cycles: float, note
         ),
         root_cycles=exactly(root) if root else div * np.array([1.0, 1.5, 2.0]),
         native_lanes=lanes,
+        own=instruction_costs(profile, source.of, notes),
     )
 
 
@@ -127,17 +132,20 @@ def _cost(profile: Profile, operation: Operation, elements: int = 1, bits: int =
     return next(costs, None)
 
 
-def _part_latencies(profile: Profile, crossing: Floats, notes: Notes) -> dict[Kind, Floats]:
+def _part_latencies(profile: Profile, of: CoreClass, crossing: Floats, notes: Notes) -> dict[Kind, Floats]:
     """Of the kinds that only some units do, beside their crossing; as an integer operation or a comparison where the
     profile does not tell them."""
     found, missing = {}, []
     for kind, operation in _PARTS.items():
-        cost = _cost(profile, operation)
+        cost, listed = _cost(profile, operation), listed_cost(operation, 64, of)
         if cost is not None and cost.latency_cycles is not None:
             latency = exactly(cost.latency_cycles)
             found[kind] = np.maximum(latency - crossing, 1.0) if kind in _CROSSING else latency
         elif kind is Kind.FP_CONVERT:
             found[kind] = 1 + _CONVERT_CYCLES
+        elif listed is not None and listed.is_of_the_core:
+            found[kind] = np.array(listed.latency_cycles)
+            continue
         else:
             found[kind] = exactly(1.0)
         if cost is None:
@@ -271,6 +279,7 @@ class _Source(KnownCore):
             else self.shuffles(),
             Kind.VECTOR_INT: self.cycles("vector_int_latency_cycles"),
             Kind.MOVE: exactly(0.0),
+            Kind.AES_MIX: exactly(0.0),
             Kind.BRANCH: exactly(1.0),
             Kind.CALL: exactly(1.0),
             Kind.RETURN: exactly(1.0),

@@ -47,10 +47,24 @@ _UNIT = {
     Kind.FP_CONVERT: VECTOR,
     Kind.FP_OTHER: VECTOR,
     Kind.VECTOR_INT: VECTOR,
+    Kind.VECTOR_MUL: VECTOR,
+    Kind.GATHER: VECTOR,
+    Kind.AES: VECTOR,
+    Kind.SHA_ROUND: VECTOR,
+    Kind.SHA_SCHEDULE: VECTOR,
+    Kind.CARRYLESS_MUL: VECTOR,
+    Kind.GALOIS: VECTOR,
+    Kind.CRC32: INT_MUL,
+    Kind.BIT_DEPOSIT: INT_MUL,
+    Kind.ATOMIC: INT_DIV,
+    Kind.FENCE: INT_DIV,
+    Kind.TIMER: INT_DIV,
+    Kind.X87_FUNCTION: FP_DIV,
     Kind.BRANCH: BRANCH,
     Kind.CALL: BRANCH,
     Kind.RETURN: BRANCH,
 }
+"""What has one unit alone and seldom runs beside others of it, such as an atomic update, takes the divider for it."""
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
 
 
@@ -164,6 +178,10 @@ def _figures_of(what: tuple[Kind, int, int], core: CoreFigures, corner: int) -> 
     unit = _UNIT.get(kind)
     if unit is None:
         return latency, 0.0, INT, CAUSES.index(Bound.ISSUE)
+    own = core.own.of(kind, bits)
+    if own is not None:
+        times = lanes if kind is Kind.GATHER else turns
+        return float(own.latency[corner]), float(own.interval[corner]) * times, unit, CAUSES.index(Bound.COMPUTE)
     cause = Bound.DIVIDE if kind in DIVIDERS else Bound.COMPUTE
     if kind is Kind.FP_SQRT:
         return latency, float(core.root_cycles[corner]) * turns, unit, CAUSES.index(Bound.DIVIDE)

@@ -16,7 +16,7 @@ from foretrace.errors import PredictionError
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
 from foretrace.replay.known import KnownCore, assumption_text, core_class, default_of
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats, Notes, between, cycles, exactly
+from foretrace.replay.spread import TYPICAL, Floats, Notes, between, cycles, exactly
 
 _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 
@@ -180,6 +180,10 @@ class _Source:
     def name(self, level: int) -> str:
         return self.hierarchy.levels[level].name if level < self.num_caches else "main memory"
 
+    def kind_of(self, level: int) -> str:
+        """Of a cache: "first", "middle" or "last"."""
+        return "first" if level == 0 else "last" if level > 1 and level == self.num_caches - 1 else "middle"
+
     def size_bytes(self, level: int) -> float:
         """Capacity up to and including a level; 0 below the first, no end in main memory."""
         if level < 0:
@@ -208,8 +212,7 @@ class _Source:
             return _measured([(p.latency_s, p.noise) for p in points])
         if level == self.num_caches:
             return self.memory_latency()
-        kind = "first" if level == 0 else "last" if level > 1 and level == self.num_caches - 1 else "middle"
-        default = default_of(CacheLevel, "latency_s", self.known.of, kind)
+        default = default_of(CacheLevel, "latency_s", self.known.of, self.kind_of(level))
         self.notes.add(f"{self.name(level)} latency_s", f"not in the profile, {default.range_text} assumed")
         return cycles(default.fast, default.typical, default.slow, self.clock_hz)
 
@@ -263,18 +266,14 @@ class _Source:
                 return first()
             if level == self.num_caches:
                 return self.memory_byte_time(latency[:, -1])
-            # Between the first level and main memory. One line a latency is the least that it can deliver.
-            nearest, farthest = first(), self.memory_byte_time(latency[:, -1])
-            part = level / self.num_caches
-            typical = nearest[TYPICAL] ** (1 - part) * farthest[TYPICAL] ** part
-            least = latency[SLOW, level] / self.hierarchy.levels[level - 1].line_bytes
-            self.notes.add(
-                f"bandwidth_{self.name(level)}",
-                "not in the profile, taken between those of the first level and main memory (geometric mean; the "
-                "interval is theirs)",
-            )
-            typical = min(typical, least)
-            return between(nearest[FAST], typical, min(farthest[SLOW], least))
+            given = self.profile.caches[level].core_bandwidth_bytes_per_s
+            if given is not None:
+                return exactly(1 / given)
+            rate = default_of(CacheLevel, "core_bandwidth_bytes_per_s", self.known.of, self.kind_of(level))
+            text = f"{rate.typical:g} ({rate.slow:g} to {rate.fast:g}) {rate.of} assumed, as of {rate.cores}"
+            self.notes.add(f"bandwidth_{self.name(level)}", f"not in the profile, {text}; no less than of main memory")
+            byte = cycles(1 / rate.fast, 1 / rate.typical, 1 / rate.slow, self.clock_hz)
+            return np.minimum(byte, self.memory_byte_time(latency[:, -1]))
 
         return default
 
@@ -307,10 +306,10 @@ class _Source:
     def write_backs(self, memory_line_s: Floats) -> Floats:
         """[3, levels + 1]: what a line takes longer that is stored to than one that is loaded.
 
-        As measured, for the two in turn; where that was not, a line to main memory as long as one from it.
+        As measured, for the two in turn; where that was not, by the bandwidths of one core, published or assumed.
         """
         result = np.zeros((3, self.num_caches + 1))
-        result[:, -1] = memory_line_s * np.array([0.0, 1.0, 1.0])
+        result[:, -1] = self.published_write_back(memory_line_s)
         for level in range(1, self.num_caches + 1):
             line = self.hierarchy.levels[level - 1].line_bytes
             loads, stores = (
@@ -322,6 +321,19 @@ class _Source:
                 more = [_line_time(stores[p.working_set_bytes]) - _line_time(p) for p in both]
                 result[:, level] = np.maximum(0, [min(more), float(np.median(more)), max(more)])
         return result
+
+    def published_write_back(self, memory_line_s: Floats) -> Floats:
+        """[3]: of a line to main memory."""
+        line, memory = self.hierarchy.levels[-1].line_bytes, self.memory
+        stored = memory.core_write_bandwidth_bytes_per_s if memory else None
+        if stored is not None:
+            return np.maximum(line / stored - memory_line_s, 0.0)
+        default = default_of(Memory, "core_write_bandwidth_bytes_per_s", self.known.of)
+        if not self.line_by_line(Movement.STORE, line):
+            name = "core_write_bandwidth_bytes_per_s"
+            self.notes.add(f"memory {name}", assumption_text(Memory, name, default))
+        ratio = np.array([default.fast, default.typical, default.slow])
+        return np.asarray(memory_line_s * np.maximum(1 / ratio - 1, 0.0), np.float64)
 
     def line_by_line(self, movement: Movement, line_bytes: int) -> list[SurfacePoint]:
         """Points of the surface that use each line once."""

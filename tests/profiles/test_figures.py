@@ -234,7 +234,9 @@ def test_what_one_core_reads_follows_the_core() -> None:
     for name in ("xeon-6980p", "xeon-platinum-8480", "xeon-platinum-8360y"):
         assert 12e9 < reads[name] < 18e9
     given = find("epyc-9654")
-    memory = with_changes(given.memory, stream_lines_in_flight=40.0, latency_s=100e-9)
+    memory = with_changes(
+        given.memory, stream_lines_in_flight=40.0, latency_s=100e-9, core_read_bandwidth_bytes_per_s=None
+    )
     of_given = figures_of(with_changes(given, memory=memory), hierarchy_of(given).hierarchy)
     assert read_bytes_per_s(of_given) == pytest.approx(40 * 64 / 100e-9)
 

@@ -28,7 +28,7 @@ from foretrace.tracer.analysis.graphs import cycles
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.machine_code.isa.registry import LOADED, Flow, Isa
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
-from foretrace.tracer.signature.records import OperationKind
+from foretrace.tracer.signature.records import WIDER_KIND, OperationKind
 
 from .basic_blocks import BasicBlocks
 from .value_graph import FLAGS, PLACE, STEPS, VARYING, LoopValues, ValueGraph
@@ -382,7 +382,8 @@ class CarriedValues:
     # ---- kinds of values ----
 
     def _kind(self, node: int) -> OperationKind:
-        return self._blocks.instruction_class(node // STEPS).kind
+        kind = self._blocks.instruction_class(node // STEPS).kind
+        return WIDER_KIND.get(kind, kind)
 
     def _combines(self, node: int) -> str:
         """The associative operation of a value: "move" where it is one of its inputs, "" for all else."""

@@ -21,6 +21,7 @@ from foretrace.names import brief_name
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .event_records import NO_EVENTS, Events
 from .linear_algebra import LinearRoutine
+from .selection import Selection
 from .tree_records import ExecutionTree
 from .waiting import Waiting
 
@@ -45,6 +46,20 @@ class OperationKind(StrEnum):
     FP_OTHER = "fp_other"  # min/max, bitwise, shuffles on floating-point registers: no flop
     FP_CONTROL = "fp_control"  # the register of rounding mode and exceptions read or written
     VECTOR_INT = "vector_int"
+    VECTOR_MUL = "vector_mul"  # products of integer vectors, and sums of such
+    GATHER = "gather"  # loads, or stores, of elements at addresses that a vector holds
+    AES = "aes"  # a round, or a step of the key schedule
+    AES_MIX = "aes_mix"  # the part of a round that AArch64 has an instruction of its own for: fused with the one before
+    SHA_ROUND = "sha_round"  # rounds of SHA-1, SHA-2, SM3 and SM4
+    SHA_SCHEDULE = "sha_schedule"  # words of their message schedule
+    CRC32 = "crc32"
+    CARRYLESS_MUL = "carryless_mul"
+    GALOIS = "galois"  # products and affine maps of bytes in GF(2^8)
+    BIT_DEPOSIT = "bit_deposit"  # bits spread or gathered by a mask
+    ATOMIC = "atomic"  # a place in memory read and written at once
+    FENCE = "fence"  # loads and stores kept in order
+    X87_FUNCTION = "x87_function"  # sines, logarithms and the like in microcode
+    TIMER = "timer"  # the time-stamp counter read
     MOVE = "move"  # between registers, loads and stores included
     BRANCH = "branch"
     CALL = "call"
@@ -52,6 +67,25 @@ class OperationKind(StrEnum):
     OTHER = "other"
     UNKNOWN = "unknown"  # could not be decoded
     BYTECODE = "bytecode"  # an instruction of the Python interpreter
+
+
+WIDER_KIND = {
+    OperationKind.VECTOR_MUL: OperationKind.VECTOR_INT,
+    OperationKind.GATHER: OperationKind.MOVE,
+    OperationKind.AES: OperationKind.VECTOR_INT,
+    OperationKind.AES_MIX: OperationKind.VECTOR_INT,
+    OperationKind.SHA_ROUND: OperationKind.VECTOR_INT,
+    OperationKind.SHA_SCHEDULE: OperationKind.VECTOR_INT,
+    OperationKind.CRC32: OperationKind.INT_ALU,
+    OperationKind.CARRYLESS_MUL: OperationKind.VECTOR_INT,
+    OperationKind.GALOIS: OperationKind.VECTOR_INT,
+    OperationKind.BIT_DEPOSIT: OperationKind.INT_ALU,
+    OperationKind.ATOMIC: OperationKind.INT_ALU,
+    OperationKind.FENCE: OperationKind.OTHER,
+    OperationKind.X87_FUNCTION: OperationKind.FP_OTHER,
+    OperationKind.TIMER: OperationKind.OTHER,
+}
+"""Kinds that only their cost tells apart from the kind that they are of."""
 
 
 FLOPS_PER_LANE = {
@@ -117,6 +151,22 @@ class InterpreterTime(msgspec.Struct, frozen=True):
     lines: float
     recording_lines: float
     array_faults: float = 0.0
+
+
+class ArrayTime(msgspec.Struct, frozen=True):
+    """What a block of array operations took while it was traced, and on which types of elements it worked.
+
+    `operand_types` are NumPy's names, of the block's memory operations in their order, with commas between; "-" where
+    one is not known. `lines` is the time of all calls that have their time here, in lines as in `InterpreterTime`; a
+    call that is recorded as several blocks has it at one of them. `faults` is how often these came to a page that had
+    to be mapped. `kept_calls` are those whose time is in that of the line that called, or in a compiled function's.
+    """
+
+    block_id: int
+    operand_types: str
+    lines: float
+    faults: float
+    kept_calls: int
 
 
 class LinearAlgebra(msgspec.Struct, frozen=True):
@@ -546,6 +596,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """SHA-256 of source files that hold loops, as they were when the program was traced. Not of all files."""
     thread_settings: dict[str, str] | None = None
     """Those of `THREAD_SETTINGS` that were set; None: not known."""
+    selection: Selection | None = None
+    """What a compiled program chose by the features of the processor; None: nothing, or not known."""
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -578,6 +630,8 @@ class Signature:
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
     """Of blocks of Python; not of all of them."""
+    array_times: Sequence[ArrayTime] = ()
+    """Of all blocks of array operations of Python; none where nothing was timed."""
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     """What ran inside what; None where the engine did not tell, as for streams of other tools."""

@@ -14,7 +14,14 @@ import numpy as np
 
 from foretrace.cache_sim.reuse.model import misses_fully_associative
 from foretrace.replay.spread import Floats
-from foretrace.tracer.signature.records import Block, IdiomKind, MemoryOperation, OperationKind, Signature
+from foretrace.tracer.signature.records import (
+    WIDER_KIND,
+    Block,
+    IdiomKind,
+    MemoryOperation,
+    OperationKind,
+    Signature,
+)
 
 from .device import Rates
 from .divergence import issued
@@ -111,6 +118,7 @@ def _of_block(block: Block) -> dict[str, float]:
         if one.kind is OperationKind.FP_SQRT:
             roots[one.element_bits] += one.lanes * one.count
     for one in block.operations:
+        kind = WIDER_KIND.get(one.kind, one.kind)
         threads = float(one.lanes * one.count)
         decoded += one.count
         if one.kind in _FUSED:
@@ -122,10 +130,10 @@ def _of_block(block: Block) -> dict[str, float]:
             counts["special"] += threads
             counts[name] += steps * threads
             counts["instructions"] += steps / 2 * threads
-        elif one.kind in _INTEGER:
+        elif kind in _INTEGER:
             counts["integer"] += threads
             counts["instructions"] += threads
-        elif one.kind in _OTHER_FP:
+        elif kind in _OTHER_FP:
             counts["fp32_flops" if one.element_bits <= 32 else "fp64_flops"] += 2 * threads
             counts["instructions"] += threads
         elif one.kind is not OperationKind.BYTECODE:

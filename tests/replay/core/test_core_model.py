@@ -146,6 +146,58 @@ def test_a_conversion_takes_its_latency_crossing_included():
     assert cycles(loop_of(*code)) == pytest.approx(2 * (3 + 3), rel=0.01), "a crossing, and 3 assumed"
 
 
+def of_cores(name, instruction_set="x86_64"):
+    """The machine, with the cores of a design."""
+    return with_changes(machine(), microarchitecture=name, instruction_set=instruction_set)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "latency", "interval"),
+    [("aes", "zen4", 4, 0.5), ("aes", "haswell", 7, 1), ("carryless_mul", "zen4", 4, 2), ("crc32", "skylake", 3, 1),
+     ("sha_round", "sunny-cove", 4, 3), ("bit_deposit", "zen2", 21, 20), ("vector_mul", "skylake", 5, 0.63),
+     ("galois", "zen4", 3, 0.5), ("fence", "skylake", 33, 33), ("x87_function", "zen5", 154, 126)],
+)  # fmt: skip
+def test_instructions_that_few_profiles_tell_cost_what_was_published_of_the_core(kind, name, latency, interval):
+    register, other = ("r1", "r9") if kind in ("crc32", "bit_deposit") else ("xmm1", "xmm9")
+    chain = loop_of(*[instruction(kind, register, register) for _ in range(4)])
+    assert cycles(chain, of_cores(name)) == pytest.approx(4 * max(latency, interval), rel=0.02)
+    free = loop_of(*[instruction(kind, f"{register}{number}", other) for number in range(8)])
+    assert cycles(free, of_cores(name)) == pytest.approx(max(8 * interval, 8 / WIDTH), rel=0.1)
+
+
+def test_a_round_of_aes_on_aarch64_is_one_pair_of_instructions():
+    """AESMC is fused with the AESE before it: two cycles a round on Neoverse V1, three on Firestorm."""
+    rounds = [
+        one for _ in range(4) for one in (instruction("aes", "v0", "v0", "v1"), instruction("aes_mix", "v0", "v0"))
+    ]
+    assert cycles(loop_of(*rounds), of_cores("neoverse-v1", "aarch64")) == pytest.approx(4 * 2, rel=0.02)
+    assert cycles(loop_of(*rounds), of_cores("firestorm", "aarch64")) == pytest.approx(4 * 3, rel=0.02)
+
+
+def test_the_elements_of_a_gather_are_counted():
+    gathers = loop_of(*[instruction("gather", f"xmm{number}", "xmm9", lanes=8) for number in range(2)])
+    assert cycles(gathers, of_cores("zen4")) == pytest.approx(2 * 8 * 1, rel=0.02)
+
+
+def test_a_core_that_nobody_measured_has_the_range_of_its_kin():
+    chain = loop_of(*[instruction("aes", "xmm1", "xmm1") for _ in range(4)])
+    unknown = predict(chain, of_cores("no-such-core"))
+    (note,) = [note.text for note in unknown.assumptions if note.name == "cost of aes"]
+    assert "4 (3 to 8)" in note and "11 cores of x86_64" in note
+    known = predict(chain, of_cores("zen4"))
+    assert "AESENC on zen4" in next(note.text for note in known.assumptions if note.name == "cost of aes")
+    assert (unknown.high_s - unknown.low_s) / unknown.time_s > (known.high_s - known.low_s) / known.time_s
+    other = loop_of(instruction("int_alu", "r1", "r1"))
+    assert not [note for note in predict(other, of_cores("zen4")).assumptions if note.name.startswith("cost of")]
+
+
+def test_a_profile_that_measured_an_instruction_decides():
+    profile = with_changes(of_cores("zen4"), operations=(OperationCost(Operation.AES, 64, 2, "test", 6.0, 1.0),))
+    chain = loop_of(*[instruction("aes", "xmm1", "xmm1") for _ in range(4)])
+    assert cycles(chain, profile) == pytest.approx(4 * 6, rel=0.01)
+    assert not [note for note in predict(chain, profile).assumptions if note.name == "cost of aes"]
+
+
 def test_a_divider_takes_its_interval():
     signature = loop_of(*[instruction("fp_div", f"x{n}", f"y{n}") for n in range(3)])
     assert cycles(signature) == pytest.approx(3 * 10, rel=0.01)

@@ -17,7 +17,7 @@ from foretrace.tracer.signature.records import OperationKind
 
 ISAS = {name: isa.load(name) for name in ("aarch64", "riscv64")}
 DIRECTIVES = {
-    "aarch64": ".arch armv8.6-a+fp16+bf16+crc+dotprod+i8mm",
+    "aarch64": ".arch armv8.6-a+fp16+bf16+crc+crypto+dotprod+i8mm",
     "riscv64": ".attribute arch, \"rv64gc\"\n.option arch, +c, +zba, +zbb, +zbs\n.option norelax",
 }  # fmt: skip
 Assemble = Callable[[str, str], bytes]
@@ -59,15 +59,15 @@ st2 {v0.h, v1.h}[1], [x0]        | move 16 2       | 4
 ld1r {v0.4s}, [x0]               | move 32 4       | 4
 ld2r {v0.2d, v1.2d}, [x0]        | move 64 4       | 16
 ldxr x0, [x1]                    | move 64 1       | 8
-stlxrb w2, w0, [x1]              | move 8 1        | 1
+stlxrb w2, w0, [x1]              | atomic 8 1      | 1
 ldaxp x0, x1, [x2]               | move 64 2       | 16
-stxp w3, x0, x1, [x2]            | move 64 2       | 16
+stxp w3, x0, x1, [x2]            | atomic 64 2     | 16
 ldapr x0, [x1]                   | move 64 1       | 8
-ldaddal w0, w1, [x2]             | int_alu 32 1    | 4
-stadd x0, [x1]                   | int_alu 64 1    | 8
-swph w0, w1, [x2]                | move 32 1       | 2
-casal x0, x1, [x2]               | int_alu 64 1    | 8
-casp x0, x1, x2, x3, [x4]        | int_alu 64 2    | 16
+ldaddal w0, w1, [x2]             | atomic 32 1     | 4
+stadd x0, [x1]                   | atomic 64 1     | 8
+swph w0, w1, [x2]                | atomic 32 1     | 2
+casal x0, x1, [x2]               | atomic 64 1     | 8
+casp x0, x1, x2, x3, [x4]        | atomic 64 2     | 16
 prfm pldl1keep, [x0]             | other 0 1       | -
 add x0, x1, w2, sxtw #3          | int_shift_add 64 1 | -
 add x0, x1, x2                   | int_alu 64 1    | -
@@ -83,7 +83,17 @@ ccmp x0, x1, #0, ne              | int_alu 64 1    | -
 cset w0, ne                      | int_select 32 1   | -
 sbfiz x0, x1, #3, #32            | int_shift 64 1   | -
 adrp x0, .                       | int_alu 64 1    | -
-crc32x w0, w1, x2                | int_alu 32 1    | -
+crc32x w0, w1, x2                | crc32 32 1      | -
+aese v0.16b, v1.16b              | aes 8 16        | -
+aesmc v0.16b, v0.16b             | aes_mix 8 16    | -
+sha256h q0, q1, v2.4s            | sha_round 64 2  | -
+sha256su1 v0.4s, v1.4s, v2.4s    | sha_schedule 32 4 | -
+pmull v0.1q, v1.1d, v2.1d        | carryless_mul 128 1 | -
+mul v0.4s, v1.4s, v2.4s          | vector_mul 32 4 | -
+umlal v0.2d, v1.2s, v2.2s        | vector_mul 64 2 | -
+mul x0, x1, x2                   | int_mul 64 1    | -
+dmb ish                          | fence 64 1      | -
+mrs x0, cntvct_el0               | timer 64 1      | -
 madd x0, x1, x2, x3              | int_mul 64 1    | -
 smaddl x0, w1, w2, x3            | int_mul 64 1    | -
 udiv w0, w1, w2                  | int_div 32 1    | -
@@ -116,7 +126,7 @@ fneg d0, d1                      | fp_other 64 1   | -
 add v0.4s, v1.4s, v2.4s          | vector_int 32 4 | -
 add d0, d1, d2                   | vector_int 64 1 | -
 eor v0.16b, v1.16b, v2.16b       | vector_int 8 16 | -
-mul v0.8h, v1.8h, v2.8h          | vector_int 16 8 | -
+mul v0.8h, v1.8h, v2.8h          | vector_mul 16 8 | -
 sdot v0.4s, v1.16b, v2.16b       | vector_int 32 4 | -
 cmhi v0.2d, v1.2d, v2.2d         | vector_int 64 2 | -
 uzp1 v0.4s, v1.4s, v2.4s         | vector_int 32 4 | -
@@ -124,7 +134,6 @@ nop                              | other 0 1       | -
 mrs x0, tpidr_el0                | other 0 1       | -
 mrs x0, fpcr                     | fp_control 64 1 | -
 paciasp                          | other 0 1       | -
-dmb ish                          | other 0 1       | -
 dc zva, x0                       | move 0 1        | -
 """,
     "riscv64": """
@@ -145,10 +154,10 @@ flw fa0, (a1)                    | move 32 1       | 4
 c.fldsp fa0, 8(sp)               | move 64 1       | 8
 fsd fa0, 8(a0)                   | move 64 1       | 8
 lr.d a0, (a1)                    | move 64 1       | 8
-sc.w.rl a0, a1, (a2)             | move 32 1       | 4
-amoadd.d a0, a1, (a2)            | int_alu 64 1    | 8
-amoswap.w.aqrl a0, a1, (a2)      | move 32 1       | 4
-amomaxu.w a0, a1, (a2)           | int_alu 32 1    | 4
+sc.w.rl a0, a1, (a2)             | atomic 32 1     | 4
+amoadd.d a0, a1, (a2)            | atomic 64 1     | 8
+amoswap.w.aqrl a0, a1, (a2)      | atomic 32 1     | 4
+amomaxu.w a0, a1, (a2)           | atomic 32 1     | 4
 addi a0, a1, 1                   | int_alu 64 1    | -
 c.addi a0, 1                     | int_alu 64 1    | -
 c.addiw a0, 1                    | int_alu 32 1    | -
@@ -201,7 +210,7 @@ fmin.d fa0, fa1, fa2             | fp_other 64 1   | -
 fclass.d a0, fa1                 | fp_other 64 1   | -
 csrr a0, fcsr                    | fp_control 64 1      | -
 fsflags a0                       | fp_control 64 1      | -
-fence                            | other 0 1       | -
+fence                            | fence 64 1      | -
 """,
 }
 FLOWS = {

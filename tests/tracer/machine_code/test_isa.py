@@ -30,7 +30,9 @@ mov byte ptr [rdi], al              | move 8 1       | -  1
 movzx eax, word ptr [rdi]           | move 32 1      | 2  -
 movsxd rax, dword ptr [rdi]         | move 64 1      | 4  -
 add dword ptr [rax], 1              | int_alu 32 1   | 4  4
-lock xadd qword ptr [rax], rcx      | int_alu 64 1   | 8  8
+lock xadd qword ptr [rax], rcx      | atomic 64 1    | 8  8
+xchg qword ptr [rax], rcx           | atomic 64 1    | 8  8
+xchg rax, rcx                       | move 64 1      | -  -
 lea rax, [rbx+rcx*4]                | int_alu 64 1   | -  -
 lea rax, [rbx+rcx*4+8]              | int_shift_add 64 1 | -  -
 lea eax, [rbx+rcx-12]               | int_shift_add 32 1 | -  -
@@ -85,9 +87,9 @@ pxor xmm0, xmm1                     | vector_int 64 2 | - -
 pxor xmm0, xmm0                     | move 64 2      | -  -
 vxorps ymm0, ymm1, ymm1             | move 32 8      | -  -
 vpcmpeqb ymm0, ymm1, ymmword ptr [rax] | vector_int 8 32 | 32 -
-vgatherdpd ymm0, qword ptr [rax+xmm1*8], ymm2 | move 64 4 | 8 -
-vpgatherdd ymm0, dword ptr [rax+ymm1*4], ymm2 | move 32 8 | 4 -
-vmaskmovps ymm0, ymm1, ymmword ptr [rax] | move 32 8  | 4 -
+vgatherdpd ymm0, qword ptr [rax+xmm1*8], ymm2 | gather 64 4 | 8 -
+vpgatherdd ymm0, dword ptr [rax+ymm1*4], ymm2 | gather 32 8 | 4 -
+vmaskmovps ymm0, ymm1, ymmword ptr [rax] | move 32 8  | 32 -
 vbroadcastsd ymm0, qword ptr [rax]  | move 64 1      | 8  -
 vinsertf128 ymm0, ymm0, xmmword ptr [rax], 1 | move 64 4 | 16 -
 vextractf128 xmmword ptr [rax], ymm0, 1 | move 64 4  | -  16
@@ -108,12 +110,35 @@ stosb                               | move 8 1       | -  1
 repne scasb                         | int_alu 8 1    | 1  -
 cmpsd                               | int_alu 32 1   | 4  -
 cmpltsd xmm0, xmm1                  | fp_compare 64 1 | -  -
-lock cmpxchg16b xmmword ptr [rax]   | int_alu 128 1  | 16 16
+lock cmpxchg16b xmmword ptr [rax]   | atomic 128 1   | 16 16
 stmxcsr dword ptr [rax]             | fp_control 32 1 | -  4
-fxsave [rax]                        | other 0 1      | -  0
+fxsave [rax]                        | other 0 1      | -  512
 prefetcht0 byte ptr [rax]           | other 0 1      | -  -
 nop dword ptr [rax+rax]             | other 0 1      | -  -
 popcnt rax, rbx                     | int_bit_count 64 1  | -  -
+aesenc xmm0, xmm1                   | aes 64 2       | -  -
+vaesdeclast ymm0, ymm1, ymm2        | aes 64 4       | -  -
+aeskeygenassist xmm0, xmm1, 1       | aes 64 2       | -  -
+sha256rnds2 xmm1, xmm2              | sha_round 64 2 | -  -
+sha1rnds4 xmm1, xmm2, 0             | sha_round 64 2 | -  -
+sha256msg1 xmm1, xmm2               | sha_schedule 64 2 | - -
+sha1nexte xmm1, xmm2                | sha_schedule 64 2 | - -
+crc32 rax, qword ptr [rbx]          | crc32 64 1     | 8  -
+crc32 eax, bl                       | crc32 32 1     | -  -
+pclmulqdq xmm0, xmm1, 0             | carryless_mul 64 2 | - -
+vpclmulqdq ymm0, ymm1, ymm2, 0      | carryless_mul 64 4 | - -
+gf2p8affineqb xmm0, xmm1, 1         | galois 8 16    | -  -
+gf2p8mulb xmm0, xmm1                | galois 8 16    | -  -
+pdep rax, rbx, rcx                  | bit_deposit 64 1 | - -
+pext eax, ebx, ecx                  | bit_deposit 32 1 | - -
+pmuludq xmm0, xmm1                  | vector_mul 64 2 | - -
+vpmulld ymm0, ymm1, ymm2            | vector_mul 32 8 | - -
+pmaddwd xmm0, xmm1                  | vector_mul 32 4 | - -
+mfence                              | fence 64 1     | -  -
+rdtsc                               | timer 64 1     | -  -
+fsin                                | x87_function 80 1 | - -
+fyl2x                               | x87_function 80 1 | - -
+fabs                                | fp_other 80 1  | -  -
 pause                               | other 0 1      | -  -
 cpuid                               | other 0 1      | -  -
 """

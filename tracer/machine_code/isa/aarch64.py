@@ -19,7 +19,7 @@ import capstone
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
+from .registry import UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _INSTRUCTION_BYTES = 4
 _NO_FLOW = DataFlow()
@@ -51,6 +51,18 @@ _FP_CONTROL = _words("fpcr fpsr")
 _SHIFTS_FIRST = re.compile(r"(lsl|lsr|asr|ror) #[1-9]|[su]xt[bhwx] #[1-9]")
 _SHIFTED = re.compile(r"(lsl|lsr|asr|ror|[su]xt[bhwx])\b")
 _CRC = re.compile(r"crc32c?[bhwx]")
+_FENCES = _words("dmb dsb")
+_TIMERS = _words("cntvct_el0 cntvctss_el0 cntpct_el0")
+_VECTOR_KINDS = (
+    (re.compile(r"aes[ed]"), Kind.AES),
+    (re.compile(r"aesi?mc"), Kind.AES_MIX),
+    (re.compile(r"sha(1[cmp]|(256|512)h2?)|sm3tt[12][ab]|sm4e"), Kind.SHA_ROUND),
+    (re.compile(r"sha(1h|(1|256|512)su[01])|sm3(ss1|partw[12])|sm4ekey"), Kind.SHA_SCHEDULE),
+    (re.compile(r"pmull?2?"), Kind.CARRYLESS_MUL),
+    (re.compile(r"(mul|ml[as]|[su](mul|ml[as])l2?|sqr?d?mulh|sqrdml[as]h|sqdm(ul|l[as])l2?)"),
+     Kind.VECTOR_MUL),
+)  # fmt: skip
+"""Vector instructions that cost more than an addition."""
 _FP_KINDS = (
     (re.compile(r"f(add|sub|abd|addp|cadd)"), Kind.FP_ADD),
     (re.compile(r"f(mul|nmul|mulx)"), Kind.FP_MUL),
@@ -196,8 +208,8 @@ def _is_vector(operands: list[str]) -> bool:
 
 def _memory_class(mnemonic: str, operands: list[str], access_bytes: int) -> InstructionClass:
     kind = Kind.MOVE
-    if _COMPARE_AND_SWAP.fullmatch(mnemonic) or (_ATOMIC.fullmatch(mnemonic) and not mnemonic.startswith("swp")):
-        kind = Kind.INT_ALU
+    if _COMPARE_AND_SWAP.fullmatch(mnemonic) or _ATOMIC.fullmatch(mnemonic) or _EXCLUSIVE_STORE.fullmatch(mnemonic):
+        kind = Kind.ATOMIC
     if _STRUCTURE.fullmatch(mnemonic):
         return _shared(kind, *_element(operands))
     bits, lanes = _element(_data_registers(mnemonic, operands)[:1])
@@ -234,6 +246,10 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
     operands = split_operands(text)
     if mnemonic in ("mrs", "msr") and _FP_CONTROL.intersection(operands):
         return _shared(Kind.FP_CONTROL, 64, 1)
+    if mnemonic in _FENCES:
+        return _shared(Kind.FENCE, 64, 1)
+    if mnemonic == "mrs" and _TIMERS.intersection(operands):
+        return _shared(Kind.TIMER, 64, 1)
     access_bytes = _access_bytes(mnemonic, text)
     if access_bytes:
         return _memory_class(mnemonic, operands, access_bytes)
@@ -244,12 +260,14 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
         return fp
     bits, lanes = _element(operands)
     if _is_vector(operands):
-        return _shared(Kind.VECTOR_INT, bits, lanes)
+        return _shared(
+            next((k for pattern, k in _VECTOR_KINDS if pattern.fullmatch(mnemonic)), Kind.VECTOR_INT), bits, lanes
+        )
     for names, kind in _INTEGER_KINDS:
         if mnemonic in names:
             is_shifted = kind is Kind.INT_ALU and any(map(_SHIFTED.match, operands[-1:]))
             return _shared(Kind.INT_SHIFT_ADD if is_shifted else kind, bits or 64, 1)
-    return _shared(Kind.INT_ALU, 32, 1) if _CRC.fullmatch(mnemonic) else _shared(Kind.OTHER, 0, 1)
+    return _shared(Kind.CRC32, 32, 1) if _CRC.fullmatch(mnemonic) else _shared(Kind.OTHER, 0, 1)
 
 
 @cache
@@ -482,6 +500,10 @@ class AArch64:
         """Size of the load (or store) that the instruction makes, in bytes; 0 if unknown."""
         text = self._text(code, address)
         return _access_bytes(*text) if text else 0
+
+    def access_parts(self, code: bytes) -> AccessParts:
+        """The same for all instructions."""
+        return AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
         """Class of each instruction, given by its bytes."""

@@ -16,7 +16,7 @@ import capstone
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
+from .registry import UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _NO_FLOW = DataFlow()
 
@@ -154,6 +154,7 @@ def _jump(mnemonic: str, operands: list[str]) -> tuple[Flow, str, str] | None:
     return (Flow.RETURN if target in _LINK else Flow.INDIRECT_JUMP), link, target
 
 
+_TIMERS = _words("rdcycle rdtime")
 _KIND_OF_FLOW = {Flow.CALL: Kind.CALL, Flow.RETURN: Kind.RETURN}
 
 
@@ -170,9 +171,13 @@ def _classify(mnemonic: str, text: str) -> InstructionClass:
         return InstructionClass(Kind.OTHER, flow=Flow.SYSCALL)
     access_bytes = _access_bytes(mnemonic)
     if access_bytes:
-        is_sum = mnemonic.startswith("amo") and not mnemonic.startswith("amoswap")
         is_wide = _LOAD.fullmatch(mnemonic) and not mnemonic.startswith("f")
-        return _shared(Kind.INT_ALU if is_sum else Kind.MOVE, 64 if is_wide else 8 * access_bytes)
+        is_atomic = mnemonic.startswith(("amo", "sc."))
+        return _shared(Kind.ATOMIC if is_atomic else Kind.MOVE, 64 if is_wide else 8 * access_bytes)
+    if mnemonic == "fence":
+        return _shared(Kind.FENCE, 64)
+    if mnemonic in _TIMERS:
+        return _shared(Kind.TIMER, 64)
     if _FLOATING_STATUS.fullmatch(mnemonic):
         return _shared(Kind.FP_CONTROL, 64)
     fp = _FP.fullmatch(mnemonic)
@@ -330,6 +335,10 @@ class RiscV64:
         """Size of the load (or store) that the instruction makes, in bytes; 0 if unknown."""
         text = self._text(code)
         return _access_bytes(text[0]) if text else 0
+
+    def access_parts(self, code: bytes) -> AccessParts:
+        """The same for all instructions."""
+        return AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
         """Class of each instruction, given by its bytes."""

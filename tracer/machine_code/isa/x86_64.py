@@ -16,7 +16,7 @@ from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import x87_stack
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import LOADED, UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
+from .registry import LOADED, UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
 
@@ -38,8 +38,7 @@ _SIZED = re.compile(r"\b([a-z]+) ptr ")
 
 _INT_ALU = _words(
     "add sub adc sbb inc dec neg not and or xor cmp test bt btc btr bts andn bextr blsi blsr blsmsk bzhi adcx adox xadd"
-    " cmpxchg cmpxchg8b cmpxchg16b lea bswap cbw cwde cdqe cwd cdq cqo pext pdep crc32 cmpsb cmpsw cmpsd cmpsq scasb"
-    " scasw scasd scasq"
+    " cmpxchg cmpxchg8b cmpxchg16b lea bswap cbw cwde cdqe cwd cdq cqo cmpsb cmpsw cmpsd cmpsq scasb scasw scasd scasq"
 )
 _INT_SHIFT = _words("shl sal shr sar rol ror rcl rcr shld shrd rorx sarx shlx shrx")
 _INT_BIT_COUNT = _words("bsf bsr tzcnt lzcnt popcnt")
@@ -52,7 +51,9 @@ _INT_DIV = frozenset({"div", "idiv"})
 _INTEGER_KINDS = (
     *((_INT_ALU, Kind.INT_ALU), (_INT_SHIFT, Kind.INT_SHIFT), (_INT_BIT_COUNT, Kind.INT_BIT_COUNT)),
     *((_INT_MUL, Kind.INT_MUL), (_INT_DIV, Kind.INT_DIV)),
+    *((frozenset({"crc32"}), Kind.CRC32), (frozenset({"pdep", "pext"}), Kind.BIT_DEPOSIT)),
 )
+_WITHOUT_OPERANDS = {"mfence": Kind.FENCE, "rdtsc": Kind.TIMER, "rdtscp": Kind.TIMER}
 _MOVE = _words(
     "mov movzx movsx movsxd movabs xchg push pop pushfq popfq movsb movsw movsd movsq stosb stosw stosd stosq"
     " lodsb lodsw lodsd lodsq movnti movbe leave enter xlatb fld fst fstp fxch fld1 fldz fldpi fldl2e fldl2t"
@@ -69,8 +70,8 @@ _X87 = (
     (re.compile(r"fsqrt$"), Kind.FP_SQRT),
     (re.compile(r"f(i?u?comi?p?p?|ucomp?i?p?|comp?i?p?|tst)$"), Kind.FP_COMPARE),
     (re.compile(r"f(ild|istt?p?|bld|bstp|rndint)$"), Kind.FP_CONVERT),
-    (re.compile(r"f(abs|chs|sin|cos|sincos|ptan|patan|2xm1|yl2x(p1)?|scale|prem1?|xtract|xam|cmov\w+)$"),
-     Kind.FP_OTHER),
+    (re.compile(r"f(sin|cos|sincos|ptan|patan|2xm1|yl2x(p1)?|scale|prem1?)$"), Kind.X87_FUNCTION),
+    (re.compile(r"f(abs|chs|xtract|xam|cmov\w+)$"), Kind.FP_OTHER),
 )  # fmt: skip
 # Scalar and packed floating point: SSE, AVX, FMA. The suffix gives element and number of lanes.
 _FP = re.compile(r"v?([a-z0-9]+?)(ss|sd|ps|pd)$")
@@ -81,7 +82,8 @@ _FP_KINDS = (
     (re.compile(r"div$"), Kind.FP_DIV),
     (re.compile(r"sqrt$"), Kind.FP_SQRT),
     (re.compile(r"dp$"), Kind.FP_FMA),
-    (re.compile(r"(mov(a|u|h|l|nt)?|maskmov|gather[dq]|scatter[dq]|broadcast)$"), Kind.MOVE),
+    (re.compile(r"(mov(a|u|h|l|nt)?|maskmov|broadcast)$"), Kind.MOVE),
+    (re.compile(r"(gather|scatter)[dq]$"), Kind.GATHER),
     (re.compile(r"(u?comi|cmp[a-z_]*)$"), Kind.FP_COMPARE),
     (re.compile(r"(cvt[a-z0-9]+|round|rndscale)$"), Kind.FP_CONVERT),
     (re.compile(r"(and|andn|or|xor|min|max|rcp|rsqrt|rcp14|rsqrt14|unpck[hl]|shuf|blendv?|test|perm(il|2)?|perm[it]2"
@@ -91,18 +93,37 @@ _FP_KINDS = (
 _FP_ODD = re.compile(r"v?(cvtt?[sp][sd]2(si|dq|pi|usi|udq|qq|uqq)|movlhps|movhlps|mov[sd]l?dup|movddup|movs[hl]dup)$")
 _VECTOR_MOVE = re.compile(
     r"v?(movd|movq|movdqa|movdqu|lddqu|movntdqa?|movntq|movdq2q|movq2dq|maskmovdqu|maskmovq)$"
-    r"|vmovdq[au](8|16|32|64)$|vp(gather|scatter)[dq][dq]$|vpmaskmov[dq]$|vpbroadcast[bwdq]$"
+    r"|vmovdq[au](8|16|32|64)$|vpmaskmov[dq]$|vpbroadcast[bwdq]$"
     r"|v(extract|insert|broadcast)[fi](128|32x[248]|64x[24])$"
 )
 _SHUFFLES = re.compile(r"v?mov[ds]\w*dup$|v(p?broadcast\w+|(extract|insert)[fi](128|32x[248]|64x[24]))$")
 """Moves of parts of vectors: between registers they are shuffles."""
-_VECTOR_INT = re.compile(
-    r"(v?p[a-z0-9]+|v?aes\w+|sha(1|256)\w+|v?mpsadbw|vperm2i128|vperm2f128|valign[dq]|v?gf2p8\w+)$"
+_VECTOR_INT = re.compile(r"(v?p[a-z0-9]+|v?mpsadbw|vperm2i128|vperm2f128|valign[dq])$")
+_VECTOR_KINDS = (
+    (re.compile(r"v?p(mul(l|h|hu|hrs)[wdq]|mulu?dq|madd(wd|ubsw|52[lh]uq)|dp(bu|ws)sds?)$"), Kind.VECTOR_MUL),
+    (re.compile(r"vp(gather|scatter)[dq][dq]$"), Kind.GATHER),
+    (re.compile(r"v?aes\w+$"), Kind.AES),
+    (re.compile(r"sha(1rnds4|256rnds2|512rnds2)$|v?sm[34]rnds\d$"), Kind.SHA_ROUND),
+    (re.compile(r"sha(1|256|512)(msg[12]|nexte)$|v?sm[34](msg[12]|key4)$"), Kind.SHA_SCHEDULE),
+    (re.compile(r"v?pclmul\w+$"), Kind.CARRYLESS_MUL),
+    (re.compile(r"v?gf2p8\w+$"), Kind.GALOIS),
 )
+"""Vector instructions that cost more than an addition."""
 _VECTOR_SUFFIX = {"b": 8, "w": 16, "d": 32, "q": 64}
-_NOT_VECTOR = _words("pause push pop pushfq popfq popcnt pext pdep")
+_NOT_VECTOR = _words("pause push pop pushfq popfq popcnt")
 _GATHER = re.compile(r"vp?(gather|scatter)[dq](ps|pd|d|q)$")
-_MASKED = re.compile(r"vp?maskmov(ps|pd|d|q)$")
+_MASKED = re.compile(r"v?p?maskmov(ps|pd|d|q|dqu)$")
+_STATE_BYTES = {
+    **dict.fromkeys(_words("fxsave fxsave64 fxrstor fxrstor64"), 512),
+    **dict.fromkeys(_words("fnsave fsave frstor"), 108),
+    **dict.fromkeys(_words("fnstenv fstenv fldenv"), 28),
+    **dict.fromkeys(_words("fbld fbstp"), 0),
+    **dict.fromkeys(
+        _words("xsave xsave64 xsavec xsavec64 xsaveopt xsaveopt64 xsaves xsaves64 xrstor xrstor64 xrstors xrstors64"), 0
+    ),
+}
+"""What saves and restores the processor's state, or a number digit by digit, and how many bytes it has (Intel SDM,
+volume 1, sections 4.7, 8.1.10, 10.5 and 13.4); 0: as many as are in use."""
 _ELEMENT_BYTES = {"ps": 4, "pd": 8, "d": 4, "q": 8}
 
 _CONDITION = re.compile(r"j(?!mp)[a-z]+$")
@@ -157,15 +178,20 @@ def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
             32 if "ps" in mnemonic else 64,
             "p" in mnemonic,
         )
+    own = _own_vector_kind(mnemonic)
+    if own is not None:
+        return own, _VECTOR_SUFFIX.get(mnemonic[-1], 64), True
     if _VECTOR_MOVE.match(mnemonic):
         if mnemonic.endswith(("movd", "movq")):
             return Kind.MOVE, 32 if mnemonic.endswith("d") else 64, False
-        gather = re.search(r"(gather|scatter|maskmov|broadcast)[dq]?([bwdq])$", mnemonic)
-        return Kind.MOVE, _VECTOR_SUFFIX[gather[2]] if gather else 64, True
+        sized = re.search(r"(maskmov|broadcast)[dq]?([bwdq])$", mnemonic)
+        return Kind.MOVE, _VECTOR_SUFFIX[sized[2]] if sized else 64, True
     if mnemonic.startswith(("set", "cmov")):
         return Kind.INT_SELECT, 0, False
     if mnemonic in _FP_CONTROL:
         return Kind.FP_CONTROL, 32, False
+    if mnemonic in _WITHOUT_OPERANDS:
+        return _WITHOUT_OPERANDS[mnemonic], 64, False
     for names, kind in _INTEGER_KINDS:
         if mnemonic in names:
             return kind, 0, False
@@ -181,8 +207,17 @@ def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
     return Kind.OTHER, 0, False
 
 
+def _own_vector_kind(mnemonic: str) -> Kind | None:
+    return next((kind for pattern, kind in _VECTOR_KINDS if pattern.match(mnemonic)), None)
+
+
+def _is_atomic(mnemonic: str, operands: str) -> bool:
+    return mnemonic.startswith("lock") or (mnemonic == "xchg" and "[" in operands)
+
+
 def _classify(mnemonic: str, operands: str) -> InstructionClass:
     """Class of an instruction from its text (Intel syntax)."""
+    is_atomic = _is_atomic(mnemonic, operands)
     mnemonic = _strip(mnemonic)
     if mnemonic == "jmp":
         return _JUMP if operands[:1].isdigit() else _INDIRECT_JUMP
@@ -196,7 +231,9 @@ def _classify(mnemonic: str, operands: str) -> InstructionClass:
         return _CALLS_SYSTEM
     has_vector = "mm" in operands and bool(re.search(r"\b[xyz]?mm\d", operands))
     kind, bits, is_packed = _class_of(mnemonic, has_vector)
-    if mnemonic == "lea" and _THREE_PARTS.match(operands):
+    if is_atomic:
+        kind = Kind.ATOMIC
+    elif mnemonic == "lea" and _THREE_PARTS.match(operands):
         kind = Kind.INT_SHIFT_ADD
     elif mnemonic in _EXTENSION and "[" not in operands:
         kind = Kind.INT_ALU
@@ -305,10 +342,22 @@ class X8664:
             return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
         if not is_store and (mnemonic in ("pop", "leave", "popfq") or mnemonic in _RETURN):
             return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
-        elements = _GATHER.match(mnemonic) or _MASKED.match(mnemonic)
+        elements = _GATHER.match(mnemonic)
         if elements:
             return _ELEMENT_BYTES[elements[elements.lastindex or 1]]
+        if _MASKED.match(mnemonic):
+            return _vector_bits(operands) // 8
+        if mnemonic in _STATE_BYTES:
+            return _STATE_BYTES[mnemonic]
         return _memory_bytes(operands)
+
+    def access_parts(self, code: bytes) -> AccessParts:
+        """Masked moves access lanes (a gather makes an access for each), what saves and restores state, its fields."""
+        text = self._text(code)
+        mnemonic = _strip(text[0]) if text else ""
+        if _MASKED.match(mnemonic):
+            return AccessParts.MASKED
+        return AccessParts.STATE if mnemonic in _STATE_BYTES else AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
         """Class of each instruction, given by its bytes."""
@@ -401,7 +450,7 @@ class X8664:
     def is_atomic(self, code: bytes) -> bool:
         """Whether an instruction reads and writes one place at once."""
         text = self._text(code)
-        return text is not None and (text[0].startswith("lock") or (text[0] == "xchg" and "[" in text[1]))
+        return text is not None and _is_atomic(*text)
 
     def stack_use(self, code: bytes) -> StackUse | None:
         """What an instruction does with x87's stack; None if it is none of x87."""

@@ -42,6 +42,7 @@ class Options:
     include_dirs: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
     """`NAME` or `NAME=value`."""
+    undefines: tuple[str, ...] = ()
     compile_commands: Path | None = None
     """Where no file is given, one is looked for in the folders above each source."""
     roots: tuple[Path, ...] = ()
@@ -72,7 +73,7 @@ _OLD_C = tuple(
 def always(language: Language) -> tuple[str, ...]:
     """Arguments for every file: no code generation, bounds, and stubs of the compiler's own headers."""
     return (
-        "-fsyntax-only", "-w", "-ferror-limit=200", "-fbracket-depth=256", "-ftemplate-depth=200",
+        "-fsyntax-only", "-w", "-ferror-limit=0", "-fbracket-depth=256", "-ftemplate-depth=200",
         "-fconstexpr-depth=128", "-fconstexpr-steps=100000", "-fno-spell-checking", "-nobuiltininc",
         *(_OLD_C if language is Language.C else ()),
         "-isystem", str(STUBS), "-x", "c" if language is Language.C else "c++",
