@@ -81,6 +81,9 @@ events: $(INSTALLED) | $(HERE) ## time for other counts of an event from one tra
 linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)
 
+arrays: $(INSTALLED) | $(HERE) ## lines of NumPy, SciPy, pandas and scikit-learn, predicted and measured (ARGS="--draw 200 --seed 7")
+	@$(BIN)/python -P -m foretrace.benchmarks.validation.array_operations --machine $(HERE) $(ARGS)
+
 offload: $(INSTALLED) ## kernels on GPUs: predicted, published by others, worked out by hand (ARGS="lattice-h200" for some)
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.offload --by-hand docs/offload-by-hand.md $(ARGS)
 

@@ -14,7 +14,9 @@ import click
 
 from foretrace import __version__, standard_streams
 
+from . import limits
 from .errors import ForetraceError
+from .verb import Bounds
 
 VERBS = {
     "trace": "run a program and record its signature",
@@ -32,6 +34,7 @@ VERBS = {
     "sgbench": "bandwidth of gather and scatter on this machine",
     "validate": "reference figures beside foretrace's own",
 }
+_LIMIT = 85
 _PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 
 
@@ -117,8 +120,13 @@ class _Verbs(click.Group):
     epilog="\b\nExample:\n  foretrace trace -o ls.sig -- ls -l\n  foretrace predict ls.sig --all",
 )
 @click.version_option(__version__, message="foretrace %(version)s")
-def group() -> None:
+@click.option("--max-memory", type=NumberRange(0.1, 1e6), metavar="GIB", help="Memory that VERB may take.")
+@click.option("--max-time", type=click.IntRange(1, 10**9), metavar="S", help="Processor time that VERB may take.")
+@click.pass_obj
+def group(bounds: Bounds | None, max_memory: float | None, max_time: int | None) -> None:
     """Trace a program once, predict it on any machine, know what to port."""
+    if bounds is not None:
+        bounds.memory_gib, bounds.cpu_s = max_memory, max_time
 
 
 def main() -> NoReturn:
@@ -143,7 +151,14 @@ def main() -> NoReturn:
 def _run() -> int:
     """Run the verb. Returns the exit code."""
     try:
-        code = group.main(prog_name="foretrace", standalone_mode=False)
+        code = group.main(prog_name="foretrace", standalone_mode=False, obj=Bounds())
+    except limits.TimeLimitReachedError:
+        return _complain("it takes more processor time than its limit; foretrace --max-time S VERB allows more", _LIMIT)
+    except MemoryError:
+        return _complain(
+            "it takes more memory than its limit, or than there is; foretrace --max-memory GIB VERB allows more",
+            _LIMIT,
+        )
     except ForetraceError as error:
         return _complain(str(error), error.exit_code)
     except click.exceptions.NoArgsIsHelpError as error:  # its message is the whole help, of many lines

@@ -373,8 +373,10 @@ def _check_rates(profile: Profile) -> None:
         _check_known(where, "idiom", rate.idiom, IDIOMS)
         _check_new(where, rate.idiom, seen)
     for where, cost in _checked(profile, "array_costs", profile.array_costs):
-        _check_known(where, "operation", cost.operation, ARRAY_OPERATIONS)
-        _check_new(where, cost.operation, seen)
+        _check_known(where, "operation", cost.operation, tuple(ARRAY_OPERATIONS))
+        if cost.element_type is not None:
+            _check_known(where, "element_type", cost.element_type, ARRAY_OPERATIONS[cost.operation])
+        _check_new(where, cost.key, seen)
     for where, linear in _checked(profile, "linear_algebra", profile.linear_algebra):
         _check_known(where, "routine", linear.routine, LINEAR_ROUTINES)
         _check_known(where, "element_type", linear.element_type, LINEAR_TYPES)

@@ -48,16 +48,22 @@ class Operation(StrEnum):
     TIMER = "timer"
 
 
-ARRAY_OPERATIONS = (
-    *("add", "divide", "sqrt", "exp", "log", "sin", "power", "less", "logical_and", "stretch"),
-    *("remainder", "int_remainder", "int_floor_divide"),
-    *("add.reduce", "multiply.reduce", "maximum.reduce", "add.reduce.row", "maximum.reduce.row"),
-    *("add.accumulate", "add.at", "copy", "astype"),
-    *("take", "put", "take_mask", "put_mask", "where", "nonzero", "bincount", "csr_matvec"),
-)
-"""Array operations of Python that are measured, on 64-bit floating-point numbers unless they say otherwise. A `stretch`
-is what each point of an addition takes longer for each operand that is not one run of memory, a `row` what each result
-of a reduction takes beside its points; masks change once."""
+_FLOATS, _NUMBERS = ("float64", "float32"), ("float64", "float32", "int64")
+ARRAY_OPERATIONS = {
+    **dict.fromkeys(("add", "less", "add.reduce", "maximum.reduce"), _NUMBERS),
+    **dict.fromkeys(("divide", "sqrt", "exp", "log", "sin"), _FLOATS),
+    **dict.fromkeys(("power", "remainder", "stretch", "multiply.reduce"), _FLOATS[:1]),
+    **dict.fromkeys(("add.reduce.row", "maximum.reduce.row"), _FLOATS[:1]),
+    **dict.fromkeys(("int_remainder", "int_floor_divide", "bincount"), ("int64",)),
+    "logical_and": ("bool",),
+    **dict.fromkeys(("add.accumulate", "add.at", "copy", "astype", "take", "put", "csr_matvec"), _FLOATS[:1]),
+    **dict.fromkeys(("take_mask", "put_mask", "where", "nonzero"), _FLOATS[:1]),
+}
+"""Array operations of Python that are measured, and on which types of elements. A `stretch` is what each point of an
+addition takes longer for each operand that is not one run of memory, a `row` what each result of a reduction takes
+beside its points. Half of a mask is set, in one run. `power` and `remainder` have two arrays, `int_remainder`
+and `int_floor_divide` one; `astype` makes int64; what moves elements is the same for all of their size."""
+ARRAY_KEYS = tuple((operation, kind) for operation, kinds in ARRAY_OPERATIONS.items() for kind in kinds)
 
 
 LINEAR_ROUTINES = (
@@ -107,13 +113,24 @@ class OperationCost(Struct, frozen=True, forbid_unknown_fields=True):
 class ArrayCost(Struct, frozen=True, forbid_unknown_fields=True):
     """What a point of an array operation of Python takes with its arrays in near caches, without the call's fixed cost.
 
-    `operation` is one of ARRAY_OPERATIONS, which stands for others of its kind.
+    `operation` is one of ARRAY_OPERATIONS, and `element_type` of its types; None: the first of these.
     """
 
     operation: str
     point_s: float
     source: str
     noise: float | None = None
+    element_type: str | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The operation and its type of elements."""
+        return self.operation, self.element_type or ARRAY_OPERATIONS[self.operation][0]
+
+    @property
+    def name(self) -> str:
+        """For people: "add", "add (float32)"."""
+        return self.operation if self.element_type is None else f"{self.operation} ({self.element_type})"
 
 
 class LinearCost(Struct, frozen=True, forbid_unknown_fields=True):

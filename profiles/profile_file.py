@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import msgspec
 import tomli_w
 from msgspec import inspect
 
+from foretrace import toml_text
 from foretrace.errors import ProfileError, quoted
 from foretrace.file_kinds import PROFILE, instead, kind_of
 from foretrace.files import read_bounded, write_output
@@ -24,10 +24,6 @@ from .checks import check, suggestion
 from .positions import line_of
 from .profile import Profile
 
-MAX_FILE_BYTES = 1 << 20
-MAX_LINE_BYTES = 4096
-MAX_KEY_PARTS = 16
-"""Reading a dotted key takes the parser time by the square of its parts."""
 MAX_INT_BITS = 1000
 
 _POINTS = (
@@ -45,8 +41,6 @@ _POINTS = (
 """Of these a profile has many, and each fits a line."""
 _TABLES = ("caches", "tlbs", "gather_scatter")
 
-_KEY_PART = rb"""(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
-_LONG_KEY = re.compile(rb"(?<![A-Za-z0-9_-])(?:%b){%d}" % (_KEY_PART, MAX_KEY_PARTS))
 _TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 
 
@@ -59,7 +53,7 @@ def read_profile(path: str | os.PathLike[str]) -> Profile:
     path = Path(path)
     if kind_of(path) not in (None, PROFILE):
         raise ProfileError(f"{path}: {instead(path, PROFILE, 'foretrace calibrate -o FILE')}")
-    return parse_named(str(path), read_bounded(path, MAX_FILE_BYTES, "a machine's profile", ProfileError))
+    return parse_named(str(path), read_bounded(path, toml_text.MAX_FILE_BYTES, "a machine's profile", ProfileError))
 
 
 def parse_named(name: str, content: bytes) -> Profile:
@@ -81,22 +75,10 @@ def parse_profile(content: bytes) -> Profile:
     Raises:
         ProfileError: they are not a profile.
     """
-    for number, line in enumerate(content.split(b"\n"), 1):
-        if len(line) > MAX_LINE_BYTES:
-            raise ProfileError(f"is not a profile: longer than {MAX_LINE_BYTES} bytes (at line {number}, column 1)")
-    if found := _LONG_KEY.search(content):
-        number = content.count(b"\n", 0, found.start()) + 1
-        raise ProfileError(f"is not a profile: a key of more than {MAX_KEY_PARTS} parts (at line {number}, column 1)")
     try:
-        data = tomllib.loads(content.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        row = content.count(b"\n", 0, error.start) + 1
-        column = error.start - content.rfind(b"\n", 0, error.start)
-        raise ProfileError(f"is not text in UTF-8 (at line {row}, column {column}), a profile is TOML") from None
-    except RecursionError:
-        raise ProfileError("is not a profile: its values are nested too deeply") from None
+        data = toml_text.decode(content)
     except ValueError as error:
-        raise ProfileError(f"is not TOML: {_one_line(error)}") from None
+        raise ProfileError(f"is not a profile: {error}") from None
     return profile_of(data)
 
 

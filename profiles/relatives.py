@@ -9,6 +9,7 @@ lies in the same level.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -39,6 +40,13 @@ NOISE_OF_SHARED = 0.25
 """The same of what cores share, last cache and memory: assumed, memory differs in channels, speed and neighbours."""
 NOISE_OF_PREFETCH = 0.03
 """The same of the share of lines that prefetchers fetch ahead: of a core's own design, and near 1."""
+NOISE_OF_CLASS = 0.3
+"""The same of array operations, from machines whose vectors are as wide: two such differ by up to 1.7."""
+_VECTORS = {
+    **dict.fromkeys(("haswell", "skylake", "zen2", "zen3"), "AVX2"),
+    **dict.fromkeys(("sunny-cove", "golden-cove", "redwood-cove", "zen4", "zen5"), "AVX-512"),
+}
+"""The vectors that NumPy has code for, by their manufacturers' manuals. Without its own, arithmetic is a library's."""
 _OF_THE_MACHINE = {"cores", "clock_hz", "in_order", "line_transfer_latency_s", "thread_wake_latency_s",
                    "thread_wake_call_s"}  # fmt: skip
 _OF_THE_SYSTEM = {"size_bytes", "peak_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s", "first_touch_page_s",
@@ -97,6 +105,44 @@ def informed(profile: Profile) -> Informed | None:
         **found.points(),
     )
     return Informed(changed, name, tuple(found.keys))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayCosts:
+    """Costs of array operations, and of which machines they are: "" of this one itself, None where there are none."""
+
+    costs: tuple[ArrayCost, ...]
+    machines: str | None
+
+
+def array_costs_of(profile: Profile) -> ArrayCosts:
+    """A machine's own costs; else the cycles of calibrated machines with vectors as wide, at its clock."""
+    if profile.array_costs:
+        return ArrayCosts(profile.array_costs, "")
+    vectors = _VECTORS.get(profile.microarchitecture or "")
+    if vectors is None or profile.core is None or profile.core.clock_hz is None:
+        return ArrayCosts((), None)
+    cycles, machines = _cycles_of_class(vectors)
+    costs = []
+    for (operation, kind), found in cycles.items():
+        mean = math.exp(sum(map(math.log, found)) / len(found))
+        noise = NOISE_OF_CLASS + max(found) / mean - 1
+        costs.append(ArrayCost(operation, mean / profile.core.clock_hz, machines, noise, kind))
+    return ArrayCosts(tuple(costs), machines if costs else None)
+
+
+@functools.cache
+def _cycles_of_class(vectors: str) -> tuple[dict[tuple[str, str], list[float]], str]:
+    """The cycles of each array operation on the shipped machines with such vectors, and their names."""
+    cycles: dict[tuple[str, str], list[float]] = {}
+    machines = []
+    for microarchitecture in (name for name, of_it in _VECTORS.items() if of_it == vectors):
+        for profile in map(find, _calibrated(microarchitecture)):
+            if profile.array_costs and profile.core is not None and profile.core.clock_hz is not None:
+                machines.append(profile.name)
+                for cost in profile.array_costs:
+                    cycles.setdefault(cost.key, []).append(cost.point_s * profile.core.clock_hz)
+    return cycles, " and ".join(machines)
 
 
 class _Taken:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Core, Profile
-from foretrace.profiles.relatives import Informed, informed
+from foretrace.profiles.relatives import Informed, array_costs_of, informed
 from foretrace.replay.core.figures import CoreFigures, core_figures
 from foretrace.replay.limits.array_costs import point_times
 from foretrace.replay.limits.linear_algebra import LinearFigures
@@ -51,8 +51,8 @@ class MachineFigures:
     python_line_s: Floats
     python_bytecode_s: Floats
     python_call_s: Floats
-    array_point_s: Floats  # [3, ARRAY_OPERATIONS], see array_costs.py
-    array_costs_known: bool  # calibrated, at least some
+    array_point_s: Floats  # [3, ARRAY_KEYS], see array_costs.py
+    array_costs_of: str | None  # other machines that these were calibrated on
     linear: LinearFigures
     core: CoreFigures
     page_bytes: int
@@ -84,6 +84,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
     scalar, vector = _flop_times(core, clock, notes)
     latency_cycles = float(memory.dependent_s[TYPICAL, 0]) * clock
     python = python_figures(profile, core, clock, latency_cycles, notes)
+    arrays = array_costs_of(profile)
     return MachineFigures(
         machine=profile.name,
         cycle_s=1 / clock,
@@ -100,8 +101,8 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         python_line_s=python.line_s,
         python_bytecode_s=python.bytecode_s,
         python_call_s=python.call_s,
-        array_point_s=point_times(profile.array_costs, profile.microarchitecture, 1 / clock),
-        array_costs_known=bool(profile.array_costs),
+        array_point_s=point_times(arrays.costs),
+        array_costs_of=arrays.machines or None,
         linear=LinearFigures.of(profile.linear_algebra, vector, 1 / clock),
         core=core_figures(profile, core, latency_cycles, core_notes),
         page_bytes=page_bytes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,8 +16,8 @@ from foretrace.replay.core.instruction_costs import kind_note
 from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
-from foretrace.replay.limits.array_costs import ARRAY_POINT, USUAL_POINT
-from foretrace.replay.limits.convolution import RegionTimes, access_hits, convolve
+from foretrace.replay.limits.array_costs import ARRAY_POINT
+from foretrace.replay.limits.convolution import UNSEEN_CODE, RegionTimes, access_hits, convolve
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_page_faults
 from foretrace.replay.limits.python_figures import LONG_CALLS
 from foretrace.replay.limits.set_conflicts import with_set_conflicts
@@ -31,6 +31,7 @@ from foretrace.units import format_bytes, format_count
 from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
 from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
 from .records import Assumption, Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
+from .selected_code import selection_error, selection_warning
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import Workload, issue_slots
 
@@ -106,13 +107,17 @@ class HostRun:
         times, core = region_times.at(misses, corners)
         if model is Model.CORE:
             times = with_set_conflicts(times, workload, misses, figures.memory)
-        times = with_page_faults(times, pages, figures.page_s)
+        times = with_page_faults(times, np.where(times.as_traced, 0.0, pages), figures.page_s)
         assumptions = (*region_times.assumptions(misses), *_assumptions(workload, figures, misses, times))
         return cls(workload, profile, figures, misses, times, core, assumptions, model)
 
     def least_s(self) -> Floats:
-        """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
-        return np.asarray(issue_slots(self.workload) * self.figures.instruction_s[FAST], np.float64)
+        """[regions]: the time of their instructions at the full issue width, which no core can undercut, but by other
+        instructions."""
+        of_code = np.array([region.kind is not LoopKind.ARRAY for region in self.workload.regions])  # those use vectors
+        chosen = selection_error(self.workload.signature.provenance, self.profile)
+        fewer = 1.0 if chosen is None else chosen.low
+        return np.asarray(of_code * issue_slots(self.workload) * self.figures.instruction_s[FAST] * fewer, np.float64)
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""
@@ -135,6 +140,8 @@ class HostRun:
         parts = [figure_error(fast, typical, slow)]
         parts += [relative_error()] if self.figures.relative else []
         parts += [convolution_error()] if self.model is Model.CONVOLUTION else []
+        chosen = selection_error(self.workload.signature.provenance, self.profile)
+        parts += [chosen] if chosen is not None else []
         if self.core is not None:
             spoken = float(self.core.time_s[TYPICAL].sum())
             parts.append(path_error(self.core.halves_s.sum(axis=1).tolist(), max(typical, spoken)))
@@ -310,7 +317,8 @@ def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
 
 def warnings_of_run(run: HostRun) -> tuple[str, ...]:
     """What is not known of the work."""
-    return (*_unseen_code_of(run), *_outside_paths(run))
+    chosen = selection_warning(run.workload.signature.provenance, run.profile)
+    return (*_unseen_code_of(run), *_outside_paths(run), *([chosen] if chosen else []))
 
 
 def _outside_paths(run: HostRun) -> tuple[str, ...]:
@@ -361,6 +369,7 @@ def _region_times(run: HostRun, total_s: float) -> tuple[LoopTime, ...]:
                 share=float(typical[index] / total_s) if total_s else 0.0,
                 bound_by=times.bound_by[index],
                 is_first_call=int(index) in first_calls,
+                as_traced=bool(times.as_traced[index]),
             )
         )
     return tuple(regions)
@@ -400,8 +409,7 @@ def _assumptions(
     linear = workload.linear.assumption(figures.linear, float(times.time_s[TYPICAL].sum()))
     if linear is not None:
         needed.append(Assumption("linear_algebra", linear))
-    if np.nansum(totals.array_points):
-        needed.append(Assumption("array_points", _array_points(figures)))
+    needed += _of_arrays(workload, figures, times)
     long_share = float(totals.long_lines.sum() / max(totals.python_lines.sum(), 1.0))
     if long_share >= 0.01:
         less, _, more = LONG_CALLS
@@ -528,12 +536,27 @@ def _several(provenance: Provenance) -> str:
     return f"{processes} processes" if threads == processes else f"{processes} processes with {threads} threads in all"
 
 
-def _array_points(figures: MachineFigures) -> str:
-    less, more = ARRAY_POINT
-    if figures.array_costs_known:
-        return f"array operations take {less:g} to {more:g} times as long a point as the calibrated one of their kind"
-    less, more = USUAL_POINT
-    return (
-        "array operations were not calibrated: divisions, roots, powers, exponentials and the like take the cycles of "
-        f"calibrated machines a point, {less:g} to {more:g} times; all else what its accesses take"
-    )
+def _of_arrays(workload: Workload, figures: MachineFigures, times: RegionTimes) -> Iterator[Assumption]:
+    """What is taken of array operations: of those that were calibrated, and of those that take as long as traced."""
+    traced = times.as_traced
+    if np.nansum(workload.totals.array_points[~traced]):
+        less, more = ARRAY_POINT
+        yield Assumption(
+            "array_points",
+            f"array operations take {less:g} to {more:g} times as long a point as calibrated on "
+            f"{figures.array_costs_of or 'this machine'} for their types of elements",
+        )
+    all_s, by_name = float(times.time_s[TYPICAL].sum()), defaultdict[str, float](float)
+    for region in np.flatnonzero(traced & (times.time_s[TYPICAL] > 0)).tolist():
+        by_name[workload.regions[region].place.module] += float(times.time_s[TYPICAL, region])
+    traced_s = sum(by_name.values())
+    if traced_s >= NOTABLE_SHARE * all_s > 0:
+        names = sorted(by_name, key=lambda name: -by_name[name])
+        more_names = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        less, _, more = UNSEEN_CODE
+        yield Assumption(
+            "array_traced",
+            f"{traced_s / all_s:.0%} of the time is array operations that were not calibrated for their types, axes or "
+            f"masks ({', '.join(names[:3])}{more_names}): they take as long as they were timed while the program was "
+            f"traced, in lines of Python, {less:g} to {more:g} times",
+        )

@@ -152,7 +152,8 @@ class LoopTime:
 
     time_s = compute_s + memory_s - overlap_s + python_s + pages_s; the last is the first touch of its pages.
     `is_first_call` says that it is the first of several places that call an operation or compiled function, and did so
-    once: with what such a call sets up.
+    once: with what such a call sets up. `as_traced`: array operations that were not calibrated for this machine take as
+    long as they were timed while they were traced.
     """
 
     place: Place
@@ -171,11 +172,13 @@ class LoopTime:
     share: float
     bound_by: Bound
     is_first_call: bool = False
+    as_traced: bool = False
 
     @property
     def label(self) -> str:
         """Its kind, and the operation or function where that is what it is: "array: add"."""
-        return label_of(self.kind, self.place) + (" (first call)" if self.is_first_call else "")
+        notes = (" (as traced)" if self.as_traced else "") + (" (first call)" if self.is_first_call else "")
+        return label_of(self.kind, self.place) + notes
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,7 @@ class RegionArrays:
     that always says what a branch does most often. `python_lines` is the time of blocks of Python that were timed, in
     lines, `long_lines` those of it in blocks that take very long, `recording_lines` what was taken off it, and
     `array_faults` pages mapped in array operations (`signature.InterpreterTime`); `python_bytecodes` counts those of
-    the others. `array_points` are those of `array_costs.ArrayWork`; `array_timed` says which regions' time is that of a
-    line of Python.
+    the others. `array_points`, `array_kept` and `array_lines` are those of `array_costs.ArrayWork`.
     """
 
     instructions: Floats
@@ -107,7 +106,8 @@ class RegionArrays:
     python_bytecodes: Floats
     python_calls: Floats
     array_points: Floats
-    array_timed: npt.NDArray[np.bool_]
+    array_kept: npt.NDArray[np.bool_]
+    array_lines: Floats
     arithmetic_per_iteration: Floats
 
 
@@ -297,13 +297,14 @@ def _region_arrays(
         loads=per_region(np.where(operations.is_store, 0, operations.executions)),
         stores=stores,
         python_lines=sums["python_lines"],
-        array_faults=sums["array_faults"],
+        array_faults=arrays.faults if signature.array_times else sums["array_faults"],
         recording_lines=sums["recording_lines"],
         long_lines=sums["long_lines"],
         python_bytecodes=sums["python_bytecodes"],
-        python_calls=np.where(is_array & ~arrays.timed, [region.entries for region in regions], 0.0),
+        python_calls=np.where(is_array & ~arrays.kept, [region.entries for region in regions], 0.0),
         array_points=arrays.points,
-        array_timed=arrays.timed & bool(sums["python_lines"].any()),
+        array_kept=arrays.kept & bool(signature.array_times or sums["python_lines"].any()),
+        array_lines=arrays.lines,
         arithmetic_per_iteration=sums["arithmetic"] / iterations,
     )
 

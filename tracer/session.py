@@ -35,6 +35,7 @@ from foretrace.tracer.reader.side_table import (
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.signature.waiting import Waiting
 
+from .analysis.departures import NO_DEPARTURES, Departures
 from .structure import ALL_BUT_DEPENDENCES, Structure
 
 if TYPE_CHECKING:
@@ -93,6 +94,10 @@ class Engine(Protocol):
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """Size of an instruction's memory access, 0 if it is unknown or the instruction makes several."""
+        ...
+
+    def access_parts(self, code: bytes) -> int:
+        """What the engine reports of an access that it makes in parts, by enum ft_parts (tracer/reader/reader.h)."""
         ...
 
 
@@ -158,6 +163,7 @@ class Recording:
     """The type of the exception that ended a Python program; empty where none did."""
     clock_reads: int = 0
     """System calls of a compiled program that ask for the time."""
+    departures: Departures = NO_DEPARTURES
     children: tuple[RawChild, ...] = ()
     """Of a Python program whose children are followed: those that are not, and how children ended."""
     pid: int = 0
@@ -179,6 +185,10 @@ class Progress:
     blocks: int = 0
     interrupts: int = 0
     ended: bool = False
+    stage: str = ""
+    """What is being worked out of what was recorded, once the program has ended."""
+    hurries: bool = False
+    """Set by whoever shows it, once the program has ended: to write what there is, without what takes long."""
 
 
 class Session:
@@ -236,6 +246,7 @@ class Session:
         self._board: TracedBoard | None = None
         self._structure = structure
         self._followed = 0
+        self.progress = Progress()
         if family is not None and engine.follows is not None:
             exchange_fd = family.exchange_fd & 0xFFFFFFFF
             self._reader.follow(*engine.follows, number, self._fd, exchange_fd)
@@ -279,8 +290,20 @@ class Session:
         finally:
             _reader.release_signals()
             self.close_descriptor()
-        self._read(self._reader.salvage)
+        self._catch_up(on_progress)
         return self._recording(ending, wall_s)
+
+    def _catch_up(self, on_progress: Callable[[Progress], None]) -> None:
+        """Read what the program had written by its end."""
+        progress = self.progress
+        progress.stage = "reading what is left"
+        while not self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0)):
+            progress.accesses = self._reader.header()["accesses"]
+            on_progress(progress)
+            if progress.hurries:
+                self._fail("foretrace was told to stop before it had read all that the program had recorded")
+                return
+        self._read(self._reader.salvage)
 
     def _start(self) -> int:
         if isinstance(self._engine, Forks):
@@ -312,7 +335,7 @@ class Session:
 
     def _follow(self, pid: int, on_progress: Callable[[Progress], None]) -> Ending:
         """Read until the child is dead."""
-        progress, signals = Progress(), _Signals(pid)
+        progress, signals = self.progress, _Signals(pid)
         while True:
             idle = self.turn()
             signals.forward()
@@ -395,13 +418,14 @@ class Session:
     def _answer_width(self) -> None:
         block_id, slot = self._reader.asked()
         entry = self._side_table().blocks[block_id - 1]
-        width = 0
+        width = parts = 0
         if isinstance(entry, BlockEntry) and slot // 2 < len(entry.lengths):
             begin = sum(entry.lengths[: slot // 2])
             code = entry.code[begin : begin + entry.lengths[slot // 2]]
             with _DECODING:
                 width = self._engine.access_bytes(code, entry.address + begin, bool(slot % 2))
-        self._reader.set_width(width)
+                parts = self._engine.access_parts(code)
+        self._reader.set_width(width, parts)
 
     def _side_table(self) -> SideTable:
         header = self._reader.header()
@@ -419,12 +443,15 @@ class Session:
             )
         problem, end_unknown = self._problem, False
         if not problem and header["side_full"]:
-            problem = (
-                f"the program's code outgrew the trace's table of {MAX_BLOCKS} blocks of {INSTRUCTIONS_PER_BLOCK} "
-                "instructions on average: later ones were not recorded"
-            )
+            problem = _said_of_full(header["side_full"])
         if not problem and header["edges_full"]:
-            problem = "the program's jumps outgrew the trace's table of them: later ones were not recorded"
+            problem = (
+                f"the program's jumps outgrew the trace's table of {_reader.MAX_RARE_EDGES:,} beyond two for each "
+                "block: the others were not recorded"
+            )
+        departures = Departures.of(header["departures"])
+        if not problem and departures.stale:
+            problem = departures.warnings[0]
         if not problem and ending.signal_number is not None:
             problem = f"the program was killed by {signal_name(ending.signal_number)}"
         elif not problem and not header["finished"] and not header["replaced"]:
@@ -450,6 +477,7 @@ class Session:
             bursts=None if self._bursts is None else self._bursts.counts(),
             exception=header["exception"].decode(errors="ignore"),
             clock_reads=header["clock_reads"],
+            departures=departures,
             children=tuple(self._side_table().children),
             pid=self._pid,
             end_unknown=end_unknown,
@@ -472,7 +500,7 @@ class Session:
         arrays = np.frombuffer(self._reader.arrays(), np.uint64).reshape(-1, 3).tolist()
         if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
             raise StreamError("the trace stream's side table changed after it was read")
-        timings = self._in_side_table(self._side.timings)
+        timings, array_times = self._in_side_table(self._side.timings), self._in_side_table(self._side.array_times)
         blocks, python_blocks = [], []
         for block_id, (entry, count) in enumerate(zip(table.blocks, executions, strict=False), 1):
             if isinstance(entry, PythonBlockEntry):
@@ -489,9 +517,9 @@ class Session:
                 number, entry.block_id, entry.name, entry.site, entry.flops_per_point, entry.int_ops_per_point,
                 tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
                 tuple(o.is_indexed for o in entry.operands), tuple(o.is_index for o in entry.operands),
-                counts[1], counts[2],
+                counts[1], counts[2], tuple(o.kind for o in entry.operands), *times,
             )
-            for number, (entry, counts) in enumerate(zip(table.operations, arrays, strict=False), 1)
+            for number, (entry, counts, times) in enumerate(zip(table.operations, arrays, array_times, strict=False), 1)
         )  # fmt: skip
         return RawTrace(
             blocks=tuple(blocks),
@@ -513,6 +541,8 @@ class Session:
             flow=raw_flow(self._reader.data_flow(), table.objects),
             dependences=raw_dependences(self._reader.dependences()),
             event_samples=raw_event_samples(self._reader.event_samples(), self._number),
+            landings=tuple(table.landings),
+            whole_masked_loads=self._reader.header()["whole_masked_loads"],
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:
@@ -521,6 +551,16 @@ class Session:
         begin = header["side_offset"]
         with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
             return read(table)
+
+
+def _said_of_full(what: int) -> str:
+    """Which of the trace's limits was met first: enum ft_full of stream.h."""
+    limits = {
+        1: f"{MAX_BLOCKS:,} blocks",
+        2: f"{MAX_BLOCKS * INSTRUCTIONS_PER_BLOCK:,} different instructions",
+    }
+    limit = limits.get(what, f"{MEMORY_BYTES >> 20:,} MiB for what blocks are, and copies of its memory map")
+    return f"the program's code outgrew the trace's table of {limit}: what is new after that was not recorded"
 
 
 def _waiting(header: _reader.Header) -> Waiting | None:

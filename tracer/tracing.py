@@ -10,6 +10,7 @@ import importlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -39,6 +40,19 @@ _MOST_INTERRUPTS = 3
 
 def _ignore(_progress: Progress) -> None:
     """Show nothing."""
+
+
+class _Steps:
+    """Says what is being worked out once the program has ended, and whether there is time for what takes long."""
+
+    def __init__(self, progress: Progress, on_progress: OnProgress) -> None:
+        self._progress, self._on_progress = progress, on_progress
+
+    def __call__(self, what: str) -> bool:
+        """Before a step. False: what can be left out should be."""
+        self._progress.stage = what
+        self._on_progress(self._progress)
+        return not self._progress.hurries
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +181,7 @@ def trace_binary(
 
     schedule = _schedule(accuracy, seed, keep, structure)
     engine = QemuEngine(program)
-    started = _now()
+    started, begun_s = _now(), time.time()
     family = None
     if follow_children:
         from foretrace.tracer.processes.family import Family
@@ -180,9 +194,13 @@ def trace_binary(
     importing.join()
     from foretrace.tracer.analysis.assembly import estimated, signature_of
     from foretrace.tracer.machine_code import binary_analysis, endings
+    from foretrace.tracer.machine_code.debug_info.perf_map import read_perf_map
 
     from .recorded import part_of
 
+    step = _Steps(session.progress, on_progress)
+    if family:
+        step("reading the streams of its children")
     members = family.finish() if family else []
     explanation = endings.explain(recording, engine.guest, engine.name)
     if recording.problem and explanation:
@@ -198,7 +216,12 @@ def trace_binary(
         position = {0: 0} | {member.number: place for place, member in enumerate(members, 1)}
         parents = [0, *(position.get(member.parent, place) for place, member in enumerate(members, 1))]
         part = combine([part, *(member.part for member in members)], parents)
-    analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts)
+    compiled = read_perf_map(recording.pid, begun_s)
+    analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts, compiled, step)
+    if analysis.selection is not None:
+        emulated, here = engine.features()
+        selection = msgspec.structs.replace(analysis.selection, engine_features=emulated, host_features=here)
+        analysis = msgspec.structs.replace(analysis, selection=selection)
     signature = signature_of(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
     if part.bursts is not None and part.bursts.gaps:
         signature = estimated(signature, analysis.operation_map, part, accuracy)

@@ -112,7 +112,7 @@ def _figures(profile: Profile) -> Iterator[tuple[str, float, float | None]]:
             if value is not None:
                 yield f"{cost.operation} {cost.element_bits}x{cost.elements} {part}", value, cost.noise
     for of_array in profile.array_costs:
-        yield f"{of_array.operation} of arrays", of_array.point_s, of_array.noise
+        yield f"{of_array.name} of arrays", of_array.point_s, of_array.noise
     for linear in profile.linear_algebra:
         yield f"{linear.routine} of {linear.size} rows, {linear.element_type}", linear.time_s, linear.noise
     for bandwidth in profile.bandwidth:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from foretrace.benchmarks.harness.sampling import Measurement, Run, Timing, rounded
-from foretrace.profiles.points import ArrayCost
+from foretrace.profiles.points import ARRAY_OPERATIONS, ArrayCost
 
 _POINTS, _FEW_POINTS = 1000, 8
 """Three vectors of the first lie in a nearest cache."""
@@ -22,7 +22,7 @@ _COLUMNS = 100
 _POINTS_OF_ROW = 4
 _NONZEROS, _NONZEROS_OF_ROW = 20_000, 10
 """More of them, as the call of a sparse product takes as long as thousands."""
-_FEW = ", few"
+_FEW, _OF = ", few", " of "
 _BESIDE = {
     "stretch": ("add", 1),
     "add.reduce.row": ("add.reduce", _POINTS_OF_ROW),
@@ -50,15 +50,16 @@ def array_costs(measured: Mapping[str, Timing], source: str) -> tuple[ArrayCost,
         taken_s = many.time_s - few.time_s
         noise_s = many.noise * many.time_s + few.noise * few.time_s
         points = (_NONZEROS if name == "csr_matvec" else _POINTS) - _FEW_POINTS
-        costs.append(ArrayCost(name, taken_s / points, source, noise_s / taken_s))
+        operation, _, element_type = name.partition(_OF)
+        costs.append(ArrayCost(operation, taken_s / points, source, noise_s / taken_s, element_type or None))
     return tuple(map(_as_written, _alone(costs)))
 
 
 def _alone(costs: Sequence[ArrayCost]) -> Iterator[ArrayCost]:
     """Costs less those of what they were measured with."""
-    by_name = {cost.operation: cost for cost in costs}
+    by_name = {cost.operation: cost for cost in costs if cost.element_type is None}
     for cost in costs:
-        name, points = _BESIDE.get(cost.operation, ("", 0))
+        name, points = _BESIDE.get(cost.operation, ("", 0)) if cost.element_type is None else ("", 0)
         beside = by_name.get(name)
         if not points:
             yield cost
@@ -70,7 +71,7 @@ def _alone(costs: Sequence[ArrayCost]) -> Iterator[ArrayCost]:
 
 
 def _as_written(cost: ArrayCost) -> ArrayCost:
-    return ArrayCost(cost.operation, rounded(cost.point_s), cost.source, rounded(cost.noise or 0.0))
+    return ArrayCost(cost.operation, rounded(cost.point_s), cost.source, rounded(cost.noise or 0.0), cost.element_type)
 
 
 def repeated(call: Callable[[], Any], operations: int = 1) -> Run:
@@ -86,7 +87,32 @@ def repeated(call: Callable[[], Any], operations: int = 1) -> Run:
 
 
 def _operations(n: int) -> dict[str, Callable[[], Any]]:
-    """Calls over `n` points each, by the name in `profiles.points.ARRAY_OPERATIONS`."""
+    """Calls over `n` points each, by the name in `profiles.points.ARRAY_OPERATIONS`, and " of float32" for other types
+    than its first."""
+    calls = _on_usual_types(n)
+    for operation, kinds in ARRAY_OPERATIONS.items():
+        for kind in kinds[1:]:
+            calls[f"{operation}{_OF}{kind}"] = _on_type(operation, kind, n)
+    return calls
+
+
+def _on_type(operation: str, kind: str, n: int) -> Callable[[], Any]:
+    """An elementwise function or a reduction on numbers of another type."""
+    random = np.random.default_rng(1)
+    a, b = (
+        (1000 * random.random(n)).astype(kind) if kind.startswith("int") else random.random(n).astype(kind)
+        for _ in "ab"
+    )
+    name, _, method = operation.partition(".")
+    function = getattr(np, name)
+    if method:
+        return lambda: function.reduce(a)
+    operands = (a, b)[: function.nin]
+    out = np.empty_like(function(*operands))
+    return lambda: function(*operands, out=out)
+
+
+def _on_usual_types(n: int) -> dict[str, Callable[[], Any]]:
     random = np.random.default_rng(1)
     a, b, c = random.random(n), random.random(n), np.empty(n)
     i, j = random.integers(0, n, n), np.empty(n, np.int64)

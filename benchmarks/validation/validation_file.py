@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from foretrace import json_text
 from foretrace.errors import EngineError, ProfileError
 from foretrace.files import read_bounded
 from foretrace.profiles import library
@@ -100,11 +101,11 @@ def read_validation(path: Path) -> MeasuredMachine:
     make = "make one on that machine with: foretrace validate -o FILE"
     content = read_bounded(path, MAX_FILE_BYTES, "what foretrace validate wrote", EngineError)
     try:
-        document = msgspec.json.decode(content, type=_Document)
+        document = json_text.decode(content, _Document)
         if document.schema != SCHEMA:
             raise EngineError(f"{path}: is no document of the version {SCHEMA}; {make}")
         profile = _profile_of(document.profile)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise EngineError(f"{path}: is no validation with its profile ({error}); {make}") from error
     except ProfileError as error:
         raise EngineError(f"{path}: its profile is none: {error}") from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +26,8 @@ def read_source(
     *,
     patterns: str | os.PathLike[str] | Iterable[IdiomDefinition] | None = None,
     cache: bool = True,
+    defines: Sequence[str] = (),
+    branches: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[Findings, list[Path]]:
     """The idioms and loops of a source tree, and its files.
@@ -38,7 +40,8 @@ def read_source(
     if not files:
         shown = ", ".join(os.fspath(one) for one in named)
         raise SourceError(f"{shown}: holds no source of C, C++, Fortran or Python; name the folder with the program's")
-    return idioms(*named, patterns=patterns, cache=cache, progress=progress), files
+    found = idioms(*named, patterns=patterns, cache=cache, defines=defines, branches=branches, progress=progress)
+    return found, files
 
 
 def joined(signature: records.Signature, found: Findings, files: Iterable[Path] = ()) -> Join:

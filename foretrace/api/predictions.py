@@ -328,7 +328,7 @@ def _said_of_threads(one: records.Prediction) -> str:
 PLACE_COLUMNS = ("module", "function", "mangled", "file", "line", "caller", "inlined")
 LOOP_COLUMNS = (
     *PLACE_COLUMNS, "kind", "label", "entries", "iterations", "time_s", "low_s", "high_s", "share", "bound_by",
-    "compute_s", "memory_s", "overlap_s", "python_s", "pages_s",
+    "compute_s", "memory_s", "overlap_s", "python_s", "pages_s", "as_traced",
 )  # fmt: skip
 TOTAL_COLUMNS = (*PLACE_COLUMNS, "label", "loops", "time_s", "low_s", "high_s", "share", "bound_by")
 MACHINE_COLUMNS = (

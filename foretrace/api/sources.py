@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,6 +70,8 @@ def idioms(
     patterns: str | os.PathLike[str] | Iterable[IdiomDefinition] | None = None,
     only: Sequence[str] = (),
     cache: bool = True,
+    defines: Sequence[str] = (),
+    branches: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Idioms:
     """Find idioms in source code of C, C++, Fortran and Python.
@@ -79,6 +81,8 @@ def idioms(
         patterns: idioms of yours, looked for before the built-in ones: a pattern file, or what `idiom` makes.
         only: names of idioms to report; (): all.
         cache: whether results are kept on disk, by content, for the next time.
+        defines: symbols of the preprocessor, `NAME` or `NAME=value`.
+        branches: whether branches of the preprocessor that are not taken are read as well.
         progress: called with the number of files done and of all.
 
     Returns:
@@ -99,7 +103,10 @@ def idioms(
     check_names(only, definitions)
     home = cache_folder() if cache else None
     folder = home and home / "idioms"
-    found = scanned([Path(path) for path in paths], definitions, cache_folder=folder, progress=progress)
+    found = scanned(
+        [Path(path) for path in paths], definitions, cache_folder=folder, defines=defines, branches=branches,
+        progress=progress,
+    )  # fmt: skip
     return shown_as(Idioms, selected(found, lambda one: not only or one.idiom in only))
 
 
@@ -136,7 +143,7 @@ def selected(found: Findings, wanted: Callable[[Finding], bool]) -> Findings:
         if wanted(one):
             moved[position] = len(kept)
             kept.append(one.with_parent(None if one.parent is None else moved.get(one.parent)))
-    return Findings(tuple(kept), found.loops, found.files, found.lines, found.skipped)
+    return replace(found, findings=tuple(kept))
 
 
 def finding_document(one: Finding) -> dict[str, Any]:

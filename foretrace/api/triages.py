@@ -49,7 +49,7 @@ class Triage(Shown, records.Triage):
             known,
             instances=tuple(map(known._named, self.instances)),
             explained=tuple(map(known._named, self.explained)),
-            warnings=(*self.warnings, *source.notes),
+            warnings=(*self.warnings, *source.notes, *filter(None, (source.coverage,))),
         )
 
     def _named(self, instance: records.Instance) -> records.Instance:
@@ -263,6 +263,8 @@ def triage(
     host_cores: int | None = 1,
     explain: str = "",
     source: SourceLike | None = None,
+    defines: Sequence[str] = (),
+    branches: bool = False,
 ) -> Triage: ...
 @overload
 def triage(
@@ -272,6 +274,8 @@ def triage(
     host_cores: int | None = 1,
     explain: str = "",
     source: SourceLike | None = None,
+    defines: Sequence[str] = (),
+    branches: bool = False,
 ) -> Triage | Comparison: ...
 def triage(
     signature: SignatureLike,
@@ -280,6 +284,8 @@ def triage(
     host_cores: int | None = 1,
     explain: str = "",
     source: SourceLike | None = None,
+    defines: Sequence[str] = (),
+    branches: bool = False,
     **named: MachineLike,
 ) -> Triage | Comparison:
     """Decide for each loop, call and array operation of a traced program whether to port it to an accelerator.
@@ -292,6 +298,8 @@ def triage(
         explain: a place (`file.c:12`) or a function whose arithmetic is wanted, in `explained`.
         source: the program's source, files or folders: what it proves of a loop decides, and
             idioms are named as it has them.
+        defines: symbols of the source's preprocessor, `NAME` or `NAME=value`.
+        branches: whether branches of the preprocessor that are not taken are read as well.
         named: `accelerator`, one of them by name.
 
     Returns:
@@ -313,7 +321,7 @@ def triage(
     given, machine = signature_of(signature), find_machine(host)
     profiles = [find_machine(one) for one in asked]
     cores = offload.checked_cores(machine, host_cores) if host_cores != 1 else 1
-    read = None if source is None else joined(given, *read_source(source))
+    read = None if source is None else joined(given, *read_source(source, defines=defines, branches=branches))
     sources = read.verdicts() if read is not None else None
     if len(profiles) == 1:
         return _shown(

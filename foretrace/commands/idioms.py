@@ -51,14 +51,20 @@ _COUNTED = {
 @click.option("--loops", is_flag=True, help="Show the loops instead: parallel, reduction, recurrence or unknown.")
 @click.option("--top", default=20, show_default=True, type=click.IntRange(min=1), help="How many rows to show.")
 @click.option("--all", "show_all", is_flag=True, help="Show all rows.")
+@click.option(
+    "-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="Define a symbol of the preprocessor (repeatable)."
+)
+@click.option(
+    "--branches", is_flag=True, help="Read branches of the preprocessor that are not taken, too: each file again."
+)
 @click.option("--no-cache", is_flag=True, help="Read every file again, and keep no results.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print a row for each finding, comma-separated.")
 @click.option("--sarif", "as_sarif", is_flag=True, help="Print SARIF 2.1.0, for editors and code hosts.")
 def command(
     paths: tuple[Path, ...], names: tuple[str, ...], depth: int | None, files: tuple[str, ...], patterns: Path | None,
-    signature: Path | None, as_list: bool, loops: bool, top: int, show_all: bool, no_cache: bool, as_json: bool,
-    as_csv: bool, as_sarif: bool,
+    signature: Path | None, as_list: bool, loops: bool, top: int, show_all: bool, defines: tuple[str, ...],
+    branches: bool, no_cache: bool, as_json: bool, as_csv: bool, as_sarif: bool,
 ) -> None:  # fmt: skip
     """Find idioms (gather, scatter, stencil, reduction and more) in PATHS: C, C++, Fortran and Python."""
     if as_list:
@@ -79,7 +85,7 @@ def command(
     traced = None if signature is None else read_signature(signature)
     with progress_bar("Reading") as bar:
         found = idioms(
-            *paths, patterns=patterns, only=names, cache=not no_cache,
+            *paths, patterns=patterns, only=names, cache=not no_cache, defines=defines, branches=branches,
             progress=(lambda done, total: bar(done / total if total else 1.0)) if bar else lambda done, total: None,
         )  # fmt: skip
     known = None if traced is None else joined(traced, found, source_files(paths)[0])
@@ -151,6 +157,21 @@ def _document(found: Idioms) -> dict[str, Any]:
         "skipped": [
             {"file": part.file, "line": part.line, "what": part.what, "reason": part.reason} for part in found.skipped
         ],
+        "loops_in_text": found.loops_in_text,
+        "loops_read": found.loops_read,
+        "unread": [
+            {
+                "file": plain(one.file),
+                "line": one.line,
+                "column": one.column,
+                "reason": plain(one.reason),
+                "options": plain(one.options),
+            }
+            for one in found.unread
+        ],
+        "options_for_more": [
+            {"options": plain(options), "loops": number} for options, number in found.options_for_more().items()
+        ],
     }
 
 
@@ -171,6 +192,8 @@ def _loop_document(loop: LoopReport) -> dict[str, Any]:
         "file": loop.file,
         "first_line": loop.line,
         "last_line": loop.last_line,
+        "column": loop.column,
+        "options": loop.options,
         "function": loop.function,
         "lowered": loop.lowered,
         "verdict": str(loop.verdict),
@@ -270,6 +293,16 @@ def _show_loops(found: Idioms, top: int | None) -> None:
 def _show_skipped(found: Idioms) -> None:
     """What was not read. Preprocessor branches that are not taken, and names assumed, are only counted."""
     out = console()
+    if found.loops_in_text:
+        branches = "; --branches reads them all" if found.options_for_more() else ""
+        text = found.coverage()
+        out.print(plain(f"{text[0].upper()}{text[1:]} of the text{branches}." if not branches else
+                        f"{text[0].upper()}{text[1:]}{branches}."))  # fmt: skip
+        others = [one for one in found.unread if not one.options]
+        for one in others[:MOST_SKIPPED]:
+            out.print(f"not read: {plain(one.file)}:{one.line}: {plain(one.reason)}")
+        if len(others) > MOST_SKIPPED:
+            out.print(f"{len(others) - MOST_SKIPPED} more loops were not read: --json lists them.")
     counted = Counter(part.what for part in found.skipped if part.what in _COUNTED)
     listed = [part for part in found.skipped if part.what not in _COUNTED]
     for part in listed[:MOST_SKIPPED]:

@@ -23,6 +23,7 @@ from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature.records import IdiomKind, LibraryCall, ProcessRecord, Sampling, told_apart
+from foretrace.tracer.signature.selection import Selection
 from foretrace.tracer.signature.tree_records import ExecutionTree
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
@@ -237,6 +238,8 @@ def _show(signature: Signature, path: Path, top: int) -> None:
         beside = len(p.processes) - followed
         others = f"; {beside} not followed, which ran beside the trace" if beside else ""
         out.print(f"processes     {followed} followed and summed up, each with simulated caches of its own{others}")
+    if p.selection is not None:
+        _show_selection(p.selection)
     if p.sampling is not None:
         _show_sampling(p.sampling)
         if signature.data_flow is None:
@@ -263,6 +266,28 @@ def _said_of_bursts(share: float, bursts: int) -> str:
     if not bursts:
         return "all accesses" if share >= 1 else f"{share:.1%} of the accesses"
     return f"{share:.1%} of the accesses, in {bursts} burst{'s' if bursts != 1 else ''}"
+
+
+_LEAST_CHOSEN_SHARE = 0.01
+
+
+def _show_selection(selection: Selection) -> None:
+    """Who asked what the processor has, and how much of the run was chosen by that."""
+    out, margin = console(), " " * 14
+    asked = ", ".join(f"{one.module.rpartition('/')[2]} ({one.how})" for one in selection.questions)
+    if selection.share < _LEAST_CHOSEN_SHARE:
+        if asked:
+            out.print(f"processor     asked for its features by {plain(asked)}; little of the run was chosen by them")
+        return
+    most = ", ".join(
+        f"{one.function or '?'} of {one.module.rpartition('/')[2]} {one.share:.0%}" for one in selection.functions[:3]
+    )
+    share = f"{selection.share:.0%} of the instructions"
+    out.print(f"processor     {share} are in code chosen by its features: {plain(most)}")
+    if asked:
+        out.print(f"{margin}asked by {plain(asked)}")
+    if selection.lacking:
+        out.print(f"{margin}this machine has what the engine lacks: {plain(', '.join(selection.lacking))}")
 
 
 def _show_sampling(sampling: Sampling) -> None:

@@ -6,6 +6,7 @@ import gc
 import os
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from foretrace.file_kinds import SIGNATURE, STREAM
 from foretrace.files import check_output
 from foretrace.interrupts import Interrupts
 from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
-from foretrace.verb import Verb
+from foretrace.verb import Verb, begin_limits
 
 from .caches import cache_options
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=Verb,
+    runs_programs=True,
     last_options=("-m", "-c"),
     context_settings={"allow_interspersed_args": False},
     epilog="\b\nExamples:\n  foretrace trace -o ls.sig -- ls -l\n  foretrace trace -o app.sig app.py arguments\n"
@@ -149,6 +151,8 @@ def command(
         show = stack.enter_context(_progress())
 
         def on_progress(progress: Progress) -> None:
+            if progress.ended:  # it would have inherited them
+                begin_limits("trace")
             interrupts.watch(progress)
             show(progress)
 
@@ -197,18 +201,47 @@ def _giving_up(unwritten: Sequence[Path]) -> Iterator[None]:
         raise
 
 
+_BEFORE_SHOWN_S = 1.0
+
+
 @contextmanager
 def _progress() -> Iterator[Callable[[Progress], None]]:
-    """Shows how far the trace is, where that disturbs nobody: the program may be writing to the same terminal."""
-    if not sys.stderr.isatty() or sys.stdout.isatty():
+    """Shows how far the trace is on a terminal, while that disturbs nobody: a program may be writing to the same one
+    until it ends, and what follows its end is shown if it takes long."""
+    if not sys.stderr.isatty():
         yield lambda progress: None
         return
     from rich.console import Console
 
     from foretrace.units import format_count
 
-    with Console(stderr=True).status("tracing") as status:
-        yield lambda progress: status.update(f"tracing: {format_count(progress.accesses)} accesses simulated")
+    status = Console(stderr=True).status("tracing")
+    is_shared = sys.stdout.isatty()
+    later = threading.Timer(_BEFORE_SHOWN_S, status.start)
+    later.daemon = True
+    has_ended = False
+
+    def show(progress: Progress) -> None:
+        nonlocal has_ended
+        counted = f"{format_count(progress.accesses)} accesses simulated"
+        if not progress.ended:
+            status.update(f"tracing: {counted}")
+            return
+        if not has_ended:
+            has_ended = True
+            if is_shared:
+                later.start()
+        status.update(f"the program has ended; {progress.stage or 'reading what is left'} ({counted})")
+
+    if not is_shared:
+        status.start()
+    try:
+        yield show
+    finally:
+        later.cancel()
+        if later.ident is not None:
+            later.join()
+        status.stop()
 
 
 def _say_cost(accuracy: Accuracy) -> None:

@@ -42,6 +42,10 @@ _MAX_ARRAYS = 8
     "--source", "source", type=click.Path(path_type=Path), metavar="DIR",
     help="The program's source: what it proves of a loop decides; name idioms as it has them.",
 )  # fmt: skip
+@click.option(
+    "-D", "defines", multiple=True, metavar="NAME[=VALUE]", help="A symbol of --source's preprocessor (repeatable)."
+)
+@click.option("--branches", is_flag=True, help="Read branches of --source's preprocessor that are not taken, too.")
 @click.option("--explain", metavar="LOOP", help="Print the arithmetic of one loop: file:line or function.")
 @click.option("--top", default=8, show_default=True, type=click.IntRange(min=1), help="How many loops to show.")
 @click.option("--all-loops", is_flag=True, help="Show all of them, those below 0.1 % of the time, too.")
@@ -49,14 +53,18 @@ _MAX_ARRAYS = 8
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with all loops.")
 def command(
     signature: Path, host: str, accelerators: tuple[str, ...], host_cores: str, source: Path | None,
-    explain: str | None, top: int, all_loops: bool, assumptions: bool, as_json: bool,
+    defines: tuple[str, ...], branches: bool, explain: str | None, top: int, all_loops: bool, assumptions: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Tell which loops of SIGNATURE's program to port to an accelerator, or to thread, largest gain first."""
+    if (defines or branches) and source is None:
+        raise click.UsageError("-D and --branches go with --source")
     if explain is not None and not explain.strip():
         raise click.UsageError("--explain names no loop; give it one as the table does, file:line or a function")
     report = triage(
-        signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain or "", source=source
-    )
+        signature, host, *accelerators, host_cores=cores_asked(host_cores), explain=explain or "", source=source,
+        defines=defines, branches=branches,
+    )  # fmt: skip
     if as_json:
         print_json(comparison_document(report) if isinstance(report, Comparison) else document(report))
         return

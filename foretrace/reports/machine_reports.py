@@ -277,7 +277,7 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
     yield (
         "array operations of Python, by the point (noise in brackets)",
         ("operation", "time"),
-        [(plain(c.operation), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
+        [(plain(c.name), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
     )
     yield (
         "linear algebra of square matrices, one thread (noise in brackets)",

@@ -173,6 +173,7 @@ def _loop_document(loop: LoopTime, measured: Measured | None = None) -> dict[str
         | {
             "kind": str(loop.kind),
             "first_call": loop.is_first_call,
+            "as_traced": loop.as_traced,
             "entries": loop.entries,
             "iterations": loop.iterations,
             "time_s": loop.time_s,

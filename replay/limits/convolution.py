@@ -22,7 +22,7 @@ from foretrace.replay.records import Bound, LoopKind
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import OperationArrays, Workload
 
-from .array_costs import array_times, of_accesses
+from .array_costs import array_times, as_traced, of_accesses
 from .python_figures import LONG_CALLS, RECORDING_ERROR
 from .surface import SurfaceTimes
 
@@ -45,6 +45,7 @@ class RegionTimes:
 
     `memory_parts_s` is [regions, len(MEMORY_BOUNDS)], `compute_parts_s` [regions, len(COMPUTE_BOUNDS)].
     `arithmetic_s` is the part of the compute time that no change of memory can save: flops, divides, chains.
+    `as_traced` bool [regions]: array operations that take as long as they were traced, whatever they do.
     """
 
     time_s: Floats
@@ -57,6 +58,7 @@ class RegionTimes:
     memory_parts_s: Floats
     compute_parts_s: Floats
     bound_by: tuple[Bound, ...]
+    as_traced: npt.NDArray[np.bool_]
     bound_without_pages: tuple[Bound, ...] = ()
     """What bounds them but for the first touch of pages; empty where that was not added."""
 
@@ -84,25 +86,28 @@ def convolve(
     limits, branch = compute_parts[:, :, :-1], compute_parts[:, :, -1]
     compute = limits.max(axis=2) + branch
     arrays = array_times(figures.array_point_s, totals.array_points)
-    measured = ~np.isnan(arrays[TYPICAL]) & ~is_linear  # with their data in the nearest cache
+    traced = as_traced(workload, figures)
+    measured = ~np.isnan(arrays[TYPICAL]) & ~is_linear & ~traced  # with their data in the nearest cache
     memory_parts[:, measured | is_linear, MEMORY_BOUNDS.index(Bound.PORTS)] = 0
     memory = memory_parts.sum(axis=2)
     compute = np.where(measured, arrays + branch, compute)
     python = _per_corner(figures.python_bytecode_s, totals.python_bytecodes) + _per_corner(
-        figures.python_call_s, totals.python_calls
+        figures.python_call_s, np.where(traced, 0.0, totals.python_calls)
     )
     off = RECORDING_ERROR * np.array([-1.0, 0.0, 1.0])
     timed_lines = np.maximum(totals.python_lines + _per_corner(off, totals.recording_lines), 0)
     timed_lines += _per_corner(np.array(LONG_CALLS) - 1, np.minimum(totals.long_lines, timed_lines[FAST]))
     unseen = np.array([region.kind is LoopKind.COMPILED for region in workload.regions])
-    timed = figures.python_line_s[:, None] * timed_lines * np.where(unseen, np.array(UNSEEN_CODE)[:, None], 1.0)
+    timed_lines += np.where(traced, totals.array_lines, 0.0)
+    spread = np.where(unseen | traced, np.array(UNSEEN_CODE)[:, None], 1.0)
+    timed = figures.python_line_s[:, None] * timed_lines * spread
     degree = 1 - 1 / np.maximum(totals.arithmetic_per_iteration, 1)
     shorter = np.minimum(compute, memory)
     overlap = np.stack([shorter[FAST], shorter[TYPICAL] * degree, np.zeros(regions)])
     overlap[TYPICAL] = np.where(is_linear, np.minimum(hiding, memory[TYPICAL]), overlap[TYPICAL])
     overlap[TYPICAL] = np.where(measured, _overlap_of_arrays(workload, figures, compute, memory), overlap[TYPICAL])
-    # What was timed holds what its accesses to elements took, and the calls whose time is in their line's.
-    overlap = np.where(totals.array_timed, compute + memory, overlap)
+    # What was timed holds what its accesses took, and so does their line's time for calls that are in it.
+    overlap = np.where(traced | totals.array_kept, compute + memory, overlap)
     overlap += np.minimum(timed, compute + memory - overlap)
     python += timed
     time = compute + memory - overlap + python
@@ -118,8 +123,9 @@ def convolve(
         memory_parts_s=memory_parts[TYPICAL],
         compute_parts_s=compute_parts[TYPICAL],
         bound_by=_bounds(
-            compute[TYPICAL], memory[TYPICAL], python[TYPICAL], compute_parts[TYPICAL], memory_parts[TYPICAL], unseen
+            *(part[TYPICAL] for part in (compute, memory, python, compute_parts, memory_parts)), unseen, traced
         ),
+        as_traced=traced,
     )
 
 
@@ -258,17 +264,21 @@ def _bounds(
     compute_parts: Floats,
     memory_parts: Floats,
     unseen: npt.NDArray[np.bool_],
+    traced: npt.NDArray[np.bool_],
 ) -> tuple[Bound, ...]:
-    """What each region is bound by: the largest part of the largest of its three times."""
+    """What each region is bound by: the largest part of the largest of its three times.
+
+    One that takes as long as it was traced is bound by what it does most, of what is known.
+    """
     largest_compute, largest_memory = compute_parts.argmax(axis=1), memory_parts.argmax(axis=1)
     bounds = []
     for region in range(len(compute)):
         times = (compute[region], memory[region], python[region])
         if max(times) == 0:
             bounds.append(Bound.NOTHING)
-        elif python[region] == max(times):
+        elif python[region] == max(times) and not (traced[region] and max(times[:2])):
             bounds.append(Bound.UNSEEN if unseen[region] else Bound.PYTHON)
-        elif memory[region] == max(times):
+        elif memory[region] == max(times[:2]):
             bounds.append(MEMORY_BOUNDS[largest_memory[region]])
         else:
             bounds.append(COMPUTE_BOUNDS[largest_compute[region]])

@@ -98,6 +98,8 @@ _STANDING_FOR = {
 """What else is measured in their place."""
 _NOT_HIDING = (Routine.GEMV, Routine.DOT, Routine.EINSUM, Routine.NO_BLAS)
 """Each element is used once or a few times: loads wait for memory."""
+_OBLONG = 4
+"""Rows for a column, or columns for a row, from which on a matrix is far from square."""
 _BY_THREE_SIZES = (Routine.GEMM, Routine.SYRK, Routine.TRMM, Routine.LU_SOLVE, Routine.CHOLESKY_SOLVE)
 
 
@@ -196,9 +198,10 @@ class LinearFigures:
         if curve is not None:
             is_own = routine is record.routine
             is_near = is_own and routine is not Routine.EINSUM and curve.is_near(record.flops, size)
+            is_near = is_near and not _is_oblong(record)
             is_near = is_near or routine is record.routine is Routine.GEMM
             spread = MEASURED if is_near else STANDING
-            return curve.time_s(record.flops, size) * np.array(spread), "measured" if is_own else "standing"
+            return curve.time_s(record.flops, size) * np.array(spread), "measured" if is_near else "standing"
         for other in ("float64", "complex128", "float32"):
             curve = self.curves.get((routine, other))
             if curve is not None:
@@ -292,6 +295,12 @@ def _priced_as(record: LinearAlgebra) -> Routine:
     return Routine.GEMV if of_vector else standing
 
 
+def _is_oblong(record: LinearAlgebra) -> bool:
+    """Whether a matrix that is no factor of a product is far from square, as those measured are not."""
+    is_product = record.routine in _NOT_HIDING or record.routine in _BY_THREE_SIZES
+    return not is_product and max(record.m, record.n) > _OBLONG * min(record.m, record.n)
+
+
 def effective_size(record: LinearAlgebra) -> float:
     """The size of square matrices that reach the same rate: harmonic mean of those that matter."""
     m, n, k = max(record.m, 1), max(record.n, 1), max(record.k, 1)
@@ -308,7 +317,7 @@ _WORTH_TELLING = 0.01
 _MOST_NAMES = 3
 _TEXTS = {
     "measured": "at the rates measured of square matrices by size and type",
-    "standing": "at rates measured of another type or a routine like it",
+    "standing": "at rates measured of another type, size or shape, or of a routine like it",
     "derived": "at a usual efficiency over the measured rate of products",
     "assumed": (
         f"not measured on this machine, products taken to reach {PRODUCT_EFFICIENCY[1]:g} of the vector peak "
@@ -343,6 +352,13 @@ class LinearWork:
             times[:, region] += price.time_s
             hiding[region] += price.hiding_s
         return times, hiding
+
+    def measured(self, figures: LinearFigures) -> npt.NDArray[np.bool_]:
+        """[regions]: whether all of a region's linear algebra was measured, of these types and about these shapes."""
+        found = self.mask.copy()
+        for region, record in self.records:
+            found[region] &= figures.price(record).how == _HOW[0]
+        return found
 
     def assumption(self, figures: LinearFigures, total_s: float) -> str | None:
         """What a reader must know of how it was priced; None where there is none of it, or next to none."""

@@ -77,7 +77,7 @@ def with_set_conflicts(times: RegionTimes, workload: Workload, misses: Misses, m
     turns = np.bincount(
         workload.operations.region, weights=set_turns(workload, misses), minlength=len(workload.regions)
     )
-    turns[workload.linear.mask | workload.totals.array_timed] = 0
+    turns[workload.linear.mask | workload.totals.array_kept | times.as_traced] = 0
     least = np.zeros_like(times.time_s)
     for corner in (TYPICAL, SLOW):
         least[corner] = turns * memory.dependent_s[corner, 1]

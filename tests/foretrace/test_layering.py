@@ -35,6 +35,7 @@ LEAVES = {
     "neighbours",
     "python_line",
     "terminal",
+    "toml_text",
     "units",
 }
 FOLDERS = ("cache_sim", "profiles", "tracer", "benchmarks", "replay")

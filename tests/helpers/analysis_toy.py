@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foretrace.tracer.machine_code.isa.registry import DataFlow, Flow, InstructionClass, StackUse
+from foretrace.tracer.machine_code.isa.registry import AccessParts, DataFlow, Flow, InstructionClass, StackUse
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.signature.records import OperationKind
 
@@ -28,6 +28,9 @@ class ToyIsa:
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         return 8
+
+    def access_parts(self, code: bytes) -> AccessParts:
+        return AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
         assert all(len(code) == LENGTH for code in codes)

@@ -113,9 +113,9 @@ class Stream:
     def _id(self, shape: tuple[tuple[int, bool, bool], ...]) -> int:
         if shape not in self.ids:
             number = self.ids[shape] = len(self.ids) + 1
-            operands = b"".join(stream.OPERAND.pack(*operand, False) for operand in shape)
+            operands = b"".join(stream.OPERAND.pack(*operand, False, 0) for operand in shape)
             entry = stream.OPERATION.pack(
-                stream.SIDE_OPERATION, stream.OPERATION_BYTES, number, BLOCK_ID, len(shape), 0, 0, 0, 0, 0
+                stream.SIDE_OPERATION, stream.OPERATION_BYTES, number, BLOCK_ID, len(shape), 0, 0, 0, 0, 0, 0, 0, 0
             )
             self._describe(entry + operands.ljust(stream.OPERATION_BYTES - len(entry), b"\0"))
             self.first_operand.append(self.first_operand[-1] + len(shape))

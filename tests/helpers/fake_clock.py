@@ -1,8 +1,9 @@
 """A clock for traced Python programs that no load of the machine moves, loaded in front of the C library's.
 
 Time passes as the program says: `time.clock_getres(NANOSECONDS)` runs for so long, `advance_ns(...)` of compiled code
-likewise, a reading of a clock takes `READING_NS`, and memory of a megabyte and more takes `LARGE_BLOCK_NS` to get. In a
-wait of the stream's writer `WAIT_NS` pass without the processor.
+likewise, a reading of a clock takes `READING_NS`, and memory of a megabyte and more takes `LARGE_BLOCK_NS` to get. A
+page that is mapped takes `PAGE_NS`, where a test asks for that. In a wait of the stream's writer `WAIT_NS` pass without
+the processor.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 
 READING_NS = 300
 LARGE_BLOCK_NS = 10_000_000
+PAGE_NS = 100
 WAIT_NS = 1_000_000
 ROUND_NS = READING_NS / 6
 """A round of the agent's lines: six of them lie between two readings (N_TIMED in tracer/python/blocks/lines.c)."""
@@ -28,6 +30,7 @@ SOURCE = f"""
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -55,6 +58,13 @@ int clock_gettime(clockid_t clock, struct timespec *time)
     if (clock == CLOCK_REALTIME)
         return (int)syscall(SYS_clock_gettime, clock, time);
     advance_ns({READING_NS});
+#ifdef PAGES_TAKE_TIME
+    static _Thread_local long faults __attribute__((tls_model("initial-exec")));
+    struct rusage usage;
+    getrusage(RUSAGE_THREAD, &usage);
+    advance_ns({PAGE_NS} * (uint64_t)(usage.ru_minflt - faults));
+    faults = usage.ru_minflt;
+#endif
     const uint64_t ns = clock == CLOCK_THREAD_CPUTIME_ID ? own_ns :
                         clock == CLOCK_MONOTONIC ? ran_ns + waited_ns : (uint64_t)ran_ns;
     *time = (struct timespec){{(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
@@ -103,17 +113,19 @@ void *calloc(size_t count, size_t size)
 
 
 @contextmanager
-def fake_clock(directory: Path, *, large_blocks_wait: bool = False) -> Iterator[None]:
+def fake_clock(directory: Path, *, large_blocks_wait: bool = False, pages_take_time: bool = False) -> Iterator[None]:
     """Within it, programs that are started live by this clock.
 
     Args:
         directory: where it is built.
         large_blocks_wait: memory of a megabyte and more is waited for, without the processor.
+        pages_take_time: mapping a page takes `PAGE_NS`.
     """
     library = directory / "fake_clock.so"
     (directory / "fake_clock.c").write_text(SOURCE)
     flags = ["-std=gnu11", "-O1", "-Wall", "-Werror", "-shared", "-fPIC"]
     flags += ["-DLARGE_BLOCKS_WAIT"] if large_blocks_wait else []
+    flags += ["-DPAGES_TAKE_TIME"] if pages_take_time else []
     subprocess.run(["gcc", *flags, "-o", str(library), str(directory / "fake_clock.c"), "-ldl"], check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LD_PRELOAD", str(library))

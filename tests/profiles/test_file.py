@@ -32,7 +32,8 @@ from foretrace.profiles.profile import (
     Source,
     SourceKind,
 )
-from foretrace.profiles.profile_file import MAX_FILE_BYTES, format_profile, parse_profile, read_profile, write_profile
+from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile, write_profile
+from foretrace.toml_text import MAX_FILE_BYTES
 
 
 def error_of(text):
@@ -135,7 +136,7 @@ def test_the_example_is_good():
         ('schema = "foretrace.profile/1"', 'schema = "foretrace.profile/9"', r"^schema is 'foretrace\.profile/9'"),
         ('name = "box"', 'name = "My Box"', r"^name is 'My Box', must be"),
         ('name = "box"', 'name = "../box"', r"^name is '\.\./box', must be"),
-        ('name = "box"', 'name = "box"\nname = "box"', r"^is not TOML: .*line 4"),
+        ('name = "box"', 'name = "box"\nname = "box"', r"^is not a profile: it is not TOML: .*line 4"),
         (
             "access_bytes = 8",
             "access_bytes = 8192",
@@ -174,7 +175,7 @@ def test_the_example_is_good():
             "[link]\nshared_memory = true\nsource = {shared_memory='doc'}\n[memory]\n",
             r"^a host has no \[link\]",
         ),
-        ("[core]", "[core", r"^is not TOML: .*line"),
+        ("[core]", "[core", r"^is not a profile: it is not TOML: .*line"),
         ("[memory]", "[[memory]]", r"^memory is a list, must be a table$"),
         ("[sources.doc]", '[sources.""]', r"^sources: has an empty key$"),
     ],

@@ -43,7 +43,8 @@ def signature_of(
     """The signature of a run, told by its recording and by what its analysis made of that."""
     mapping, count = analysis.operation_map, len(analysis.operations)
     of_events = [process.note for process in recording.events if process.note]
-    notes = (*analysis.notes, *of_events, *clock_notes(recording.clock_reads, _instructions(analysis)))
+    of_engine = recording.departures.notes
+    notes = (*of_engine, *analysis.notes, *of_events, *clock_notes(recording.clock_reads, _instructions(analysis)))
     signature = Signature(
         provenance=Provenance(
             command=command,
@@ -68,6 +69,7 @@ def signature_of(
             waiting=recording.waiting,
             exception=recording.exception,
             source_digests=source_digests(loop.file for loop in analysis.loops),
+            selection=analysis.selection,
             thread_settings={name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ},
         ),
         blocks=analysis.blocks,
@@ -82,6 +84,7 @@ def signature_of(
         reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
         paths=analysis.paths,
         interpreter_times=analysis.interpreter_times,
+        array_times=analysis.array_times,
         linear_algebra=analysis.linear_algebra,
         tree=analysis.tree,
         data_flow=analysis.data_flow,

@@ -12,6 +12,7 @@ from foretrace.tracer.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.signature.data_flow_records import DataFlow, Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,
+    ArrayTime,
     Block,
     Idiom,
     InterpreterTime,
@@ -20,6 +21,7 @@ from foretrace.tracer.signature.records import (
     MemoryOperation,
     Paths,
 )
+from foretrace.tracer.signature.selection import Selection
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 
@@ -44,6 +46,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     notes: Sequence[str] = ()
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
+    array_times: Sequence[ArrayTime] = ()
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     data_flow: DataFlow | None = None
@@ -52,3 +55,4 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     sampled_work: tuple[SampledWork, ...] = ()
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()
+    selection: Selection | None = None

@@ -35,6 +35,11 @@ bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, cons
     return true;
 }
 
+bool ft_tree_add_landing(struct ft_tree *tree, uint64_t behind, uint64_t pad)
+{
+    return ft_table_put(&tree->landing_table, behind, pad, 1) && ft_table_put(&tree->landing_table, 0, pad, 1);
+}
+
 uint32_t ft_function_of(struct ft_tree *tree, uint32_t id)
 {
     if (tree->codes[id].entered != FT_NONE)

@@ -274,6 +274,7 @@ struct ft_tree {
     struct ft_function *functions;
     uint32_t num_functions, functions_capacity;
     struct ft_table local_table, edge_table, child_table;
+    struct ft_table landing_table; /* where calls return to, and exceptions from them continue; and each of the latter with 0 */
     struct ft_node **nodes;
     uint32_t num_nodes, nodes_capacity;
     struct ft_tree_thread **threads; /* by number, from 1 */

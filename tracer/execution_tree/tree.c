@@ -298,6 +298,24 @@ static uint32_t find_frame_with(const struct ft_tree *tree, const struct ft_tree
     return FT_NONE;
 }
 
+/* How many frames are below the one whose call an exception left to continue at an address; FT_NONE if there is none. */
+static uint32_t find_frame_that_lands(const struct ft_tree *tree, const struct ft_tree_thread *t, uint64_t pad)
+{
+    if (LIKELY(ft_table_find(&tree->landing_table, 0, pad) == FT_NONE))
+        return FT_NONE;
+    for (uint32_t i = t->num_frames; i > 0; i--)
+        if (t->frames[i - 1].call == FT_CALL && ft_table_find(&tree->landing_table, t->frames[i - 1].behind, pad) != FT_NONE)
+            return i - 1;
+    return FT_NONE;
+}
+
+/* Continues after an exception, in the function of a frame. */
+static bool land(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t frame, uint32_t id)
+{
+    tree->remarks.unwound++;
+    return pop_to(tree, t, frame) && follow(tree, t, id);
+}
+
 /* What was called in place of the current function, or instead of all that is on the stack if that is nothing. */
 static bool replace(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
@@ -310,6 +328,9 @@ static bool replace(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 static bool returns(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
     const uint64_t address = tree->codes[id].address;
+    const uint32_t lands = find_frame_that_lands(tree, t, address);
+    if (lands != FT_NONE)
+        return land(tree, t, lands, id);
     uint32_t i = t->num_frames, top;
     while (i > 0 && t->num_frames - i < FRAMES_SEARCHED && (t->frames[i - 1].call != FT_CALL || t->frames[i - 1].behind != address))
         i--;
@@ -389,6 +410,9 @@ static bool jumps_indirectly(struct ft_tree *tree, struct ft_tree_thread *t, uin
 {
     const struct ft_code *next = &tree->codes[id];
     const struct ft_function *f = &tree->functions[t->function];
+    const uint32_t lands = find_frame_that_lands(tree, t, next->address);
+    if (lands != FT_NONE)
+        return land(tree, t, lands, id);
     if (f->resolves)
         return links(tree, t, id);
     if (ft_local_find(tree, t->function, id) != FT_NONE)
@@ -707,6 +731,7 @@ void ft_tree_free(struct ft_tree *tree)
     free(tree->local_table.entries);
     free(tree->edge_table.entries);
     free(tree->child_table.entries);
+    free(tree->landing_table.entries);
     free(tree->contexts);
     free(tree->nodes);
     free(tree->threads);

@@ -41,6 +41,9 @@ bool ft_tree_is_python(const struct ft_tree *tree);
 bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, const unsigned char *lengths, uint32_t n,
                        const unsigned char *code, uint32_t bytes);
 
+/* An exception that leaves the call which returns to `behind` continues at `pad`, in the function that calls. False when memory ran out. */
+bool ft_tree_add_landing(struct ft_tree *tree, uint64_t behind, uint64_t pad);
+
 /* The same of a block of bytecode: `code_id` is its function's, and `offset_bytes` where in that it begins, 0 for the function's first.
  * One without instructions says that the block there goes on: after a call has returned, or (`goes_on`) after its function, a
  * generator, was left for a while. */

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
 from foretrace.cache_sim.results import OperationStatistics
 from foretrace.tracer.analysis.access_order import Access, Order, is_unit, recurrences, stencil, transposed
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.machine_code.isa.registry import Isa
+from foretrace.tracer.machine_code.isa.registry import AccessParts, Isa
 from foretrace.tracer.signature.data_flow_records import DependenceKind
 from foretrace.tracer.signature.records import Idiom, IdiomKind
 
@@ -36,6 +37,8 @@ _MOST_TABLE = 256
 """Elements of a look-up table: as many as a byte chooses from."""
 _USES = 4
 """Of each element of a table, at least."""
+_LEAST_MASKED = 0.5
+"""Of the range that a loop's iterations have, one vector each, what one with masks has at least."""
 _MOST_STEPS = 200
 """Of a path from a value to its use."""
 
@@ -56,7 +59,7 @@ class AccessIdioms:
         values: ValueGraph,
     ) -> None:
         """Nothing is searched yet. `functions` names the function of each block."""
-        self._blocks, self._forest, self._sites = blocks, forest, sites
+        self._blocks, self._forest, self._sites, self._isa = blocks, forest, sites, isa
         self._chased = indirections.self_dependent
         self._index_operation = indirections.index_operation
         self._indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
@@ -114,7 +117,22 @@ class AccessIdioms:
                 self._add(one.loop_id, IdiomKind.TABLE_LOOKUP, one.operations, one.index_operations)
 
     def _access(self, number: int) -> Access:
-        return Access.of(self._statistics, number, is_store=self._is_store[number])
+        found = Access.of(self._statistics, number, is_store=self._is_store[number])
+        code = self._blocks.codes[int(self._blocks.operation_instruction[number])]
+        if found.order in (Order.UNIT, Order.STAYS) or self._isa.access_parts(code) is not AccessParts.MASKED:
+            return found
+        return self._with_masked_lanes(found, self._isa.access_bytes(code, 0, found.is_store))
+
+    def _with_masked_lanes(self, one: Access, width_bytes: int) -> Access:
+        """A masked access walks in steps of its whole width, whichever lanes are on: so it does if its range is that
+        of its loop's iterations, one vector each."""
+        block = int(self._blocks.block_of[self._blocks.operation_instruction[one.number]])
+        loop = self._forest.loops[int(self._forest.innermost[block])]
+        steps = int(self._blocks.executions[block]) / max(loop.entries, 1)
+        fits = one.order is Order.STRIDED or _LEAST_MASKED * steps * width_bytes <= one.range
+        if not fits or one.range > int(self._blocks.executions[block]) * width_bytes:
+            return one
+        return replace(one, order=Order.UNIT, size=width_bytes)
 
     def _add(self, loop: int, kind: IdiomKind, operations: Iterable[int], indices: Iterable[int] = ()) -> None:
         members = tuple(sorted(set(operations)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import starmap
 from pathlib import PurePosixPath
 from typing import Any
@@ -23,6 +23,7 @@ from foretrace.tracer.execution_tree.raw_tree import CallKind
 from foretrace.tracer.execution_tree.sampled_work import SampledWork, sampled_work
 from foretrace.tracer.machine_code.debug_info.inlined_calls import NONE, InlinedCalls
 from foretrace.tracer.machine_code.debug_info.line_table import EMPTY, LineTable
+from foretrace.tracer.machine_code.debug_info.perf_map import MODULE, NO_MAP, PerfMap
 from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols, Variable
 from foretrace.tracer.machine_code.isa import registry as isa
 from foretrace.tracer.machine_code.isa.registry import Flow
@@ -48,6 +49,7 @@ from .dependences import Found, find_dependences
 from .idioms import IdiomFinder, Indirections, fixed_operations
 from .library_code import Arrival, FunctionKey, is_library_source, is_own_source, names_by_arrival, owned_code
 from .paths import find_paths
+from .selected_code import Ran, find_selected, joined
 from .value_graph import ValueGraph
 
 _MAX_NOTES = 20
@@ -66,29 +68,45 @@ def _is_too_large(dependences: RawDependences, blocks: Sequence[Block]) -> bool:
     return dependences.in_windows and len(blocks) > _MOST_BLOCKS_IN_WINDOWS
 
 
-def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: BurstCounts | None = None) -> Analysis:
+def analyse(
+    raw: RawTrace,
+    statistics: OperationStatistics,
+    arch: str,
+    bursts: BurstCounts | None = None,
+    compiled: PerfMap = NO_MAP,
+    step: Callable[[str], bool] = lambda _: True,
+) -> Analysis:
     """Relate what ran to basic blocks, functions, source lines, loops and idioms.
 
     `statistics` are those of the raw operations. Where accesses were recorded in `bursts`, they are scaled to the run.
+    `compiled` names code that the program itself compiled. `step` hears what is begun, and answers whether there is
+    time: if not, what can be left out is.
 
     Raises:
         ProgramError: the instructions of `arch` cannot be decoded.
     """
+    step("finding functions and loops")
+    left_out = []
     instruction_set = isa.load(arch)
     blocks = find_basic_blocks(raw, instruction_set)
-    places = _Places(raw, blocks, arch)
-    forest = find_loops(blocks, places.function_numbers())
+    places = _Places(raw, blocks, arch, compiled)
+    forest = find_loops(blocks, places.function_numbers(), raw.landings)
     merged, of_bursts = _statistics(blocks, statistics, bursts)
     sites = places.sites(blocks.operation_instruction)
+    step("finding idioms")
     indirections = IdiomFinder(blocks, forest, instruction_set, merged, sites).find()
     signature_blocks = _blocks(blocks, places, forest)
     # Any call may change what calls may: looking into them takes longer than all the rest, in large programs.
     functions = places.function_numbers()
     values = ValueGraph(blocks, forest, instruction_set, functions, range(len(functions)))
-    access_idioms = AccessIdioms(
-        blocks, forest, instruction_set, merged, sites, functions, [block.function for block in signature_blocks],
-        indirections, values,
-    ).find()  # fmt: skip
+    access_idioms: Sequence[Idiom] = ()
+    if step("finding idioms"):
+        access_idioms = AccessIdioms(
+            blocks, forest, instruction_set, merged, sites, functions, [block.function for block in signature_blocks],
+            indirections, values,
+        ).find()  # fmt: skip
+    else:
+        left_out.append("idioms")
     given_up = []
     if indirections.loops_given_up:
         given_up.append(f"{indirections.loops_given_up} loops were too entangled to search for gathers and scatters")
@@ -98,6 +116,9 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
     named_blocks = signature_blocks
     found = Found()
     examined = raw.dependences
+    if examined is not None and not step("finding dependences"):
+        examined = None
+        left_out.append("dependences")
     if maker and tree is not None and examined is not None and not _is_too_large(examined, signature_blocks):
         nodes = maker.loop_nodes(examined.loops[:, :3].tolist())
         indirect = {operation for idiom in indirections.idioms for operation in idiom.operations}
@@ -106,7 +127,11 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
             functions, fixed_operations(merged), indirect, values, in_windows=examined.in_windows,
             lines=places.lines.tolist(),
         )  # fmt: skip
-    data_flow = _data_flow(raw, blocks, maker, tree, places) if maker and tree is not None else None
+    data_flow = None
+    if maker and tree is not None and step("finding the data flow"):
+        data_flow = _data_flow(raw, blocks, maker, tree, places)
+    elif raw.flow is not None:
+        left_out.append("data flow")
     work = _sampled_work(raw, maker, tree)
     idioms: Sequence[Idiom] = (*indirections.idioms, *access_idioms)
     if maker and tree is not None:
@@ -114,6 +139,9 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         tree, loops, named_blocks = owned.tree, owned.loops, owned.blocks
         sites = _owned_sites(sites, blocks, named_blocks)
         idioms = tuple(_owned_idiom(idiom, loops[idiom.loop_id]) for idiom in idioms)
+    step("finding paths")
+    if left_out:
+        given_up.append(f"left out, as foretrace was told to stop: {', '.join(left_out)}")
     return Analysis(
         blocks=named_blocks,
         operations=_operations(blocks, places, merged, sites, indirections),
@@ -129,7 +157,8 @@ def analyse(raw: RawTrace, statistics: OperationStatistics, arch: str, bursts: B
         dependences=found.dependences,
         examined_loops=found.examined,
         sampled_work=work,
-        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks), *found.notes),
+        selection=find_selected(blocks, merged, places.ran(), arch),
+        notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks, raw), *found.notes),
     )
 
 
@@ -175,6 +204,11 @@ def _is_loader(module: str) -> bool:
     return PurePosixPath(module).name.startswith(("ld-", "ld.", "ld64"))
 
 
+def _is_no_file(path: str) -> bool:
+    """Whether a mapping's path names memory, such as that in which a program puts code it made."""
+    return not path.startswith("/") or path.startswith(("/memfd:", "/dev/zero"))
+
+
 def _own_frame(frames: Sequence[Frame]) -> int:
     """Position of the innermost frame in the program's own source; of the innermost one if there is none."""
     own = (at for at, frame in enumerate(frames) if is_own_source(frame.file))
@@ -184,8 +218,9 @@ def _own_frame(frames: Sequence[Frame]) -> int:
 class _Places:
     """Where each instruction and block comes from: module, link-time address, function, file and line."""
 
-    def __init__(self, raw: RawTrace, blocks: BasicBlocks, arch: str) -> None:
+    def __init__(self, raw: RawTrace, blocks: BasicBlocks, arch: str, compiled: PerfMap) -> None:
         self._blocks, self._is_x86 = blocks, arch == "x86_64"
+        self._compiled = compiled
         self._map = ModuleMap(raw.maps, raw.guest_base)
         self._symbols: dict[str, Symbols] = {}
         self.module_paths: list[str] = []
@@ -219,6 +254,27 @@ class _Places:
             moved = mapping.start - link_address
             found += [Variable(one.name, one.start + moved, one.end + moved) for one in symbols.variables()]
         return found
+
+    def ran(self) -> Ran:
+        """Where blocks are, for what chose them."""
+        static: list[tuple[int, int]] = []
+        for path, symbols in self._symbols.items():
+            mapping = self._map.first_of(path)
+            link_address = symbols.link_address(mapping.file_offset) if mapping else None
+            if mapping is not None and link_address is not None:
+                moved = mapping.start - link_address
+                static += [(max(begin + moved, 0), end + moved) for begin, end in symbols.writable()]
+        modules = self.modules(self._blocks.first[:-1])
+        names = [function.name if function else "" for function in self.functions]
+        chosen = [
+            self._is_variant((module, 0), name) and not _is_loader(module)
+            for module, name in zip(modules, names, strict=True)
+        ]
+        return Ran(modules, names, self.function_numbers(), chosen, joined(static), _is_loader, self._code_of)
+
+    def _code_of(self, module: str) -> list[bytes]:
+        symbols = self._symbols.get(module)
+        return symbols.code() if symbols else []
 
     def call_sites(self, returns: Sequence[int]) -> list[Site]:
         """Where the calls are that return to some addresses."""
@@ -257,6 +313,10 @@ class _Places:
                     self._symbols[path] = Symbols(path)
                 in_file = self._symbols[path].link_addresses(in_file)
             offsets[indices] = in_file
+            if self._compiled.functions and _is_no_file(path):
+                named = [at for at in indices.tolist() if self._compiled.function(int(addresses[at]))]
+                module_of[named] = numbers.setdefault(MODULE, len(numbers))
+                offsets[named] = addresses[named]
         self.module_paths.extend(numbers)
         return module_of, offsets
 
@@ -265,6 +325,8 @@ class _Places:
         return [self.module_paths[number] for number in self.module_of[instructions].tolist()]
 
     def _function(self, module: str, offset: int) -> Function | None:
+        if module == MODULE:
+            return self._compiled.function(offset)
         symbols = self._symbols.get(module)
         return symbols.function(offset) if symbols else None
 
@@ -297,11 +359,15 @@ class _Places:
                 arrivals.append(Arrival(key, count, jumped_from=keys[source]))
         arrivals += self._first_calls(raw, keys, symbols, offsets)
         names = {key: function.name for key, function in zip(keys, self.functions, strict=True) if key and function}
-        found = names_by_arrival(arrivals, names, lambda key, name: name in self._symbols[key[0]].ifuncs)
+        found = names_by_arrival(arrivals, names, self._is_variant)
         self.functions = [
             msgspec.structs.replace(function, name=found[key]) if function and key in found else function
             for key, function in zip(keys, self.functions, strict=True)
         ]
+
+    def _is_variant(self, key: FunctionKey, name: str) -> bool:
+        symbols = self._symbols.get(key[0])
+        return symbols is not None and name in symbols.ifuncs
 
     def _symbol_at(self, block: int, last: int) -> str:
         """The symbol through which a block calls or jumps at its end: it is a stub, or reads a slot."""
@@ -582,7 +648,8 @@ class _Places:
 
     def notes(self) -> tuple[str, ...]:
         """What a reader of the signature has to know about what was not found."""
-        notes = [note for symbols in self._symbols.values() for note in symbols.notes]
+        notes = [*self._compiled.notes]
+        notes += [note for path, symbols in self._symbols.items() for note in symbols.notes if not _is_no_file(path)]
         if self._map.damaged_lines:
             notes.append(f"memory map: {self._map.damaged_lines} lines could not be read")
         if len(notes) > _MAX_NOTES:
@@ -701,11 +768,15 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
     )
 
 
-def _hidden_accesses(blocks: BasicBlocks) -> list[str]:
-    """What the engine could not see, as a note."""
+def _hidden_accesses(blocks: BasicBlocks, raw: RawTrace) -> list[str]:
+    """What the engine could not see, as notes."""
     hidden = _executions(blocks, [kind.hides_access for kind in blocks.classes])
     what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
-    return [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    notes = [f"not among the stores: {hidden} executions of {what}"] if hidden else []
+    if raw.whole_masked_loads:
+        what = "masked vector loads whose mask could not be read from the engine count with all lanes"
+        notes.append(f"{raw.whole_masked_loads} {what}")
+    return notes
 
 
 def _decoded_share(blocks: BasicBlocks) -> float:

@@ -47,6 +47,16 @@ def engine_messages(message: bytes) -> tuple[str, ...]:
 
 def explain(recording: Recording, guest: str, engine: str) -> str:
     """What the status leaves open, in one line; "" if there is nothing to add."""
+    why, warnings = _why(recording, guest, engine), recording.departures.warnings
+    if not warnings:
+        return why
+    if not why and recording.problem not in warnings:
+        why = recording.problem
+    return "; ".join((why, *warnings) if why else warnings)
+
+
+def _why(recording: Recording, guest: str, engine: str) -> str:
+    """The part that the engine had in how the program ended."""
     ending = recording.ending
     missing = ""
     if ending.signal_number == signal.SIGILL:

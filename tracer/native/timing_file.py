@@ -53,7 +53,7 @@ def read_timing(path: Path) -> Timing:
         if document.pop("crc32", None) != _checksum(document):
             raise TimingError(f"{path}: is damaged or was changed (its checksum is another content's); make it again")
         timing = msgspec.convert(document, type=Timing, strict=True)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         if kind_of(path) is TIMING:
             raise TimingError(f"{path}: is a damaged timing ({error}); make it again with: {_MAKE}") from error
         raise TimingError(f"{path}: {instead(path, TIMING, _MAKE)}") from error

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #define WAIT_NS 50000000L
-#define RETRY_NS 200000L
 #define MAX_ARGUMENTS 65536u
 #define MAX_ARGUMENT_BYTES (4u << 20)
 #define MAX_INTERPRETERS 4 /* of interpreters, as Linux has it (BINPRM_MAX_RECURSION, fs/exec.c) */
@@ -70,10 +69,11 @@ int ft_children_open(uint32_t reader_pid, uint32_t fd)
     return open(path, O_RDWR); /* the engine takes it along */
 }
 
-/* Waits for its turn: several children of one process may ask at the same time, and one may die while it does. */
+/* Waits for its turn: many children of one process may ask at the same time, and one may die while it does. They sleep:
+ * polling, they would take the processors from whoever answers. */
 static bool take_turn(struct ft_header *header, uint32_t pid)
 {
-    const struct timespec pause = {0, RETRY_NS};
+    const struct timespec timeout = {0, WAIT_NS};
     for (;;) {
         uint32_t nobody = 0, other;
         if (atomic_compare_exchange_strong(&header->request.pid, &nobody, pid))
@@ -83,7 +83,7 @@ static bool take_turn(struct ft_header *header, uint32_t pid)
             return true;
         if (!is_read(header))
             return false;
-        nanosleep(&pause, NULL);
+        ft_futex_wait(&header->request.pid, other, &timeout);
     }
 }
 
@@ -129,6 +129,7 @@ static int ask(struct ft_header *header, enum ft_request_kind kind, const char *
         fd = ft_children_open(atomic_load(&header->reader_pid), request->fd);
     atomic_store(&request->state, FT_REQUEST_NONE);
     atomic_store(&request->pid, 0);
+    ft_futex_wake(&request->pid);
     return fd;
 }
 

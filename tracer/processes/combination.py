@@ -75,6 +75,8 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         tree=tree_of(parts, parents),
         flow=flow_of(flows, parts, offsets),
         event_samples=samples_of(parts, block_offsets[:-1]),
+        whole_masked_loads=sum(part.raw.whole_masked_loads for part in parts),
+        landings=tuple(dict.fromkeys(pair for moved in raws for pair in moved.landings)),
     )
     return Part(
         raw=raw,
@@ -152,6 +154,10 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
         operation_block=raw.operation_block + np.uint32(block_offset),
         edges=raw.edges + np.array([block_offset, block_offset, 0], np.uint64),
         paths=tuple(msgspec.structs.replace(path, blocks=path.blocks + block_offset) for path in raw.paths),
+        landings=tuple(
+            (_address(maps, regions, process, behind - 1) + 1, _address(maps, regions, process, pad))
+            for behind, pad in raw.landings
+        ),
     )
 
 

@@ -217,6 +217,7 @@ def with_members(recording: Recording, members: Sequence[Member]) -> Recording:
         threads=recording.threads + sum(member.threads for member in members),
         unseen_calls=recording.unseen_calls + sum(member.recording.unseen_calls for member in members),
         processor_s=recording.processor_s + sum(member.recording.processor_s for member in members),
+        departures=sum((member.recording.departures for member in members), recording.departures),
         events=(*recording.events, *(events for member in members for events in member.recording.events)),
         native_threads_s=recording.native_threads_s + sum(member.recording.native_threads_s for member in members),
     )

@@ -34,7 +34,9 @@ from .combination import bursts_of, flow_of, reuse_of, samples_of, simulated_of,
 Ints = npt.NDArray[np.int64]
 _Row = TypeVar("_Row", bound=msgspec.Struct)
 
-_TIMES = ("executions", "timed", "timed_rounds", "timed_faults", "long_rounds", "array_rounds")
+_TIMES = ("executions", "timed", "timed_rounds", "long_rounds", "array_rounds")
+_COUNTS = ("executions", "points", "rounds", "faults", "kept_calls")
+"""Of array operations."""
 _BLOCK_COLUMNS = {
     "nodes": (1, 2),
     "counts": (1,),
@@ -102,15 +104,14 @@ class _Unified:
         numbers = {0: 0}
         for array in raw.array_operations:
             moved = msgspec.structs.replace(array, block_id=blocks.get(array.block_id, 0))
-            plain = msgspec.structs.replace(moved, array_operation_id=0, executions=0, points=0)
+            plain = msgspec.structs.replace(moved, array_operation_id=0, **dict.fromkeys(_COUNTS, 0))
             number = self._arrays.number(msgspec.structs.astuple(plain))
             numbers[array.array_operation_id] = number
             before = self.arrays.get(number)
             self.arrays[number] = msgspec.structs.replace(
                 moved,
                 array_operation_id=number,
-                executions=array.executions + (before.executions if before else 0),
-                points=array.points + (before.points if before else 0),
+                **{name: getattr(array, name) + (getattr(before, name) if before else 0) for name in _COUNTS},
             )
         return numbers
 

@@ -83,6 +83,7 @@ struct agent_thread {
     uint32_t site_block;      /* in this block */
     const char *element;      /* if it is a store to an element: its address, */
     int64_t element_bytes;    /* and size; 0: another one, or not known */
+    struct ft_side_operation *operation; /* of the call that is being recorded: the last one written; NULL: none */
     bool unseen, wrote, timed; /* of the call that is being recorded: it is not seen; some of it is in the stream; its
                                 * time does not follow from its accesses */
 };
@@ -96,14 +97,17 @@ struct agent_times {
     bool goes_on;                /* which have begun before */
     bool imports;                /* it loads a module, whose blocks do not end it */
     uint64_t begun_ns, processor_begun_ns;
-    uint64_t reader_ns, call_reader_ns, record_reader_ns; /* how long the thread had waited for the reader by then */
-    uint64_t call_ns, returned_ns, record_ns; /* of a hooked call: when it began, returned, and was recorded; 0: not yet */
+    uint64_t reader_ns, return_reader_ns; /* how long the thread had waited for the reader by then */
+    uint64_t looked_ns, looked_processor_ns, asking_ns; /* what the clocks said last, how long asking the kernel took, */
+    uint64_t asked_ns, asked_processor_ns, asked_faults; /* and when the kernel was asked last */
+    uint64_t call_ns, returned_ns; /* of a hooked call: when it began (0: none runs, or it has called back), and returned */
+    bool is_recorded;            /* the last hooked call is in the stream */
     uint32_t n_readings;         /* of the clock, beside that of the timing itself */
     uint32_t n_returns;          /* markers before a return that ran */
     uint64_t left_out_ns;
-    uint64_t call_processor_ns, return_processor_ns, record_processor_ns, left_out_processor_ns; /* where executions
-                                                                                                  * may take long */
-    uint64_t call_faults, return_faults, left_out_faults; /* of pages, likewise, where executions may take long */
+    uint64_t call_processor_ns, return_processor_ns, left_out_processor_ns; /* where executions may take long, */
+    uint64_t call_faults;        /* likewise, of pages */
+    uint32_t n_arrays;           /* operations that recorded calls were charged to */
     uint64_t named_ns, named_left_out_ns; /* since when agent_thread.hook_name runs, 0: it does not; left out before */
     uint32_t n_compiled, first_compiled;  /* how many functions were charged by name, and before the frame returned, */
     struct ft_side_pyblock *returned_to;  /* to this block; NULL: it has not, */
@@ -112,11 +116,10 @@ struct agent_times {
     bool is_short;                        /* executions of the block do not take long, with what follows them */
 };
 
-/* While a timing of this thread runs: a hooked call begins; its original has returned; what it touched has been recorded; no more is. */
+/* While a timing of this thread runs: a hooked call begins; its original has returned; what it touched has been recorded. */
 void agent_times_call(void);
 void agent_times_return(void);
-void agent_times_record(void);
-void agent_times_settle(void);
+void agent_times_recorded(void);
 
 /* Gives the thread its cursor. NULL when out of memory. */
 struct ft_cursor *agent_open_cursor(void);
@@ -206,8 +209,7 @@ static inline void agent_unseen(void)
     agent_thread.unseen = true;
 }
 
-/* Says, while a call is recorded, that its time does not follow from its accesses: it stays in the block's. The name of
- * what is recorded of it ends in " (timed)". */
+/* Says, while a call is recorded, that its time stays in the block's. */
 static inline void agent_keep_time(void)
 {
     agent_thread.timed = true;
@@ -219,6 +221,16 @@ static inline void agent_record_begin(void)
     if (__builtin_expect(agent_thread.times != NULL, 0))
         agent_times_return();
     agent_thread.unseen = agent_thread.wrote = agent_thread.timed = false;
+    agent_thread.operation = NULL;
+}
+
+/* To be called when a call has been recorded. */
+static inline void agent_record_end(void)
+{
+    if (__builtin_expect(agent_thread.times != NULL, 0))
+        agent_times_recorded();
+    else if (agent_thread.operation && (agent_thread.unseen || agent_thread.timed))
+        atomic_fetch_add_explicit(&agent_thread.operation->kept_calls, 1, memory_order_relaxed);
 }
 
 /* Counts a call that was not seen; `bytes` are those of one pass over its arrays, `one_pass` says that they are in the
@@ -235,6 +247,7 @@ struct agent_operand {
     int64_t stride[AGENT_MAX_DIMS];
     uint16_t size_bytes;
     bool store, indexed, is_index; /* as in struct ft_operand */
+    char kind;
 };
 
 /* One array operation: see "A bulk record" in stream.h. `name` is told apart by address. Dimensions count from the
@@ -259,7 +272,7 @@ struct agent_index {
 /* Starts a bulk over `n_dims` dimensions of the given extents; 0 dimensions are one point. */
 void agent_bulk_begin(struct agent_bulk *bulk, const char *name, uint32_t n_dims, const int64_t *extents);
 
-/* Adds an operand with a stride for each dimension. */
+/* Adds an operand with a stride for each dimension, of elements of unknown kind. */
 struct agent_operand *agent_bulk_add(struct agent_bulk *bulk, const void *base, const int64_t *strides,
                                      int64_t size_bytes, bool store);
 

@@ -32,6 +32,7 @@ from foretrace.tracer.sampling.estimate import scaled_to_run
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import (
+    ArrayTime,
     Block,
     Idiom,
     IdiomKind,
@@ -51,6 +52,9 @@ from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
 """What reads or writes a single element, of whatever type; with one point each time it runs."""
+
+_OF_MASK = ("(mask)", "(picked)")
+"""What is recorded of a subscript that is a mask of the array's shape: its passes over the mask, and the elements."""
 
 _FLOP_KINDS = {
     "multiply": OperationKind.FP_MUL,
@@ -120,6 +124,7 @@ def analyse(
         operation_map=np.arange(len(raw.operation_array), dtype=np.int64),
         notes=(*_notes(raw), *found.notes),
         interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
+        array_times=() if round_lines is None else tuple(arrays.times(round_lines)),
         linear_algebra=arrays.linear_algebra,
         unseen_time_share=_unseen_share(code, taken, calls, round_lines),
         unseen_functions=by_time(calls),
@@ -245,11 +250,11 @@ class _Member:
 
 
 class _Arrays:
-    """The array operations: those of one name at one place in a line are one loop."""
+    """The array operations: those of one name at one place in a line are one loop, subscripts with masks apart."""
 
     def __init__(self, raw: RawTrace, code: _Code, statistics: OperationStatistics) -> None:
         self._code = code
-        groups: dict[tuple[int, int, str], int] = {}
+        groups: dict[tuple[int, int, str, bool], int] = {}
         first_block, first_loop = len(code.raw_blocks), len(code.forest.loops)
         n_blocks = 0
         self.members: list[_Member] = []
@@ -258,7 +263,8 @@ class _Arrays:
             if operation.name.endswith(_ELEMENT_METHODS) and operation.points == operation.executions:
                 self.members.append(_Member(operation, line, code.loop_of(line)))
                 continue
-            loop = groups.setdefault((line, operation.site, _loop_name(operation)), len(groups)) + first_loop
+            name, _, part = operation.name.partition(" ")
+            loop = groups.setdefault((line, operation.site, name, part in _OF_MASK), len(groups)) + first_loop
             self.members.append(_Member(operation, first_block + n_blocks, loop))
             n_blocks += 1
         self.next_block, self.next_loop = first_block + n_blocks, first_loop + len(groups)
@@ -275,11 +281,11 @@ class _Arrays:
         self._find_more(raw, statistics)
 
     def _linear_algebra(
-        self, raw: RawTrace, groups: dict[tuple[int, int, str], int], first_loop: int
+        self, raw: RawTrace, groups: dict[tuple[int, int, str, bool], int], first_loop: int
     ) -> Iterable[LinearAlgebra]:
         """Calls of linear algebra, in the loops of their accesses. Without elements there are none."""
         for call in raw.linear:
-            group = groups.get((self._code.number.get(call.block_id, -1), call.site, call.name))
+            group = groups.get((self._code.number.get(call.block_id, -1), call.site, call.name, False))
             if group is not None and call.calls:
                 yield linear_algebra(call, first_loop + group)
 
@@ -401,6 +407,19 @@ class _Arrays:
                 operations=operations,
             )
 
+    def times(self, round_lines: float) -> Iterable[ArrayTime]:
+        """What each block took."""
+        for member in filter(self.is_loop, self.members):
+            line = self.line_of(member)
+            all_executions = line.executions / line.timed if line.timed else 1.0
+            yield ArrayTime(
+                block_id=member.block,
+                operand_types=",".join(map(_type_name, member.operation.operand_kinds, member.operation.operand_sizes)),
+                lines=1e-6 * member.operation.rounds * round_lines * all_executions,
+                faults=member.operation.faults * all_executions,
+                kept_calls=member.operation.kept_calls,
+            )
+
     def _multiplications(self, member: _Member) -> Iterable[OperationCount]:
         """What linear algebra computes: half of it adds."""
         flops = self._linear_flops.get(member.block, 0)
@@ -442,19 +461,23 @@ def _interpreter_times(code: _Code, arrays: _Arrays, round_lines: float | None) 
     if round_lines is None:
         return
     recorded = [0.0] * len(code.raw_blocks)
+    of_elements, faults = [0] * len(code.raw_blocks), [0] * len(code.raw_blocks)
     for member in arrays.members:
+        number = code.number[member.operation.block_id]
+        faults[number] += member.operation.faults
         if arrays.is_loop(member):
             lines = 0.0 if " " in member.operation.name else ARRAY_LINES
         else:
             lines = LIST_ELEMENT_LINES if member.operation.name.startswith("list.") else ELEMENT_LINES
-        recorded[code.number[member.operation.block_id]] += lines * member.operation.executions
+            of_elements[number] += member.operation.rounds
+        recorded[number] += lines * member.operation.executions
     for number, block in enumerate(code.raw_blocks):
         if block.executions and (block.timed or block.long_rounds):
             added = BLOCK_LINES + recorded[number] / block.executions
             timed = max(block.timed, 1)
-            rounds = 1e-6 * (block.timed_rounds / timed + block.long_rounds / block.executions)
+            rounds = 1e-6 * ((block.timed_rounds + of_elements[number]) / timed + block.long_rounds / block.executions)
             lines = max(rounds * round_lines - added, 0.0)
-            yield InterpreterTime(number, lines, added, block.timed_faults / timed)
+            yield InterpreterTime(number, lines, added, faults[number] / timed)
 
 
 def _without(
@@ -464,6 +487,14 @@ def _without(
     for time in times:
         lines = time.lines - compiled.lines_of(time.block_id) / max(executions[time.block_id], 1)
         yield InterpreterTime(time.block_id, max(lines, 0.0), time.recording_lines, time.array_faults)
+
+
+_TYPES = {"f": "float", "i": "int", "u": "uint", "c": "complex", "b": "bool"}
+
+
+def _type_name(kind: str, size_bytes: int) -> str:
+    """NumPy's name for a type of elements; "-" if the kind is not known."""
+    return "bool" if kind == "b" else f"{_TYPES.get(kind, kind)}{8 * size_bytes}" if kind else "-"
 
 
 def _loop_name(operation: RawArrayOperation) -> str:

@@ -131,6 +131,10 @@ class ForkedEngine:
         """See `session.Engine`. Nothing here is a machine instruction."""
         return 0
 
+    def access_parts(self, code: bytes) -> int:
+        """See `session.Engine`."""
+        return 0
+
     # ---- in the child ----
 
     def _run(self, stream_fd: int) -> int:

@@ -139,3 +139,7 @@ class PythonEngine:
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`. Nothing here is a machine instruction."""
         return 0
+
+    def access_parts(self, code: bytes) -> int:
+        """See `session.Engine`."""
+        return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import re
+import resource
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from foretrace.errors import EngineError, ProgramError
 from foretrace.tracer.launch import find_program
 
+from . import processor_features
 from .guest_libraries import library_prefix
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ if TYPE_CHECKING:
 _VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
 _VERSION_BYTES = 80  # of what QEMU says of itself: its name and version come first
 _ELF_HEADER_BYTES = 20
+_TABLE_BYTES_PER_PAGE = 25
+"""What QEMU before 8.0 takes of memory for each page of 4 KiB that a program maps or reserves (struct PageDesc in
+accel/tcg/translate-all.c); later versions keep ranges instead (accel/tcg/user-exec.c)."""
+_TABLE_SHARE = 64
+"""Of this machine's memory, the part that such a table may take."""
+_LEAST_MAPPED_BYTES = 16 << 30
+_MOST_STACK_BYTES = 16 << 30
+"""Of a stack without a limit: its address space is reserved when the program starts."""
 _ELFCLASS64, _ELFDATA2LSB = 2, 1
 _ET_EXEC, _ET_DYN = 2, 3
 
@@ -143,6 +153,24 @@ def _version_of(qemu: str, name: str) -> str:
     return version[1]
 
 
+def most_mapped_bytes(version: str, memory_bytes: int) -> int:
+    """How much address space a program may take before the engine's own table of it hurts this machine; 0: any."""
+    if int(version.partition(".")[0]) >= 8:
+        return 0
+    return max(memory_bytes // _TABLE_SHARE // _TABLE_BYTES_PER_PAGE * 4096, _LEAST_MAPPED_BYTES)
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _stack_option(memory_bytes: int) -> list[str]:
+    """QEMU takes over a limit of the stack's size, but makes it 8 MiB where there is none."""
+    if "QEMU_STACK_SIZE" in os.environ or resource.getrlimit(resource.RLIMIT_STACK)[0] != resource.RLIM_INFINITY:
+        return []
+    return ["-s", str(min(memory_bytes, _MOST_STACK_BYTES))]
+
+
 def _with_own_value(variable: str) -> str:
     """A list of settings NAME=A=B, followed by those that the environment has under this name: the last one wins."""
     name, _, value = variable.partition("=")
@@ -171,10 +199,12 @@ class QemuEngine:
         if qemu is None:
             raise EngineError(f"{guest.qemu} is not installed; on Debian or Ubuntu: apt install qemu-user")
         self._qemu = qemu
-        self.name = f"{guest.qemu} {_version_of(qemu, guest.qemu)}"
+        version = _version_of(qemu, guest.qemu)
+        self.name = f"{guest.qemu} {version}"
+        self._most_mapped_bytes = most_mapped_bytes(version, _memory_bytes())
         self._plugin = Path(__file__).with_name("plugin.so")
         prefix = library_prefix(self.path, guest.triplet, guest.libc_package)
-        self._options = ["-cpu", guest.cpu]
+        self._options = ["-cpu", guest.cpu, *_stack_option(_memory_bytes())]
         if prefix:
             self._options += ["-L", prefix]
         if guest.environment:
@@ -183,8 +213,19 @@ class QemuEngine:
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`."""
         plugin = str(self._plugin).replace(",", ",,")
-        options = [*self._options, "-plugin", f"file={plugin},fd={stream_fd}", "-0", self._program[0]]
+        agent = f"file={plugin},mapped={self._most_mapped_bytes},fd={stream_fd}"
+        options = [*self._options, "-plugin", agent, "-0", self._program[0]]
         return self._qemu, [self._qemu, *options, str(self.path), *self._program[1:]], dict(os.environ)
+
+    def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those of the emulated processor, and of this machine's, that programs choose their code by; empty: unknown."""
+        if self.guest == "aarch64":
+            return tuple(sorted(processor_features.AARCH64)), ()
+        if self.guest != "x86_64":
+            return (), ()
+        cpu = self._options[self._options.index("-cpu") + 1]
+        engine = processor_features.asked([self._qemu, "-cpu", cpu])
+        return tuple(sorted(engine)), tuple(sorted(processor_features.asked()))
 
     @property
     def follows(self) -> tuple[int, int] | None:
@@ -194,6 +235,10 @@ class QemuEngine:
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """See `session.Engine`."""
         return self._isa.access_bytes(code, address, is_store)
+
+    def access_parts(self, code: bytes) -> int:
+        """See `session.Engine`."""
+        return self._isa.access_parts(code)
 
     @cached_property
     def _isa(self) -> Isa:

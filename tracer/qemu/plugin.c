@@ -16,6 +16,10 @@
 #include "tracer/processes/children.h"
 #include "allocations.h"
 #include "bursts.h"
+#include "departures.h"
+#include "guest_registers.h"
+#include "landing_pads.h"
+#include "masked_access.h"
 #include "plain_access.h"
 #include "qemu_api.h"
 #include "store_exclusive.h"
@@ -57,6 +61,7 @@ struct operations {
     uint32_t instruction;
     uint32_t block_id;
     bool is_plain;
+    struct ft_masked masked;
 };
 
 struct block {
@@ -161,6 +166,50 @@ static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint6
     else
         tag = learn_tag(operations, info);
     ft_write(cursor, tag | (address & FT_ADDRESS_MASK));
+}
+
+/* Code that may have changed unnoticed, see departures.h. */
+static void checked_block_runs(unsigned int vcpu, void *context)
+{
+    const struct block *block = context;
+    const unsigned char *now = (const void *)(uintptr_t)(block->address + ft_writer_header()->guest_base);
+    (void)vcpu;
+    if (memcmp(now, block->code + block->n_instructions, block->code_bytes - block->n_instructions) != 0)
+        ft_departures_stale();
+}
+
+static void write_lanes(const struct operations *operations, struct ft_cursor *cursor, struct ft_masked_lanes found)
+{
+    const uint64_t element_bytes = operations->masked.element_bytes;
+    const uint64_t tag = tag_of(operations->instruction, false, element_bytes == 8 ? 3 : 2);
+    for (; found.lanes; found.lanes >>= 1, found.address += element_bytes)
+        if (found.lanes & 1)
+            ft_write(cursor, tag | (found.address & FT_ADDRESS_MASK));
+    if (found.is_whole)
+        atomic_fetch_add(&ft_writer_header()->whole_masked_loads, 1);
+}
+
+FT_WITH_REGISTERS(masked_load_begins);
+void masked_load_begins_with(unsigned int vcpu, void *context, const void *env)
+{
+    (void)vcpu;
+    ft_masked_begins(&((const struct operations *)context)->masked, env);
+}
+
+static void masked_load_accesses(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
+{
+    const struct operations *operations = context;
+    const uint64_t bytes = UINT64_C(1) << qemu_plugin_mem_size_shift(info), base = ft_writer_header()->guest_base;
+    if (operations->block_id == cursors[vcpu]->block_id) /* see memory_accessed */
+        write_lanes(operations, cursors[vcpu], ft_masked_loads(&operations->masked, address, bytes, base));
+}
+
+FT_WITH_REGISTERS(masked_load_ended);
+void masked_load_ended_with(unsigned int vcpu, void *context, const void *env)
+{
+    const struct operations *operations = context;
+    if (operations->block_id == cursors[vcpu]->block_id)
+        write_lanes(operations, cursors[vcpu], ft_masked_ended(&operations->masked, env));
 }
 
 static void access_not_recorded(unsigned int vcpu, qemu_plugin_meminfo_t info, uint64_t address, void *context)
@@ -296,8 +345,12 @@ static struct block *new_block(const struct translation *t)
 {
     size_t operations_bytes = t->n_instructions * sizeof(struct operations);
     const uint64_t max_blocks = ft_writer_header()->max_blocks;
-    if (n_blocks >= max_blocks || n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
-        atomic_store(&ft_writer_header()->side_full, 1);
+    if (n_blocks >= max_blocks) {
+        ft_writer_is_full(FT_FULL_BLOCKS);
+        return NULL;
+    }
+    if (n_instructions + t->n_instructions > max_blocks * FT_INSTRUCTIONS_PER_BLOCK) {
+        ft_writer_is_full(FT_FULL_INSTRUCTIONS);
         return NULL;
     }
     struct block *block = calloc(1, sizeof *block + operations_bytes + t->code_bytes);
@@ -317,8 +370,12 @@ static struct block *new_block(const struct translation *t)
     block->first_access = block->id <= FT_MAX_SHORT_ID ? t->first_access : 0;
     block->code = (unsigned char *)block + sizeof *block + operations_bytes;
     memcpy(block->code, t->code, t->code_bytes);
-    for (uint32_t i = 0; i < t->n_instructions; i++)
-        block->operations[i] = (struct operations){{t->plain_tags[i], 0}, {UINT32_MAX, UINT32_MAX}, i, block->id, t->plain_tags[i] != 0};
+    const unsigned char *code = t->code + t->n_instructions;
+    for (uint32_t i = 0; i < t->n_instructions; code += t->code[i++]) {
+        block->operations[i] = (struct operations){{t->plain_tags[i], 0}, {UINT32_MAX, UINT32_MAX}, i, block->id, t->plain_tags[i] != 0,
+                                                   ft_masked_of(target, code, t->code[i])};
+        block->operations[i].masked.is_followed = i + 1 < t->n_instructions;
+    }
     return block;
 }
 
@@ -364,14 +421,36 @@ static void record_maps(void)
                (got = read(fd, text.bytes + text.length, MAX_MAPS_BYTES - text.length)) > 0)
             text.length += (size_t)got;
         uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), (const unsigned char *)text.bytes, text.length);
-        if (hash != last_hash)
+        if (hash != last_hash) {
+            ft_departures_mapped(text.bytes, text.length);
             ft_writer_append(sizeof(struct ft_side_entry) + text.length, NULL, fill_maps_entry, &text);
+            ft_landing_pads_mapped(text.bytes, text.length);
+        }
         last_hash = hash;
     }
     if (fd >= 0)
         close(fd);
     if (text.bytes != MAP_FAILED)
         munmap(text.bytes, MAX_MAPS_BYTES);
+}
+
+static void fill_landing_entry(void *entry, uint32_t number, void *context)
+{
+    struct ft_side_landing *side = entry;
+    const struct ft_side_landing *landing = context;
+    (void)number;
+    side->entry.kind = FT_SIDE_LANDING;
+    side->behind = landing->behind;
+    side->pad = landing->pad;
+}
+
+/* Says where exceptions land that leave a call which ends a new block. */
+static void record_landing_pad(const struct block *block)
+{
+    struct ft_side_landing landing = {.behind = block->address + block->code_bytes - block->n_instructions};
+    landing.pad = ft_landing_pad(landing.behind, ft_writer_header()->guest_base);
+    if (landing.pad)
+        ft_writer_append(sizeof landing, NULL, fill_landing_entry, &landing);
 }
 
 /* A block writes its word when the instruction runs that it begins with, the number `first` of what is translated. */
@@ -397,6 +476,13 @@ static void instrument(struct qemu_plugin_tb *tb, uint32_t first, struct block *
         void *context = operations;
         if (ft_is_store_exclusive(target, code, block->code[i]))
             callback = store_exclusive_accessed;
+        if (operations->masked.element_bytes) {
+            callback = masked_load_accesses;
+            qemu_plugin_register_vcpu_insn_exec_cb(instruction, masked_load_begins, QEMU_PLUGIN_CB_NO_REGS, operations);
+        }
+        if (operations->masked.element_bytes && operations->masked.is_followed)
+            qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first + i + 1), masked_load_ended,
+                                                   QEMU_PLUGIN_CB_NO_REGS, operations);
         if (operations->is_plain && entered_by_access) {
             callback = block_runs_and_accesses;
             context = id;
@@ -459,7 +545,13 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
             if (!translation.is_counted)
                 ft_bursts_new_code();
         }
+        const uint32_t known_blocks = n_blocks;
         struct block *block = find_or_add(&translation);
+        if (block && n_blocks > known_blocks)
+            record_landing_pad(block);
+        if (block && ft_departures_may_be_stale(block->address + ft_writer_header()->guest_base))
+            qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first), checked_block_runs,
+                                                   QEMU_PLUGIN_CB_NO_REGS, block);
         if (block && block->is_counted)
             instrument_counted(tb, translation.first, block);
         else if (block)
@@ -502,6 +594,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     const uint64_t arguments[] = {a1, a2, a3, a4, a5, a6};
     ft_threads_call(vcpu, cursors[vcpu], number, arguments);
     ft_allocations_call(vcpu, number, arguments);
+    ft_departures_call(number, arguments);
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
     ft_event_samples_look();
@@ -515,6 +608,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
 static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, int64_t result)
 {
     (void)id;
+    ft_departures_returned(number, result); /* first: it may have lowered a limit */
     ft_threads_returned(cursors[vcpu], number, result);
     ft_allocations_returned(vcpu, number, result);
     if (mapped_file >= 0 && (uint64_t)number == ft_writer_header()->mmap_call && (uint64_t)result < -UINT64_C(4096))
@@ -524,6 +618,7 @@ static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t 
 static void program_ends(qemu_plugin_id_t id, void *context)
 {
     (void)id, (void)context;
+    ft_departures_end();
     ft_writer_finish();
 }
 
@@ -585,9 +680,16 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 
 EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int argc, char **argv)
 {
-    if (info->system_emulation || argc != 1 || strncmp(argv[0], "fd=", 3) != 0)
+    uint64_t most_mapped_bytes = 0;
+    int fd = -1;
+    for (int i = 0; i < argc; i++)
+        if (strncmp(argv[i], "fd=", 3) == 0)
+            fd = atoi(argv[i] + 3);
+        else if (strncmp(argv[i], "mapped=", 7) == 0)
+            most_mapped_bytes = strtoull(argv[i] + 7, NULL, 10);
+    if (info->system_emulation || fd < 0 || !ft_writer_attach(fd))
         return -1;
-    if (!ft_writer_attach(atoi(argv[0] + 3)))
+    if (!ft_departures_begin(info->target_name, most_mapped_bytes))
         return -1;
     target = info->target_name;
     ft_children_remember();

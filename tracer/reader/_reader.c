@@ -100,16 +100,17 @@ static PyObject *stream_reader_mark(StreamReader *self, PyObject *Py_UNUSED(igno
     return PyLong_FromUnsignedLong(self->reader->mark);
 }
 
-static PyObject *stream_reader_set_width(StreamReader *self, PyObject *width)
+static PyObject *stream_reader_set_width(StreamReader *self, PyObject *arguments)
 {
-    unsigned long bytes = PyLong_AsUnsignedLong(width);
-    if (PyErr_Occurred())
+    unsigned long bytes;
+    int parts = FT_PARTS_ADJACENT;
+    if (!PyArg_ParseTuple(arguments, "k|i", &bytes, &parts))
         return NULL;
     if (self->reader->asked_operation >= self->reader->n_operations || bytes > UINT16_MAX) {
         PyErr_SetString(PyExc_ValueError, "no width was asked for, or it is too large");
         return NULL;
     }
-    ft_reader_set_width(self->reader, (uint32_t)bytes);
+    ft_reader_set_width(self->reader, (uint32_t)bytes, (enum ft_parts)parts);
     Py_RETURN_NONE;
 }
 
@@ -446,7 +447,10 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint32_t message_bytes = atomic_load(&h->message_bytes);
     if (message_bytes > sizeof h->message)
         message_bytes = sizeof h->message;
-    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#}",
+    uint64_t departures[FT_NUM_DEPARTURES];
+    for (size_t i = 0; i < FT_NUM_DEPARTURES; i++)
+        departures[i] = atomic_load(&h->departures[i]);
+    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#sy#}",
                          "attached", atomic_load(&h->attached) ? Py_True : Py_False,
                          "finished", atomic_load(&h->finished) ? Py_True : Py_False,
                          "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
@@ -464,8 +468,10 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
                          "native_threads_ns", (unsigned long long)h->native_threads_ns,
                          "native_threads_rounds", (unsigned long long)h->native_threads_rounds,
                          "clock_reads", (unsigned long long)atomic_load(&h->clock_reads),
+                         "whole_masked_loads", (unsigned long long)atomic_load(&h->whole_masked_loads),
                          "executions", (unsigned long long)self->reader->executions,
                          "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
+                         "departures", (const char *)departures, (Py_ssize_t)sizeof departures,
                          "message", h->message, (Py_ssize_t)message_bytes,
                          "exception", h->exception, (Py_ssize_t)strnlen(h->exception, sizeof h->exception));
 }
@@ -573,7 +579,7 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
 /* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_object", sizeof(struct ft_side_object), "side_entry", sizeof(struct ft_side_entry), "side_block",
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_landing", sizeof(struct ft_side_landing), "side_object", sizeof(struct ft_side_object), "side_entry", sizeof(struct ft_side_entry), "side_block",
                          sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
                          "side_operation", sizeof(struct ft_side_operation), "side_unseen",
                          sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
@@ -590,7 +596,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"run", (PyCFunction)stream_reader_run, METH_VARARGS, "run(max_chunks, timeout_ms) -> status"},
     {"salvage", (PyCFunction)stream_reader_salvage, METH_NOARGS, "salvage() -> status"},
     {"asked", (PyCFunction)stream_reader_asked, METH_NOARGS, "asked() -> (block id, slot)"},
-    {"set_width", (PyCFunction)stream_reader_set_width, METH_O, "set_width(bytes)"},
+    {"set_width", (PyCFunction)stream_reader_set_width, METH_VARARGS, "set_width(bytes, parts=0)"},
     {"block_executions", (PyCFunction)stream_reader_block_executions, METH_NOARGS, "uint64 [blocks]"},
     {"operations", (PyCFunction)stream_reader_operations, METH_NOARGS, "uint32 [operations, 3]"},
     {"longest_ranges", (PyCFunction)stream_reader_longest_ranges, METH_NOARGS, "uint64 [operations]"},
@@ -700,7 +706,8 @@ PyMODINIT_FUNC PyInit__reader(void)
         PyModule_AddIntConstant(m, "MARK_WARM", FT_MARK_WARM) < 0 ||
         PyModule_AddIntConstant(m, "MARK_MEASURE", FT_MARK_MEASURE) < 0 ||
         PyModule_AddIntConstant(m, "MARK_NEW_CODE", FT_MARK_NEW_CODE) < 0 ||
-        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0) {
+        PyModule_AddIntConstant(m, "CHUNK_WORDS", FT_CHUNK_WORDS) < 0 ||
+        PyModule_AddIntConstant(m, "MAX_RARE_EDGES", FT_MAX_RARE_EDGES) < 0) {
         Py_XDECREF(type);
         Py_XDECREF(m);
         return NULL;

@@ -26,8 +26,8 @@ static bool add_to_path(struct ft_reader *reader, const struct ft_block *block, 
     if (tag == word_before >> FT_TAG_SHIFT) {
         struct ft_run_access *last = &path->accesses[path->num_accesses - 1];
         const uint32_t before_bytes = 1u << (word_before >> FT_SIZE_SHIFT & 7);
-        if (width == 0)
-            return false; /* to be asked for, should these be parts of one access */
+        if (width == 0 || reader->operations[operation].parts != FT_PARTS_ADJACENT)
+            return false; /* to be asked for, should these be parts of one access; or other ones each time */
         if (last->size_bytes + size <= width) {
             path->joins[path->num_joins++] = (struct ft_path_join){i, before_bytes};
             last->size_bytes = (uint16_t)(last->size_bytes + size);

@@ -55,7 +55,6 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
     executions: int
     timed: int = 0
     timed_rounds: int = 0
-    timed_faults: int = 0
     long_rounds: int = 0
     array_rounds: int = 0
 
@@ -63,7 +62,10 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
 class RawArrayOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program, called at byte `site` of the code of its block.
 
-    Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load.
+    Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load;
+    `operand_kinds` are NumPy's characters for their kinds of elements, "" if not known. `rounds` and `faults` are what
+    timed executions of the block spent in calls that it is the last part of, in millionths of a round, and the page
+    faults in them; `kept_calls` are those whose time is in the block's own, or in a compiled function's.
     """
 
     array_operation_id: int
@@ -78,6 +80,10 @@ class RawArrayOperation(msgspec.Struct, frozen=True):
     operand_is_index: tuple[bool, ...]
     executions: int
     points: int
+    operand_kinds: tuple[str, ...] = ()
+    rounds: int = 0
+    faults: int = 0
+    kept_calls: int = 0
 
 
 class RawUnseen(msgspec.Struct, frozen=True):
@@ -168,6 +174,8 @@ class RawTrace:
     `operation_array` uint32 [operations] is the array operation id, 0 for none. `operation_longest_range` uint64
     [operations] is, for an indexed operand, the longest address range of a single execution; 0 for others.
     `edges` uint64 [edges, 3]: source block id, destination block id, count.
+    `landings`: pairs of addresses, where a call returns to and where an exception that leaves it continues.
+    `whole_masked_loads`: masked vector loads that were recorded with all lanes, as their mask was not known.
     `maps` are copies of the program's memory map as text, `guest_base` the host address of guest address 0.
     `native_threads_rounds` is the time of native threads (`signature.Unseen`), in millionths of a round.
     """
@@ -191,6 +199,8 @@ class RawTrace:
     flow: RawFlow | None = None
     dependences: RawDependences | None = None
     event_samples: tuple[RawEventSamples, ...] = ()
+    landings: tuple[tuple[int, int], ...] = ()
+    whole_masked_loads: int = 0
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

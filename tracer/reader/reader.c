@@ -89,6 +89,8 @@ bool ft_reader_find_dependences(struct ft_reader *reader, uint64_t max_bytes, bo
     return reader->dependences;
 }
 
+#define MAX_STATE_BYTES 16384u /* of a processor, as XSAVE stores it: more than any has */
+
 /* ---- accesses --------------------------------------------------------------------------------------------------- */
 
 bool ft_reader_feed_batch(struct ft_reader *reader)
@@ -177,22 +179,52 @@ static enum ft_read_status read_entry(struct ft_reader *reader, struct ft_reader
     return FT_READ_IDLE;
 }
 
-/* A further access by the operation of the last one, right behind it. The engine reports wide accesses in parts: those
- * of one access are joined again, as far as the instruction's width goes. Returns true if it was joined. */
+/* Adds a part to the access of a processor's state. False if it would be too long. */
+static bool join_state(struct ft_access *last, uint32_t width, uint64_t address, uint32_t size)
+{
+    const uint64_t first = address < last->address ? address : last->address;
+    const uint64_t end = address + size > last->address + last->size_bytes ? address + size : last->address + last->size_bytes;
+    const uint64_t bytes = end - first > width ? end - first : width;
+    if (bytes > MAX_STATE_BYTES)
+        return false;
+    last->address = first;
+    last->size_bytes = (uint16_t)bytes;
+    return true;
+}
+
+/* A further access by the operation of the last one. The engine reports wide accesses in parts: those of one access are joined
+ * again, as far as the instruction's width goes. Returns true if it was joined. */
 static bool join(struct ft_reader *reader, uint64_t address, uint32_t size, uint32_t operation, bool *ask)
 {
     struct ft_access *last = reader->batch_length ? &reader->batch[reader->batch_length - 1] : NULL;
-    if (!last || last->op != operation || last->address + last->size_bytes != address)
+    if (!last || last->op != operation)
         return false;
-    uint32_t width = reader->operations[operation].width_bytes;
-    if (width == 0) {
+    const struct ft_operation *facts = &reader->operations[operation];
+    if (facts->width_bytes == 0) {
         *ask = true;
         return false;
     }
-    if (last->size_bytes + size > width)
+    if (facts->parts == FT_PARTS_STATE)
+        return join_state(last, facts->width_bytes, address, size);
+    const uint64_t end = last->address + last->size_bytes;
+    if (facts->parts == FT_PARTS_MASKED ? address < end : address != end)
+        return false;
+    if (address + size - last->address > facts->width_bytes)
         return false;
     last->size_bytes = (uint16_t)(last->size_bytes + size);
     return true;
+}
+
+/* The same of a processor's state, between whose parts its instruction reads one that says which there are (XSAVE). */
+static bool join_interrupted(struct ft_reader *reader, uint64_t address, uint32_t size, uint32_t operation)
+{
+    if (reader->batch_length < 2)
+        return false;
+    const struct ft_operation *facts = &reader->operations[operation];
+    struct ft_access *before = &reader->batch[reader->batch_length - 2];
+    const struct ft_operation *between = &reader->operations[reader->batch[reader->batch_length - 1].op];
+    return before->op == operation && between->block_id == facts->block_id && between->slot == (facts->slot ^ 1) &&
+           join_state(before, facts->width_bytes, address, size);
 }
 
 /* One access of the block the thread is in. */
@@ -220,6 +252,8 @@ static inline enum ft_read_status read_access(struct ft_reader *reader, const st
             reader->asked_operation = operation;
             return FT_READ_WIDTH;
         }
+    } else if (UNLIKELY(reader->operations[operation].parts == FT_PARTS_STATE)) {
+        is_joined = join_interrupted(reader, address, size, operation);
     }
     if (UNLIKELY(reader->dependences) &&
         !ft_dependences_access(reader->dependences, address, operation, size, slot & 1, slot / 2))
@@ -592,10 +626,11 @@ enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks,
     return FT_READ_MORE;
 }
 
-void ft_reader_set_width(struct ft_reader *reader, uint32_t width_bytes)
+void ft_reader_set_width(struct ft_reader *reader, uint32_t width_bytes, enum ft_parts parts)
 {
     /* A width below one part says that the parts are accesses of their own. */
     reader->operations[reader->asked_operation].width_bytes = width_bytes ? width_bytes : 1;
+    reader->operations[reader->asked_operation].parts = (uint8_t)parts;
 }
 
 /* What cursor `i` had written but not published. */

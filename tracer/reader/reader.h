@@ -45,11 +45,19 @@ struct ft_block {
     const unsigned char *lengths; /* of its instructions, as many as half of n_slots; NULL for one that is no machine code */
 };
 
+/* What the engine reports of an access that it makes in parts. */
+enum ft_parts {
+    FT_PARTS_ADJACENT, /* all of it, one part behind the other */
+    FT_PARTS_MASKED,   /* some of it, in order: the lanes that a mask has on. It has their bytes, at the first one */
+    FT_PARTS_STATE     /* some of it in any order: a processor's state. It spans all of them, and has its width at least */
+};
+
 struct ft_operation {
     uint32_t block_id;
     uint32_t slot;     /* 2 x instruction + is_store, or an array operation's operand number */
     uint32_t array_id; /* 0 for an instruction */
     uint32_t width_bytes; /* of the program's access: 0 unknown. The engine may report it in parts. */
+    uint8_t parts;        /* which of its bytes those are: enum ft_parts */
     /* Of an indexed operand: the bytes touched by the array operation's execution at hand, and the longest such range. */
     uint64_t first, last_exclusive, longest_range_bytes;
     /* For the data flow (data_flow.c): the place of its last access, in a context (plus 1), with what was known then. */
@@ -171,7 +179,7 @@ void ft_reader_sample(struct ft_reader *reader, struct ft_schedule lengths);
 enum ft_read_status ft_reader_run(struct ft_reader *reader, uint32_t max_chunks, uint32_t timeout_ms);
 
 /* Answers FT_READ_WIDTH. */
-void ft_reader_set_width(struct ft_reader *reader, uint32_t width_bytes);
+void ft_reader_set_width(struct ft_reader *reader, uint32_t width_bytes, enum ft_parts parts);
 
 /* Once the program is dead: reads what is ready, then what its threads had written but not published. */
 enum ft_read_status ft_reader_salvage(struct ft_reader *reader);

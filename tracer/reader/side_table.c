@@ -125,6 +125,10 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         reader->n_objects++;
         return FT_READ_IDLE;
     }
+    if (kind == FT_SIDE_LANDING && bytes >= sizeof(struct ft_side_landing)) {
+        const struct ft_side_landing *landing = (const struct ft_side_landing *)entry;
+        return !reader->tree || ft_tree_add_landing(reader->tree, landing->behind, landing->pad) ? FT_READ_IDLE : FT_READ_MEMORY;
+    }
     reader->n_maps += kind == FT_SIDE_MAPS;
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : ft_reader_corrupt(reader, "the side table has an unknown entry");
 }

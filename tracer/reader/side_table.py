@@ -22,21 +22,22 @@ MEMORY_BYTES = 1 << 30
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
 SIDE_CHILD = 8
 CHILD_ENDED, CHILD_BECAME = 1, 2
-SIDE_OBJECT = 9
+SIDE_OBJECT, SIDE_LANDING = 9, 10
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")
-PYBLOCK = struct.Struct("<IIIIIIIIIIIIQQqQQQ")
-OPERATION = struct.Struct("<IIIIIIIIII")
-OPERAND = struct.Struct("<HBBB3x")
+PYBLOCK = struct.Struct("<IIIIIIIIIIIIQQqQQ")
+OPERATION = struct.Struct("<IIIIIIIIIIQQQ")
+OPERAND = struct.Struct("<HBBBB2x")
 UNSEEN = struct.Struct("<IIIIQQQQ")
 LINEAR = struct.Struct("<IIIIIIIIQQQQQQQQ")
 COMPILED = struct.Struct("<IIIIQ")
 CHILD = struct.Struct("<IIIIiI")
 OBJECT = struct.Struct("<IIIIQII")
+LANDING = struct.Struct("<IIQQ")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -75,6 +76,7 @@ class OperandEntry(msgspec.Struct, frozen=True):
     is_store: bool
     is_indexed: bool
     is_index: bool
+    kind: str
 
 
 class OperationEntry(msgspec.Struct, frozen=True):
@@ -117,10 +119,10 @@ def _python_block(entry: bytes) -> PythonBlockEntry:
 
 
 def _operation(entry: bytes) -> OperationEntry:
-    _, _, _, block_id, n_operands, name_bytes, site, _, flops, int_ops = OPERATION.unpack_from(entry)
+    _, _, _, block_id, n_operands, name_bytes, site, _, flops, int_ops, *_ = OPERATION.unpack_from(entry)
     operands = tuple(
-        OperandEntry(size, bool(store), bool(indexed), bool(index))
-        for size, store, indexed, index in OPERAND.iter_unpack(entry[OPERATION.size : OPERATION_BYTES])
+        OperandEntry(size, bool(store), bool(indexed), bool(index), chr(kind) if kind else "")
+        for size, store, indexed, index, kind in OPERAND.iter_unpack(entry[OPERATION.size : OPERATION_BYTES])
     )
     name = _text(entry[OPERATION_BYTES : OPERATION_BYTES + name_bytes])
     return OperationEntry(block_id, name, site, flops, int_ops, operands[:n_operands])
@@ -175,9 +177,12 @@ class SideTable:
         self.maps: list[str] = []
         self.children: list[RawChild] = []
         self.objects: list[RawObject] = []
+        self.landings: dict[tuple[int, int], None] = {}
+        """Where calls return to, and exceptions that leave them continue."""
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
         self._compiled: list[slice] = []
+        self._operations: list[int] = []
         self._python_blocks: dict[int, int] = {}
         self._position = 0
 
@@ -205,8 +210,12 @@ class SideTable:
             self._python_blocks[len(self.blocks)] = self._position
         elif kind == SIDE_OPERATION:
             self.operations.append(_operation(entry))
+            self._operations.append(self._position)
         elif kind == SIDE_OBJECT:
             self.objects.append(_object(entry))
+        elif kind == SIDE_LANDING:
+            _, _, behind, pad = LANDING.unpack_from(entry)
+            self.landings[behind, pad] = None
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_UNSEEN:
@@ -221,9 +230,13 @@ class SideTable:
             _compiled(entry)
             self._compiled.append(slice(self._position, self._position + len(entry)))
 
-    def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int, int]]:
+    def array_times(self, table: memoryview) -> tuple[tuple[int, int, int], ...]:
+        """Of each array operation, rounds, faults and calls that were kept so far: see struct ft_side_operation."""
+        return tuple(OPERATION.unpack_from(table, where)[-3:] for where in self._operations)
+
+    def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int]]:
         """For each block of bytecode what was timed of it so far: see the end of struct ft_side_pyblock."""
-        return {block: PYBLOCK.unpack_from(table, where)[-5:] for block, where in self._python_blocks.items()}
+        return {block: PYBLOCK.unpack_from(table, where)[-4:] for block, where in self._python_blocks.items()}
 
     def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
         """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""

@@ -1,10 +1,11 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 16, with synchronisation, phases and rounds of the execution tree
+Version history (PRAGMA user_version): 17, with synchronisation, phases and rounds of the execution tree
 (`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`) and
-software-defined events (`event_tables.py`), library code (`library_tables.py`) and the nodes that the data flow is
-counted for, is what is written. 15 is read, too: it had no table of those nodes, whose data flow all counted for
-themselves, up to 8,192 sets of readers, and no library code at first. Older ones are not: 14 had no events, 13 no
+software-defined events (`event_tables.py`), library code (`library_tables.py`), the nodes that the data flow is
+counted for, and times and types of array operations, is what is written. 16 and 15 are read, too: 16 had no times of
+array operations; 15 had no table of those nodes either, whose data flow all counted for themselves, up to 8,192 sets of
+readers, and no library code at first. Older ones are not: 14 had no events, 13 no
 rounds of loops, 12 no allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
@@ -51,6 +52,7 @@ from . import tree_tables as signature_tree
 from .instruction_table import InstructionTable
 from .records import (
     AddressRange,
+    ArrayTime,
     Block,
     Idiom,
     InterpreterTime,
@@ -63,8 +65,9 @@ from .records import (
     merge_ranges,
 )
 
-VERSION = 16
-_READABLE = (15, VERSION)
+VERSION = 17
+_READABLE = (15, 16, VERSION)
+_SINCE_NODES = 16
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
@@ -127,6 +130,10 @@ _SCHEMA = {
         "CREATE TABLE interpreter_times (block_id INTEGER PRIMARY KEY, lines REAL NOT NULL, "
         "recording_lines REAL NOT NULL, array_faults REAL NOT NULL)"
     ),
+    "array_times": (
+        "CREATE TABLE array_times (block_id INTEGER PRIMARY KEY, operand_types TEXT NOT NULL, lines REAL NOT NULL, "
+        "faults REAL NOT NULL, kept_calls INTEGER NOT NULL)"
+    ),
     "linear_algebra": (
         "CREATE TABLE linear_algebra (loop_id INTEGER NOT NULL, routine TEXT NOT NULL, element_type TEXT NOT NULL, "
         "m INTEGER NOT NULL, n INTEGER NOT NULL, k INTEGER NOT NULL, batch INTEGER NOT NULL, calls INTEGER NOT NULL, "
@@ -163,10 +170,13 @@ _SCHEMA = {
     **signature_events.SCHEMA,
     **signature_library.SCHEMA,
 }
-_ADDED = frozenset((*signature_library.SCHEMA, *signature_flow.SINCE_16))
-"""Tables that signatures of version 15 may lack."""
+_ADDED = {
+    16: frozenset(("array_times",)),
+    15: frozenset(("array_times", *signature_library.SCHEMA, *signature_flow.SINCE_16)),
+}
+"""Tables that signatures of older versions may lack."""
 
-Record = TypeVar("Record", Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
+Record = TypeVar("Record", ArrayTime, Block, InterpreterTime, LinearAlgebra, MemoryOperation, Loop)
 _ROWS_AT_ONCE = 64  # inserted by one statement: few take longer to run, many longer to prepare for small tables
 
 
@@ -223,6 +233,7 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
     insert("instructions", signature_paths.instruction_rows(instructions))
     insert("paths", signature_paths.path_rows(signature))
     insert("interpreter_times", _rows(InterpreterTime, signature.interpreter_times))
+    insert("array_times", _rows(ArrayTime, signature.array_times))
     insert("linear_algebra", _rows(LinearAlgebra, signature.linear_algebra))
     insert("hierarchies", ((i, s.hierarchy.name, s.hierarchy.spec) for i, s in enumerate(signature.hierarchies)))
     insert("levels", _level_rows(signature))
@@ -376,7 +387,7 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
     found = dict(rows)
-    may_lack = () if _version(database) == VERSION else _ADDED
+    may_lack = _ADDED.get(_version(database), ())
     if {**{name: _SCHEMA[name] for name in may_lack}, **found} != _SCHEMA:
         raise SignatureError(f"{path}: its tables are not those of a signature; trace the program again")
 
@@ -411,10 +422,11 @@ def _read(database: sqlite3.Connection) -> Signature:
         reuse=signature_reuse.read(database, len(operations)),
         paths=signature_paths.read(database, operations, len(blocks)),
         interpreter_times=_read_interpreter_times(database, len(blocks)),
+        array_times=_read_array_times(database, len(blocks)),
         linear_algebra=_read_linear_algebra(database),
         tree=tree,
         data_flow=signature_flow.read_data_flow(
-            database, 0 if tree is None else len(tree), _as_text, has_nodes=_version(database) == VERSION
+            database, 0 if tree is None else len(tree), _as_text, has_nodes=_version(database) >= _SINCE_NODES
         ),
         dependences=dependences,
         examined_loops=examined,
@@ -464,6 +476,20 @@ def _read_interpreter_times(database: sqlite3.Connection, num_blocks: int) -> tu
         possible = all(0 <= value < math.inf for value in (time.lines, time.recording_lines, time.array_faults))
         if not 0 <= time.block_id < num_blocks or not possible:
             raise ValueError("the interpreter's time of a block is impossible")
+        times.append(time)
+    return tuple(times)
+
+
+def _read_array_times(database: sqlite3.Connection, num_blocks: int) -> tuple[ArrayTime, ...]:
+    if _version(database) < VERSION:
+        return ()
+    times = []
+    names = ArrayTime.__struct_fields__
+    for row in database.execute("SELECT * FROM array_times ORDER BY 1"):
+        time = msgspec.convert(dict(zip(names, row, strict=True)), type=ArrayTime, strict=True)
+        possible = all(0 <= value < math.inf for value in (time.lines, time.faults, time.kept_calls))
+        if not 0 <= time.block_id < num_blocks or not possible:
+            raise ValueError("the time of an array operation is impossible")
         times.append(time)
     return tuple(times)
 

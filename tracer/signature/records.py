@@ -21,6 +21,7 @@ from foretrace.names import brief_name
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .event_records import NO_EVENTS, Events
 from .linear_algebra import LinearRoutine
+from .selection import Selection
 from .tree_records import ExecutionTree
 from .waiting import Waiting
 
@@ -150,6 +151,22 @@ class InterpreterTime(msgspec.Struct, frozen=True):
     lines: float
     recording_lines: float
     array_faults: float = 0.0
+
+
+class ArrayTime(msgspec.Struct, frozen=True):
+    """What a block of array operations took while it was traced, and on which types of elements it worked.
+
+    `operand_types` are NumPy's names, of the block's memory operations in their order, with commas between; "-" where
+    one is not known. `lines` is the time of all calls that have their time here, in lines as in `InterpreterTime`; a
+    call that is recorded as several blocks has it at one of them. `faults` is how often these came to a page that had
+    to be mapped. `kept_calls` are those whose time is in that of the line that called, or in a compiled function's.
+    """
+
+    block_id: int
+    operand_types: str
+    lines: float
+    faults: float
+    kept_calls: int
 
 
 class LinearAlgebra(msgspec.Struct, frozen=True):
@@ -579,6 +596,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """SHA-256 of source files that hold loops, as they were when the program was traced. Not of all files."""
     thread_settings: dict[str, str] | None = None
     """Those of `THREAD_SETTINGS` that were set; None: not known."""
+    selection: Selection | None = None
+    """What a compiled program chose by the features of the processor; None: nothing, or not known."""
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -611,6 +630,8 @@ class Signature:
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
     """Of blocks of Python; not of all of them."""
+    array_times: Sequence[ArrayTime] = ()
+    """Of all blocks of array operations of Python; none where nothing was timed."""
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     """What ran inside what; None where the engine did not tell, as for streams of other tools."""

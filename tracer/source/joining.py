@@ -101,6 +101,8 @@ class Join:
     """By loop that ran, those that ran inside, also in what it calls."""
     other_versions: frozenset[str] = frozenset()
     """Files of the source that are of another version than what ran."""
+    coverage: str = ""
+    """How many of the source's loops were read; "": all."""
 
     def of(self, module: str, function: str, file: str, line: int) -> Joined | None:
         """The source of what ran at a place, with the findings of what ran inside; None: it has none."""
@@ -177,7 +179,9 @@ def join(found: Findings, run: Run, files: Iterable[Path] = ()) -> Join:
             replace(one, copies=len(copies), disagreements=contradictions, is_ambiguous=is_ambiguous)
         )  # fmt: skip
     others = frozenset(index.other_versions(run))
-    return Join(tuple(joined), index.never_ran(joined, run), tuple(index.notes(run)), run.inside, others)
+    coverage = "" if not found.unread else f"the source: {found.coverage()}"
+    notes = tuple(index.notes(run))
+    return Join(tuple(joined), index.never_ran(joined, run), notes, run.inside, others, coverage)
 
 
 def _names_of(run: Run) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from foretrace.errors import SourceError
@@ -17,6 +17,9 @@ SUFFIXES = {
     ".py": Language.PYTHON,
 }  # fmt: skip
 """By suffix, in lower case: `.F90` is `.f90`. `.C` is C++; headers `.h` are read where they are included."""
+
+HEADER_SUFFIXES = frozenset({".h", ".inc", ".inl", ".ipp", ".tcc", ".tpp", ".cuh", ".def", ".fi", ".fh"})
+"""Files that are read where they are included, in lower case."""
 
 _C_FRONT_END = "foretrace.tracer.source.c_code.lowering"
 _FRONT_ENDS = {
@@ -38,8 +41,14 @@ def language_of(path: Path) -> Language | None:
     return SUFFIXES.get(path.suffix.lower())
 
 
-def lower(path: Path, roots: tuple[Path, ...] = ()) -> Unit:
-    """A file's form. `roots`: folders below which headers of C and C++ are searched, besides the file's project.
+def lower(path: Path, roots: tuple[Path, ...] = (), defines: Sequence[str] = (), undefines: Sequence[str] = ()) -> Unit:
+    """A file's form.
+
+    Args:
+        path: of the file.
+        roots: folders below which headers of C and C++ are searched, besides the file's project.
+        defines: symbols of the preprocessor, `NAME` or `NAME=value`.
+        undefines: names of symbols that are assumed otherwise.
 
     Raises:
         SourceError: the file cannot be read, or the package that reads its language is not installed.
@@ -56,7 +65,13 @@ def lower(path: Path, roots: tuple[Path, ...] = ()) -> Unit:
             f"{path}: reading {language} needs {error.name}; install it with: pip install 'foretrace[source]'"
         ) from None
     if _FRONT_ENDS[language] == _C_FRONT_END:
-        unit: Unit = module.lower_file(path, module.Options(roots=roots))
+        options = module.Options(roots=roots, defines=tuple(defines), undefines=tuple(undefines))
+        unit: Unit = module.lower_file(path, options)
         return unit
+    if language is Language.FORTRAN:
+        symbols = {name: value or "1" for name, _, value in (one.partition("=") for one in defines)}
+        symbols = {name: value for name, value in symbols.items() if name not in undefines}
+        in_fortran: Callable[[Path, dict[str, str]], Unit] = module.lower_file
+        return in_fortran(path, symbols)
     front_end: Callable[[Path], Unit] = module.lower_file
     return front_end(path)

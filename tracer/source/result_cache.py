@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from .idioms.records import Finding, LoopReport, SkippedPart
+from .loop_text.records import LoopText
 
 _CODE = frozenset({".py", ".so", ".toml", ".h"})
 _PARSERS = ("islpy", "libclang", "tree-sitter", "tree-sitter-fortran")
@@ -36,6 +37,10 @@ class FileResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lines: int
     includes: tuple[tuple[str, str], ...] = ()
     """Included files that it depends on, each with the digest of its content."""
+    text: LoopText = LoopText()
+    """The loops of its own text."""
+    opaque: tuple[SkippedPart, ...] = ()
+    """Statements that were not read, and may hold loops."""
 
 
 @cache

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 7u
+#define FT_STREAM_VERSION 8u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -60,7 +60,7 @@ enum ft_request_state { FT_REQUEST_NONE, FT_REQUEST_ASKED, FT_REQUEST_GRANTED, F
 
 struct ft_request {
     _Atomic uint32_t follow; /* set by the reader: it answers requests */
-    _Atomic uint32_t pid;
+    _Atomic uint32_t pid;    /* a futex */
     _Atomic uint32_t state;  /* a futex */
     uint32_t kind;
     uint32_t fd;             /* the answer: a descriptor of the reader's */
@@ -94,6 +94,21 @@ struct ft_schedule {
 };
 #define FT_MIN_PHASE_CHUNKS 4u /* so that marks are few among the chunks in the queue */
 
+/* What there was no more room for, 0 for nothing. */
+enum ft_full { FT_FULL_BLOCKS = 1, FT_FULL_INSTRUCTIONS, FT_FULL_BYTES /* of the side table */ };
+
+/* What the engine does otherwise than the system, as far as the program met it: how often. */
+enum ft_departure {
+    FT_DEPARTURE_REFUSED,   /* bytes of address space that were refused: the engine's tables of them would take too much memory */
+    FT_DEPARTURE_NOREPLACE, /* MAP_FIXED_NOREPLACE where something is mapped: fails by another error */
+    FT_DEPARTURE_LOW,       /* MAP_32BIT: mapped anywhere */
+    FT_DEPARTURE_MAPS,      /* /proc/self/maps was opened: it shows no memory as executable */
+    FT_DEPARTURE_LIMIT,     /* limits of data or stack that the program set: they have no effect */
+    FT_DEPARTURE_START,     /* children of vfork whose program could not be started: their parent was not told */
+    FT_DEPARTURE_STALE,     /* blocks of code that ran as they had been before they were changed */
+    FT_NUM_DEPARTURES
+};
+
 struct ft_header {
     uint64_t magic;
     uint32_t version;
@@ -112,7 +127,7 @@ struct ft_header {
     _Atomic uint32_t attached;         /* the engine found this memory and understood it */
     _Atomic uint32_t finished;         /* the program came to an orderly end and published all it had */
     _Atomic uint32_t forks;            /* child processes that went on untraced */
-    _Atomic uint32_t side_full;        /* the side table was too small: later blocks are not in the stream */
+    _Atomic uint32_t side_full;        /* enum ft_full of what was full first: later blocks are not in the stream */
     _Atomic uint32_t threads;          /* writer threads seen */
     _Atomic uint32_t threads_untraced; /* threads beyond FT_MAX_CURSORS */
     _Atomic uint64_t side_used_bytes;
@@ -131,6 +146,8 @@ struct ft_header {
     uint64_t native_threads_rounds; /* and that in millionths of a round (lines.c); 0: not timed */
     char exception[120]; /* the type of the exception that ended it (UTF-8, cut to fit), empty where none did */
     _Atomic uint64_t clock_reads; /* system calls that ask for the time */
+    _Atomic uint64_t departures[FT_NUM_DEPARTURES]; /* see enum ft_departure */
+    _Atomic uint64_t whole_masked_loads; /* of vectors, whose mask was not known: all lanes are in the stream */
     _Atomic uint32_t has_events;  /* the program has software-defined events (tracer/events) */
     struct ft_request request;
     struct ft_schedule schedule;
@@ -256,7 +273,8 @@ enum ft_side_kind {
     FT_SIDE_LINEAR = 6,    /* struct ft_side_linear, then its name (UTF-8, not terminated) */
     FT_SIDE_COMPILED = 7,  /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
     FT_SIDE_CHILD = 8,     /* struct ft_side_child, then the words of its command, each with a NUL after it */
-    FT_SIDE_OBJECT = 9     /* struct ft_side_object, then its name (UTF-8, not terminated) */
+    FT_SIDE_OBJECT = 9,    /* struct ft_side_object, then its name (UTF-8, not terminated) */
+    FT_SIDE_LANDING = 10   /* struct ft_side_landing */
 };
 
 struct ft_side_entry {
@@ -288,8 +306,7 @@ struct ft_side_pyblock {
     /* The rest is kept up to date in place (tracer/python/blocks/timing.h), times in millionths of a round (lines.h there). */
     uint64_t array_ns;             /* how long the recorded array operations of an execution take lately */
     _Atomic uint64_t timed;        /* executions that timings of it stand for, */
-    _Atomic int64_t timed_rounds;  /* what they took, */
-    _Atomic uint64_t timed_faults; /* and page faults of recorded array operations in them */
+    _Atomic int64_t timed_rounds;  /* and what they took */
     _Atomic uint64_t long_rounds;  /* what single executions took that lasted long, which count for themselves */
     _Atomic uint64_t array_rounds; /* what recorded array operations took in `timed` executions, recording included */
 };
@@ -299,7 +316,8 @@ struct ft_operand {
     uint8_t is_store;
     uint8_t is_indexed; /* its address comes from the index payload: a gather (load) or scatter (store) */
     uint8_t is_index;   /* a load of the indices that the indexed operands' addresses are computed from */
-    uint8_t padding[3];
+    uint8_t kind;       /* NumPy's character for the kind of its elements, 'f' or 'i' or others; 0: not known */
+    uint8_t padding[2];
 };
 
 struct ft_side_operation {
@@ -312,7 +330,19 @@ struct ft_side_operation {
     uint32_t padding;
     uint32_t flops_per_point; /* floating-point operations at each point of the iteration space */
     uint32_t int_ops_per_point;
+    /* Kept up to date in place, of whole calls: of several operations that a call is recorded as, the last has it. */
+    _Atomic uint64_t rounds;     /* what timed executions of the block spent in them, as in struct ft_side_pyblock, */
+    _Atomic uint64_t faults;     /* and page faults in them */
+    _Atomic uint64_t kept_calls; /* calls whose time is in the block's, or in a struct ft_side_compiled */
     struct ft_operand operands[FT_MAX_OPERANDS];
+};
+
+/* Where an exception continues that leaves the call which returns to `behind`: a fact of the code, whether or not one ever does. It may
+ * be said several times, and before or after the block that calls. */
+struct ft_side_landing {
+    struct ft_side_entry entry;
+    uint64_t behind;
+    uint64_t pad;
 };
 
 /* Array operations of one name, called in one block, whose accesses are not in the stream, or are there as one pass over

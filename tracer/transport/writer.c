@@ -131,6 +131,11 @@ static void forget_counts(unsigned char *table, uint64_t bytes)
                    sizeof *unseen - offsetof(struct ft_side_unseen, calls));
         } else if (entry->kind == FT_SIDE_LINEAR) {
             atomic_store(&((struct ft_side_linear *)(void *)(table + at))->calls, 0);
+        } else if (entry->kind == FT_SIDE_OPERATION) {
+            struct ft_side_operation *operation = (void *)(table + at);
+            atomic_store(&operation->rounds, 0);
+            atomic_store(&operation->faults, 0);
+            atomic_store(&operation->kept_calls, 0);
         } else if (entry->kind == FT_SIDE_COMPILED) {
             atomic_store(&((struct ft_side_compiled *)(void *)(table + at))->rounds, 0);
         } else if (entry->kind == FT_SIDE_CHILD) {
@@ -412,6 +417,12 @@ void ft_writer_finish(void)
     pthread_mutex_unlock(&lock);
 }
 
+void ft_writer_is_full(enum ft_full what)
+{
+    uint32_t nothing = 0;
+    atomic_compare_exchange_strong(&header->side_full, &nothing, (uint32_t)what);
+}
+
 uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
                           void (*fill)(void *entry, uint32_t number, void *context), void *context)
 {
@@ -420,7 +431,7 @@ uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
     pthread_mutex_lock(&lock);
     uint64_t used = atomic_load(&header->side_used_bytes);
     if (bytes > UINT32_MAX || bytes > header->side_capacity_bytes - used) {
-        atomic_store(&header->side_full, 1);
+        ft_writer_is_full(FT_FULL_BYTES);
     } else {
         unsigned char *entry = (unsigned char *)header + header->side_offset + used;
         number = counter ? *counter + 1 : 1;

@@ -57,6 +57,9 @@ void ft_writer_close(struct ft_cursor *cursor);
 /* Publishes what every thread wrote and says that the program came to its end. No other thread may be writing. */
 void ft_writer_finish(void);
 
+/* Says that later blocks are not in the stream, and why. */
+void ft_writer_is_full(enum ft_full what);
+
 /* Appends an entry to the side table, under the writer's lock: `fill` writes it (into zeroed memory) and may number it
  * from `*counter`, which is advanced only if the entry fits. Returns the number, counted from 1, or 0 if the table is
  * full. `counter` may be NULL. */

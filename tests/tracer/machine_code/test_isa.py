@@ -89,7 +89,7 @@ vxorps ymm0, ymm1, ymm1             | move 32 8      | -  -
 vpcmpeqb ymm0, ymm1, ymmword ptr [rax] | vector_int 8 32 | 32 -
 vgatherdpd ymm0, qword ptr [rax+xmm1*8], ymm2 | gather 64 4 | 8 -
 vpgatherdd ymm0, dword ptr [rax+ymm1*4], ymm2 | gather 32 8 | 4 -
-vmaskmovps ymm0, ymm1, ymmword ptr [rax] | move 32 8  | 4 -
+vmaskmovps ymm0, ymm1, ymmword ptr [rax] | move 32 8  | 32 -
 vbroadcastsd ymm0, qword ptr [rax]  | move 64 1      | 8  -
 vinsertf128 ymm0, ymm0, xmmword ptr [rax], 1 | move 64 4 | 16 -
 vextractf128 xmmword ptr [rax], ymm0, 1 | move 64 4  | -  16
@@ -112,7 +112,7 @@ cmpsd                               | int_alu 32 1   | 4  -
 cmpltsd xmm0, xmm1                  | fp_compare 64 1 | -  -
 lock cmpxchg16b xmmword ptr [rax]   | atomic 128 1   | 16 16
 stmxcsr dword ptr [rax]             | fp_control 32 1 | -  4
-fxsave [rax]                        | other 0 1      | -  0
+fxsave [rax]                        | other 0 1      | -  512
 prefetcht0 byte ptr [rax]           | other 0 1      | -  -
 nop dword ptr [rax+rax]             | other 0 1      | -  -
 popcnt rax, rbx                     | int_bit_count 64 1  | -  -

@@ -97,9 +97,9 @@ EXPECTED = {
         (SET, "load4*", 20),
         (SET, "scatter8", 400),
     ],
-    "kept = a[mask]": [(GET + " (mask)", "load1", 2000), (GET, "gather8 store8", 9)],
-    "a[mask] = 0.0": [(SET + " (mask)", "load1", 2000), (SET, "scatter8", 9)],
-    "a[mask] = kept": [(SET + " (mask)", "load1", 2000), (SET, "load8 scatter8", 9)],
+    "kept = a[mask]": [(GET + " (mask)", "load1", 2000), (GET + " (picked)", "gather8 store8", 9)],
+    "a[mask] = 0.0": [(SET + " (mask)", "load1", 2000), (SET + " (picked)", "scatter8", 9)],
+    "a[mask] = kept": [(SET + " (mask)", "load1", 2000), (SET + " (picked)", "load8 scatter8", 9)],
     "a[10:20] = a[20:30]": [(SET, "load8 store8", 10)],
     "b[:] = row": [(SET, "load8 store8", 600)],
     "np.add.at(c, index, gathered)": [

@@ -237,4 +237,4 @@ def test_what_is_recorded_within_a_call_does_not_end_it(tmp_path: Path) -> None:
     assert around == pytest.approx(once, rel=0.01)
     named = {called.name for called in run.recording.raw.compiled}
     assert "spinning.spin_around" in named
-    assert all(block.timed_faults < 1_000_000 for block in run.blocks())
+    assert all(operation.faults < 1_000_000 for operation in run.recording.raw.array_operations)

@@ -186,7 +186,8 @@ def test_pages_of_arrays_that_come_and_go_are_counted(tmp_path: Path) -> None:
         "for _ in range(20):\n    b = np.frombuffer(mmap.mmap(-1, 1 << 20))\n"
         "    np.copyto(b, a)\n    b += a\n    del b\n"
     )
-    run = trace(tmp_path, source)
+    with fake_clock(tmp_path, pages_take_time=True):
+        run = trace(tmp_path, source)
     times = {time.block_id: time for time in analysed(run).interpreter_times}
 
     def faults(line: int) -> float:
@@ -206,7 +207,75 @@ def test_pages_that_recording_touches_are_not_counted(tmp_path: Path) -> None:
     run = trace(tmp_path, source)
     (block,) = (b for b in run.blocks("<module>") if b.line == 5 and b.instructions)
     assert block.timed == 4
-    assert block.timed_faults < 4 * 100
+    faults = [operation.faults for operation in run.arrays(5)]
+    assert faults
+    assert sum(faults) < 4 * 100
+
+
+LARGE = """\
+import numpy as np
+a, b, c = (np.arange(1 << 17) * 1.0 for _ in range(3))
+for _ in range(5):
+    np.tan(a)
+for _ in range(5):
+    np.argsort(b)
+for _ in range(5):
+    np.array([0.5])
+words = np.array(["2020-01-01"] * (1 << 17))
+dates = words.astype("M8[D]")
+halves = [0.5] * (1 << 17)
+numbers = np.array(halves)
+elements = list(a[:2000])
+diagonal = np.trace(np.ones((300, 300)))
+"""
+
+
+@pytest.fixture(scope="module")
+def large(clock: None, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Array operations that get a megabyte, which takes its time, and others."""
+    return trace(tmp_path_factory.mktemp("large"), LARGE)
+
+
+def array_lines(run: Run, line: int) -> float:
+    """Lines that array operations took on a line of the script, at 100 a round."""
+    found = analysed(run)
+    lines = {block.block_id: block.line for block in found.blocks}
+    return sum(time.lines for time in found.array_times if lines[time.block_id] == line)
+
+
+@pytest.mark.parametrize(("line", "calls"), [(4, 5), (10, 1), (12, 1)], ids=["tan", "dates from text", "from a list"])
+def test_array_operations_have_their_own_time(large: Run, line: int, calls: int) -> None:
+    """Each call has, with what it converts of Python's objects, and their lines have not."""
+    expected = 100 * calls * LARGE_BLOCK_NS / ROUND_NS
+    assert array_lines(large, line) == pytest.approx(expected, rel=0.02)
+    assert nanoseconds_of(block_of(large, line)) < 0.02 * calls * LARGE_BLOCK_NS
+
+
+def test_what_is_not_seen_is_timed_once(large: Run) -> None:
+    """A sort is compiled code that was not seen: its pass over the array is there, but none of its time."""
+    (call,) = (called for called in large.recording.raw.compiled if "sort" in called.name)
+    assert call.rounds * 1e-6 * ROUND_NS == pytest.approx(5 * LARGE_BLOCK_NS, rel=0.2)
+    kept = [operation.kept_calls for operation in large.arrays(6) if "sort" in operation.name]
+    assert sum(kept) == 5
+    assert not any(operation.rounds for operation in large.arrays(6) if "sort" in operation.name)
+
+
+def test_elements_taken_by_a_built_in_function_are_not_timed(large: Run) -> None:
+    """Two thousand of them; the clock, which takes 300 ns, is not read for each."""
+    assert nanoseconds_of(block_of(large, 13)) < 50 * 300
+    assert sum(operation.points for operation in large.arrays(13)) >= 2000
+
+
+def test_the_trace_of_a_matrix_reads_its_diagonal(large: Run) -> None:
+    (diagonal,) = (operation for operation in large.arrays(14) if operation.name == "numpy.ndarray.trace")
+    assert (diagonal.points, diagonal.operand_kinds, diagonal.kept_calls) == (300, ("f",), 0)
+
+
+def test_element_types_are_told(large: Run) -> None:
+    (tan,) = (operation for operation in large.arrays(4) if operation.name == "numpy.tan")
+    assert tan.operand_kinds == ("f", "f")
+    (dates,) = (operation for operation in large.arrays(10) if operation.name == "numpy.ndarray.astype")
+    assert dates.operand_kinds == ("U", "M")
 
 
 def test_waiting_for_the_reader_hides_no_time(tmp_path: Path) -> None:

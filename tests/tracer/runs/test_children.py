@@ -69,6 +69,21 @@ int main(void) {
     printf("%d\n", WTERMSIG(status)); return 2;
 }"""
 
+ALL_AT_ONCE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile int x[1000];
+__attribute__((noinline)) void work(void) { for (int i = 0; i < 1000; i++) x[i]++; }
+int main(int argc, char **argv) {
+    int children = atoi(argv[1]), ended = 0;
+    for (int i = 0; i < children; i++)
+        if (fork() == 0) { work(); _exit(0); }
+    while (wait(0) > 0) ended++;
+    printf("%d\n", ended); return 0;
+}"""
+
 OUTLIVES = r"""
 #include <stdio.h>
 #include <sys/stat.h>
@@ -151,6 +166,16 @@ def test_children_beyond_what_is_read_go_on_untraced(
     assert traced.ending.exit_code == 2
     provenance = traced.signature.provenance
     assert (len(provenance.processes), provenance.untraced_children) == (4, 7)
+
+
+def test_many_children_at_once_wait_their_turn_asleep(compile_c: Compile, tmp_path: Path) -> None:
+    """Each asks its parent's reader for a stream; polling, they took the processors from it, by the square."""
+    run = follow(tmp_path, compile_c(ALL_AT_ONCE, "-O1"), "150")
+    assert (run.returncode, run.stdout, run.stderr) == (0, "150\n", "")
+    provenance = run.signature.provenance
+    followed = len(provenance.processes) - 1
+    assert followed + provenance.untraced_children == 150
+    assert times_worked(run) == followed >= family.MAX_AT_ONCE
 
 
 def test_killed_child(compile_c: Compile, tmp_path: Path) -> None:

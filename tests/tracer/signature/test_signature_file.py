@@ -28,7 +28,14 @@ from foretrace.tracer.signature import file as signature_file
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.linear_algebra import LinearRoutine
-from foretrace.tracer.signature.records import AddressRange, InterpreterTime, LinearAlgebra, Signature, merge_ranges
+from foretrace.tracer.signature.records import (
+    AddressRange,
+    ArrayTime,
+    InterpreterTime,
+    LinearAlgebra,
+    Signature,
+    merge_ranges,
+)
 from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
@@ -56,6 +63,7 @@ def signature(compile_c: Callable[..., Path]) -> Signature:
         traced,
         dependences=(*traced.dependences, Dependence(traced.examined_loops[0].node, *ODD)),
         interpreter_times=(InterpreterTime(2, 0.5, 1.0), InterpreterTime(4, 3.0, 2.0, 256.0)),
+        array_times=(ArrayTime(3, "float64,-,bool", 12.5, 256.0, 2),),
         linear_algebra=(LinearAlgebra(1, LinearRoutine.GEMM, "float64", 30, 20, 10, 1, 7, 12_000.0),),
     )
 
@@ -84,6 +92,7 @@ def test_round_trip(signature: Signature, file: Path) -> None:
         "idioms",
         "totals",
         "interpreter_times",
+        "array_times",
         "linear_algebra",
         "dependences",
         "examined_loops",
@@ -190,6 +199,11 @@ def test_an_existing_file_is_kept(signature: Signature, file: Path) -> None:
         "UPDATE interpreter_times SET recording_lines = 1e999",
         "UPDATE interpreter_times SET block_id = 100000 WHERE block_id = 2",
         "DROP TABLE interpreter_times",
+        "UPDATE array_times SET lines = -1.0",
+        "UPDATE array_times SET faults = 1e999",
+        "UPDATE array_times SET kept_calls = -1",
+        "UPDATE array_times SET block_id = 100000",
+        "DROP TABLE array_times",
         "UPDATE linear_algebra SET loop_id = 100000",
         "UPDATE linear_algebra SET routine = 'magic'",
         "UPDATE linear_algebra SET m = -1",

@@ -98,6 +98,17 @@ class DataFlow(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, then=then)
 
 
+class AccessParts(IntEnum):
+    """What an engine reports of an access that it makes in parts. Values: enum ft_parts (tracer/reader/reader.h)."""
+
+    ADJACENT = 0
+    """All of it, one part behind the other."""
+    MASKED = 1
+    """The lanes that a mask has on."""
+    STATE = 2
+    """Some of the processor's state, in any order."""
+
+
 class Isa(Protocol):
     """An instruction set. Instructions are handed over as bytes, together with the address they run at."""
 
@@ -112,7 +123,14 @@ class Isa(Protocol):
     """Registers that a function may return something in."""
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
-        """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed."""
+        """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed.
+
+        Of an access that leaves out lanes, with all of them.
+        """
+        ...
+
+    def access_parts(self, code: bytes) -> AccessParts:
+        """What the engine reports of the instruction's access where it makes that in parts."""
         ...
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:

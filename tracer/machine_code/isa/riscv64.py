@@ -16,7 +16,7 @@ import capstone
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
+from .registry import UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _NO_FLOW = DataFlow()
 
@@ -335,6 +335,10 @@ class RiscV64:
         """Size of the load (or store) that the instruction makes, in bytes; 0 if unknown."""
         text = self._text(code)
         return _access_bytes(text[0]) if text else 0
+
+    def access_parts(self, code: bytes) -> AccessParts:
+        """The same for all instructions."""
+        return AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
         """Class of each instruction, given by its bytes."""

@@ -16,7 +16,7 @@ from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import x87_stack
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import LOADED, UNKNOWN_INSTRUCTION, AddressSum, DataFlow, Flow, InstructionClass, StackUse
+from .registry import LOADED, UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
 
@@ -112,7 +112,18 @@ _VECTOR_KINDS = (
 _VECTOR_SUFFIX = {"b": 8, "w": 16, "d": 32, "q": 64}
 _NOT_VECTOR = _words("pause push pop pushfq popfq popcnt")
 _GATHER = re.compile(r"vp?(gather|scatter)[dq](ps|pd|d|q)$")
-_MASKED = re.compile(r"vp?maskmov(ps|pd|d|q)$")
+_MASKED = re.compile(r"v?p?maskmov(ps|pd|d|q|dqu)$")
+_STATE_BYTES = {
+    **dict.fromkeys(_words("fxsave fxsave64 fxrstor fxrstor64"), 512),
+    **dict.fromkeys(_words("fnsave fsave frstor"), 108),
+    **dict.fromkeys(_words("fnstenv fstenv fldenv"), 28),
+    **dict.fromkeys(_words("fbld fbstp"), 0),
+    **dict.fromkeys(
+        _words("xsave xsave64 xsavec xsavec64 xsaveopt xsaveopt64 xsaves xsaves64 xrstor xrstor64 xrstors xrstors64"), 0
+    ),
+}
+"""What saves and restores the processor's state, or a number digit by digit, and how many bytes it has (Intel SDM,
+volume 1, sections 4.7, 8.1.10, 10.5 and 13.4); 0: as many as are in use."""
 _ELEMENT_BYTES = {"ps": 4, "pd": 8, "d": 4, "q": 8}
 
 _CONDITION = re.compile(r"j(?!mp)[a-z]+$")
@@ -331,10 +342,22 @@ class X8664:
             return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
         if not is_store and (mnemonic in ("pop", "leave", "popfq") or mnemonic in _RETURN):
             return 2 if REGISTER_BITS.get(operands) == 16 else _POINTER_BYTES
-        elements = _GATHER.match(mnemonic) or _MASKED.match(mnemonic)
+        elements = _GATHER.match(mnemonic)
         if elements:
             return _ELEMENT_BYTES[elements[elements.lastindex or 1]]
+        if _MASKED.match(mnemonic):
+            return _vector_bits(operands) // 8
+        if mnemonic in _STATE_BYTES:
+            return _STATE_BYTES[mnemonic]
         return _memory_bytes(operands)
+
+    def access_parts(self, code: bytes) -> AccessParts:
+        """Masked moves access lanes (a gather makes an access for each), what saves and restores state, its fields."""
+        text = self._text(code)
+        mnemonic = _strip(text[0]) if text else ""
+        if _MASKED.match(mnemonic):
+            return AccessParts.MASKED
+        return AccessParts.STATE if mnemonic in _STATE_BYTES else AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
         """Class of each instruction, given by its bytes."""

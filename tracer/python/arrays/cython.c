@@ -78,10 +78,14 @@ static PyObject *hooked_call(PyObject *object, PyObject *const *args, size_t nar
     return result;
 }
 
-/* "numpy.random.Generator.random" for Generator.random of numpy.random._generator. */
+/* "numpy.random.Generator.random" for Generator.random of numpy.random._generator, also where another module has it. */
 static char *name_of(PyObject *object, const char *module)
 {
     PyObject *qualified = PyObject_GetAttrString(object, "__qualname__");
+    PyObject *home = PyObject_GetAttrString(object, "__module__");
+    PyErr_Clear();
+    if (home && PyUnicode_Check(home) && PyUnicode_AsUTF8(home))
+        module = PyUnicode_AsUTF8(home);
     const char *own = qualified && PyUnicode_Check(qualified) ? PyUnicode_AsUTF8(qualified) : NULL;
     const char *private = strstr(module, "._");
     size_t length = private ? (size_t)(private - module) : strlen(module);
@@ -92,6 +96,7 @@ static char *name_of(PyObject *object, const char *module)
         strcpy(name + length + 1, own);
     }
     Py_XDECREF(qualified);
+    Py_XDECREF(home);
     PyErr_Clear();
     return name;
 }

@@ -17,6 +17,8 @@ const char NP_GETITEM[] = "numpy.ndarray.__getitem__", NP_SETITEM[] = "numpy.nda
 static const char GET_CHECK[] = "numpy.ndarray.__getitem__ (index check)";
 static const char SET_CHECK[] = "numpy.ndarray.__setitem__ (index check)";
 static const char GET_MASK[] = "numpy.ndarray.__getitem__ (mask)", SET_MASK[] = "numpy.ndarray.__setitem__ (mask)";
+static const char GET_PICKED[] = "numpy.ndarray.__getitem__ (picked)";
+static const char SET_PICKED[] = "numpy.ndarray.__setitem__ (picked)";
 static const char AT_CHECK[] = "numpy.ufunc.at (index check)";
 static const char BINCOUNT_CHECK[] = "numpy.bincount (index check)";
 
@@ -59,14 +61,14 @@ static void add_index_operands(struct agent_bulk *bulk, const struct selection *
             agent_bulk_add(bulk, s->fancy[k].data, s->fancy[k].stride, s->fancy[k].item_bytes, false)->is_index = true;
 }
 
-/* The passes over masks and index arrays that come before the elements. */
-static void write_checks(const struct selection *s, const char *check, const char *mask)
+/* The passes over masks and, if `of_all`, index arrays that come before the elements. */
+static void write_checks(const struct selection *s, const char *check, bool of_all)
 {
     for (uint32_t k = 0; k < s->n_fancy; k++) {
         if (s->mask[k]) {
-            np_read(mask, s->mask[k]);
-            np_read(mask, s->mask[k]);
-        } else if (check) {
+            np_read(check, s->mask[k]);
+            np_read(check, s->mask[k]);
+        } else if (of_all) {
             np_read(check, s->fancy[k].array);
         }
     }
@@ -316,7 +318,7 @@ static void get_selection(const struct np_array *array, PyObject *key, const str
         if (!result && s.n_strided == 0 && array->dtype->kind != 'V') /* a structure's scalar is a view of it */
             agent_write_access(NP_GETITEM, array->data, s.base, np_item_bytes(array), false, s.loaded);
     } else if (result) {
-        write_checks(&s, s.n_fancy > 1 ? GET_CHECK : NULL, GET_MASK);
+        write_checks(&s, GET_CHECK, s.n_fancy > 1);
         if (!write_fancy(&s, NP_GETITEM, ACTION_GET, result, 0, 0))
             agent_unseen();
     } else {
@@ -335,7 +337,7 @@ void np_get(PyObject *self, PyObject *key, PyObject *result_object)
                PyUnicode_Check(key)) {
         return; /* a view */
     } else if (result && (mask = own_mask(array, key))) {
-        struct masked m = {.name = NP_GETITEM, .item_bytes = np_item_bytes(array), .other = result->data,
+        struct masked m = {.name = GET_PICKED, .item_bytes = np_item_bytes(array), .other = result->data,
                            .other_bytes = np_item_bytes(array), .other_stride = np_item_bytes(array)};
         np_read(GET_MASK, mask);
         write_masked(&m, mask, array);
@@ -371,7 +373,7 @@ static void set_selection(const struct np_array *array, PyObject *key, const str
     if (understood && s.n_fancy == 0) {
         understood = set_strided(&s, value);
     } else if (understood) {
-        write_checks(&s, SET_CHECK, SET_MASK);
+        write_checks(&s, SET_CHECK, true);
         understood = write_fancy(&s, NP_SETITEM, ACTION_SET, value, 0, 0);
     }
     if (!understood)
@@ -388,7 +390,7 @@ void np_set(PyObject *self, PyObject *key, PyObject *value_object)
     } else if (array->dtype->kind == 'V' || PyUnicode_Check(key)) {
         agent_unseen();
     } else if ((mask = own_mask(array, key)) && (!value || value->nd <= 1)) {
-        struct masked m = {.name = NP_SETITEM, .item_bytes = np_item_bytes(array), .store = true};
+        struct masked m = {.name = SET_PICKED, .item_bytes = np_item_bytes(array), .store = true};
         if (value && value->nd == 1) {
             m.other = value->data;
             m.other_bytes = np_item_bytes(value);
@@ -408,7 +410,7 @@ bool np_update_at(const char *name, const struct np_array *array, PyObject *key,
     struct selection s;
     bool understood = key_parse(&s, array, key) && s.n_fancy > 0;
     if (understood) {
-        write_checks(&s, AT_CHECK, AT_CHECK);
+        write_checks(&s, AT_CHECK, true);
         understood = write_fancy(&s, name, ACTION_UPDATE, values, flops, int_ops);
     }
     key_release(&s);

@@ -110,6 +110,7 @@ static void record_ufunc_call(struct agent_call *call)
     np_ufunc_call(call);
     if (agent_thread.unseen && (call->name = np_ufunc_name(call->self, NP_CALL, &cost)))
         np_count_unseen(call);
+    agent_record_end();
 }
 
 static PyObject *hooked_vectorcall(PyObject *ufunc, PyObject *const *args, size_t nargsf, PyObject *kwnames)
@@ -236,13 +237,12 @@ static PyObject *hooked_subscript(PyObject *self, PyObject *key)
     return result;
 }
 
+/* Built-in functions take an array's elements one by one. Nothing is timed here: that would take longer than they do. */
 static PyObject *hooked_item(PyObject *self, Py_ssize_t i)
 {
-    const void *outer = agent_hook_begin();
     PyObject *result = original_item(self, i);
-    if (agent_hook_end(outer) && result) {
+    if (result && !agent_hook_running()) {
         const struct np_array *array = (const struct np_array *)self;
-        agent_record_begin();
         if (i < 0 && array->nd == 1)
             i += array->dimensions[0];
         if (array->nd == 1 && !np_is_array(result))

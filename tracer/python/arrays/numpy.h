@@ -87,6 +87,12 @@ static inline bool np_is_integer(const struct np_array *array)
     return (array->dtype->kind == 'i' || array->dtype->kind == 'u') && array->dtype->byteorder != '>';
 }
 
+/* The kind of its elements; 0 where they are of another byte order than the machine's. */
+static inline char np_kind(const struct np_array *array)
+{
+    return array->dtype->byteorder == '>' ? 0 : array->dtype->kind;
+}
+
 static inline bool np_is_object(const struct np_array *array)
 {
     return array->dtype->kind == 'O';
@@ -147,6 +153,7 @@ static inline void np_record_end(const struct agent_call *call)
 {
     if (agent_thread.unseen)
         np_count_unseen(call);
+    agent_record_end();
 }
 
 /* ---- templates (templates.c, ufunc.c, index.c) ------------------------------------------- */

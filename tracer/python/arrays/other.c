@@ -103,13 +103,22 @@ static bool is_imported(PyObject *callable, const char *module)
     return name && (strncmp(name, module, length) != 0 || (name[length] != '.' && name[length] != 0));
 }
 
+/* The extension module that a function was made in: one that imports it has it, too. */
+static const char *home_of(PyObject *callable, const char *module)
+{
+    PyObject *own = PyCFunction_Check(callable) ? ((PyCFunctionObject *)callable)->m_self : NULL;
+    const char *name = own && PyModule_Check(own) ? PyModule_GetName(own) : NULL;
+    PyErr_Clear();
+    return name && strchr(name, '.') ? name : module;
+}
+
 static void hook_all(PyObject *dict, const char *prefix, PyTypeObject *kind)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
         const char *name = Py_IS_TYPE(value, kind) && PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : NULL;
         if (name && !is_imported(value, prefix))
-            hook_other(value, prefix, name);
+            hook_other(value, home_of(value, prefix), name);
     }
     PyErr_Clear();
 }

@@ -11,6 +11,7 @@
 
 struct operation {
     uint32_t id;
+    struct ft_side_operation *entry; /* in the side table */
     uint32_t block, site;
     const char *name;
     uint32_t flops, int_ops, n_operands;
@@ -34,7 +35,7 @@ static uint64_t hash_of(const struct operation *key)
     uint64_t hash = mix((uintptr_t)key->name, (uint64_t)key->block << 32 | key->site);
     hash = mix(hash, (uint64_t)key->int_ops << 32 | key->flops);
     for (uint32_t i = 0; i < key->n_operands; i++)
-        hash = mix(hash, (uint64_t)key->operands[i].size_bytes << 3 | key->operands[i].is_store << 2 |
+        hash = mix(hash, (uint64_t)key->operands[i].kind << 24 | (uint64_t)key->operands[i].size_bytes << 3 | key->operands[i].is_store << 2 |
                              key->operands[i].is_indexed << 1 | key->operands[i].is_index);
     return hash;
 }
@@ -71,8 +72,8 @@ static bool grow(void)
 
 static void fill_operation(void *memory, uint32_t number, void *context)
 {
-    const struct operation *key = context;
-    struct ft_side_operation *entry = memory;
+    struct operation *key = context;
+    struct ft_side_operation *entry = key->entry = memory;
     entry->entry.kind = FT_SIDE_OPERATION;
     entry->operation_id = number;
     entry->block_id = key->block;
@@ -91,8 +92,10 @@ static uint32_t operation_id(struct operation *key)
     if (2 * (n_operations + 1) > operations_capacity && !grow())
         return 0;
     struct operation *found = find(operations, operations_capacity, key);
-    if (found->id)
+    if (found->id) {
+        key->entry = found->entry;
         return key->id = found->id;
+    }
     key->id = ft_writer_append(sizeof(struct ft_side_operation) + strlen(key->name), &last_operation_id,
                                fill_operation, key);
     if (key->id) {
@@ -102,47 +105,43 @@ static uint32_t operation_id(struct operation *key)
     return key->id;
 }
 
-/* The ids of operations that were written lately: a bulk's operands in few words, 16 bits for each. */
+/* The ids of operations that were written lately: a bulk's operands in few words, 32 bits for each. */
 #define N_RECENT_BULKS 256u
-#define MAX_SHORT_BYTES (1 << 12) /* of an element */
 
 struct bulk_shape {
     uint32_t block, site, flops, int_ops;
     const char *name;
-    uint64_t operands[FT_MAX_OPERANDS / 4];
+    uint64_t operands[FT_MAX_OPERANDS / 2];
     uint32_t n_operands;
 };
 
 static struct {
     struct bulk_shape shape;
     uint32_t id; /* 0: free */
+    struct ft_side_operation *entry;
 } recent_bulks[N_RECENT_BULKS];
 
-/* False if an element is too large for that. */
-static bool shape_of(const struct agent_bulk *bulk, uint32_t block, struct bulk_shape *shape)
+static void shape_of(const struct agent_bulk *bulk, uint32_t block, struct bulk_shape *shape)
 {
-    bool is_short = true;
     *shape = (struct bulk_shape){.block = block, .site = agent_charged_site(), .flops = bulk->flops,
                                  .int_ops = bulk->int_ops, .name = bulk->name, .n_operands = bulk->n_operands};
     for (uint32_t i = 0; i < bulk->n_operands; i++) {
         const struct agent_operand *o = &bulk->operand[i];
-        is_short &= o->size_bytes < MAX_SHORT_BYTES;
-        shape->operands[i / 4] = shape->operands[i / 4] << 16 | (uint64_t)o->size_bytes << 3 | (uint64_t)o->store << 2 |
-                                 (uint64_t)o->indexed << 1 | o->is_index;
+        shape->operands[i / 2] = shape->operands[i / 2] << 32 | (uint64_t)o->kind << 24 | (uint64_t)o->size_bytes << 3 |
+                                 (uint64_t)o->store << 2 | (uint64_t)o->indexed << 1 | o->is_index;
     }
-    return is_short;
 }
 
 static bool same_shape(const struct bulk_shape *a, const struct bulk_shape *b)
 {
     uint64_t differ = 0;
-    for (uint32_t i = 0; i < FT_MAX_OPERANDS / 4; i++)
+    for (uint32_t i = 0; i < FT_MAX_OPERANDS / 2; i++)
         differ |= a->operands[i] ^ b->operands[i];
     return a->block == b->block && a->site == b->site && a->name == b->name && a->n_operands == b->n_operands &&
            a->flops == b->flops && a->int_ops == b->int_ops && !differ;
 }
 
-static uint32_t described_operation_id(const struct agent_bulk *bulk, const struct bulk_shape *shape)
+static struct operation described_operation(const struct agent_bulk *bulk, const struct bulk_shape *shape)
 {
     struct operation key = {.block = shape->block, .site = shape->site, .name = bulk->name, .flops = bulk->flops,
                             .int_ops = bulk->int_ops, .n_operands = bulk->n_operands};
@@ -150,8 +149,10 @@ static uint32_t described_operation_id(const struct agent_bulk *bulk, const stru
         key.operands[i] = (struct ft_operand){.size_bytes = bulk->operand[i].size_bytes,
                                               .is_store = bulk->operand[i].store,
                                               .is_indexed = bulk->operand[i].indexed,
-                                              .is_index = bulk->operand[i].is_index};
-    return operation_id(&key);
+                                              .is_index = bulk->operand[i].is_index,
+                                              .kind = bulk->operand[i].kind};
+    operation_id(&key);
+    return key;
 }
 
 static uint32_t bulk_operation_id(const struct agent_bulk *bulk)
@@ -160,17 +161,19 @@ static uint32_t bulk_operation_id(const struct agent_bulk *bulk)
     struct bulk_shape shape;
     if (!block)
         return 0;
-    const bool is_short = shape_of(bulk, block, &shape);
+    shape_of(bulk, block, &shape);
     const uint64_t hash = mix(mix((uintptr_t)shape.name, (uint64_t)block << 32 | shape.site), shape.operands[0]);
     const uint32_t place = (uint32_t)hash % N_RECENT_BULKS;
-    if (is_short && recent_bulks[place].id && same_shape(&recent_bulks[place].shape, &shape))
-        return recent_bulks[place].id;
-    const uint32_t id = described_operation_id(bulk, &shape);
-    if (is_short && id) {
+    if (!recent_bulks[place].id || !same_shape(&recent_bulks[place].shape, &shape)) {
+        const struct operation described = described_operation(bulk, &shape);
+        if (!described.id)
+            return 0;
         recent_bulks[place].shape = shape;
-        recent_bulks[place].id = id;
+        recent_bulks[place].id = described.id;
+        recent_bulks[place].entry = described.entry;
     }
-    return id;
+    agent_thread.operation = recent_bulks[place].entry;
+    return recent_bulks[place].id;
 }
 
 /* ---- building --------------------------------------------------------------------------------------------------- */
@@ -195,6 +198,7 @@ struct agent_operand *agent_bulk_add(struct agent_bulk *bulk, const void *base, 
     operand->size_bytes = size_bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)size_bytes;
     operand->store = store;
     operand->indexed = operand->is_index = false;
+    operand->kind = 0;
     for (uint32_t d = 0; d < bulk->n_dims; d++)
         operand->stride[d] = strides ? strides[d] : 0;
     return operand;
@@ -405,8 +409,6 @@ void agent_bulk_write(struct agent_bulk *bulk, struct agent_index *index)
     else
         write_record(bulk, id, 0, bulk->extent[0], bases, NULL);
     agent_thread.timed_points += (uint64_t)points_from(bulk, 0);
-    if (__builtin_expect(agent_thread.times != NULL, 0))
-        agent_times_record();
 }
 
 /* ---- single accesses -------------------------------------------------------------------------------------------- */
@@ -442,6 +444,7 @@ void agent_write_access(const char *name, const void *base, int64_t offset, int6
     if (id) {
         agent_write_element(id, (const char *)base + offset);
         agent_thread.wrote = true;
+        agent_keep_time(); /* it is part of its line */
     } else if (size_bytes) {
         agent_unseen();
     }

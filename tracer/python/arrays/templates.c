@@ -37,7 +37,7 @@ bool np_bulk_add(struct agent_bulk *bulk, const struct np_array *array, bool sto
             return false;
         strides[at] = array->strides[d];
     }
-    agent_bulk_add(bulk, array->data, strides, np_item_bytes(array), store);
+    agent_bulk_add(bulk, array->data, strides, np_item_bytes(array), store)->kind = np_kind(array);
     return true;
 }
 
@@ -481,6 +481,34 @@ static void repeat_method(const struct agent_call *call)
         agent_unseen();
 }
 
+/* A plain number among the arguments, or what it is by default. */
+static bool integer_argument(const struct agent_call *call, Py_ssize_t position, const char *keyword, int64_t *value)
+{
+    PyObject *object = agent_argument(call, position, keyword);
+    return !object || (PyLong_CheckExact(object) && agent_small_integer(object, value));
+}
+
+/* trace(offset=0, axis1=0, axis2=1): of a matrix, one diagonal is read. */
+static void trace_method(const struct agent_call *call)
+{
+    const struct np_array *array = (const struct np_array *)call->self;
+    int64_t offset = 0, axis1 = 0, axis2 = 1;
+    struct agent_bulk bulk;
+    if (array->nd != 2 || !integer_argument(call, 0, "offset", &offset) || !integer_argument(call, 1, "axis1", &axis1) ||
+        !integer_argument(call, 2, "axis2", &axis2) || axis1 != 0 || axis2 != 1) {
+        np_one_pass(call->name, &call->self, 1, call->result);
+        agent_unseen();
+        return;
+    }
+    const int64_t rows = array->dimensions[0] + (offset < 0 ? offset : 0);
+    const int64_t columns = array->dimensions[1] - (offset > 0 ? offset : 0), n = rows < columns ? rows : columns;
+    const int64_t stride = array->strides[0] + array->strides[1];
+    const char *first = array->data + (offset < 0 ? -offset * array->strides[0] : offset * array->strides[1]);
+    agent_bulk_begin(&bulk, call->name, 1, &n);
+    agent_bulk_add(&bulk, first, &stride, np_item_bytes(array), false)->kind = np_kind(array);
+    agent_bulk_write(&bulk, NULL);
+}
+
 /* a.item(), a.item(i), a.item(i, j, ...) */
 static void item_method(const struct agent_call *call)
 {
@@ -543,7 +571,7 @@ static const struct entry array_methods[] = {
     {"numpy.ndarray.repeat", repeat_method},     {"numpy.ndarray.reshape", copy_method},
     {"numpy.ndarray.searchsorted", np_searchsorted}, {"numpy.ndarray.sort", one_pass_in_place},
     {"numpy.ndarray.take", np_take},               {"numpy.ndarray.tobytes", read_method},
-    {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", one_pass_method},
+    {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", trace_method},
     {"numpy.ndarray.__array__", copy_method},      {"numpy.ndarray.__deepcopy__", copy_method},
     {"numpy.ndarray.__complex__", item_method},    {"numpy.ndarray.__format__", read_method},
     {"numpy.ndarray.__reduce__", read_method},

@@ -121,6 +121,7 @@ static void add_run(struct agent_bulk *bulk, const struct np_array *array, bool 
     operand->size_bytes = bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)bytes;
     operand->store = store;
     operand->indexed = operand->is_index = false;
+    operand->kind = np_kind(array);
     operand->stride[0] = bytes;
 }
 
@@ -273,8 +274,8 @@ static void reduce(const char *name, struct np_cost cost, const struct np_array 
     set_cost(&bulk, cost, array->dtype->kind);
     np_bulk_add(&bulk, array, false);
     if (result) {
-        agent_bulk_add(&bulk, result->data, strides, np_item_bytes(result), false);
-        agent_bulk_add(&bulk, result->data, strides, np_item_bytes(result), true);
+        agent_bulk_add(&bulk, result->data, strides, np_item_bytes(result), false)->kind = np_kind(result);
+        agent_bulk_add(&bulk, result->data, strides, np_item_bytes(result), true)->kind = np_kind(result);
     }
     agent_bulk_order(&bulk);
     agent_bulk_coalesce(&bulk);
@@ -340,15 +341,15 @@ void np_ufunc_accumulate(const struct agent_call *call)
         to[place] = result->strides[d];
     }
     agent_bulk_begin(&first, name, (uint32_t)last, extents);
-    agent_bulk_add(&first, array->data, from, np_item_bytes(array), false);
-    agent_bulk_add(&first, result->data, to, np_item_bytes(result), true);
+    agent_bulk_add(&first, array->data, from, np_item_bytes(array), false)->kind = np_kind(array);
+    agent_bulk_add(&first, result->data, to, np_item_bytes(result), true)->kind = np_kind(result);
     agent_bulk_write(&first, NULL);
     extents[last]--;
     agent_bulk_begin(&rest, name, (uint32_t)array->nd, extents);
     set_cost(&rest, cost, result->dtype->kind);
-    agent_bulk_add(&rest, result->data, to, np_item_bytes(result), false);
-    agent_bulk_add(&rest, array->data + from[last], from, np_item_bytes(array), false);
-    agent_bulk_add(&rest, result->data + to[last], to, np_item_bytes(result), true);
+    agent_bulk_add(&rest, result->data, to, np_item_bytes(result), false)->kind = np_kind(result);
+    agent_bulk_add(&rest, array->data + from[last], from, np_item_bytes(array), false)->kind = np_kind(array);
+    agent_bulk_add(&rest, result->data + to[last], to, np_item_bytes(result), true)->kind = np_kind(result);
     agent_bulk_write(&rest, NULL);
 }
 

@@ -15,6 +15,7 @@
 #define WORK_NS 4000u       /* between two timings, about: fifty times what one takes, */
 #define LONG_WORK_NS 150000u /* and where that asks the kernel, too */
 #define LONG_NS 20000u      /* a block that takes so long is worth asking for the processor's time */
+#define ASKING_NS 3000u    /* asking the kernel takes no longer */
 #define AT_ONCE_NS 10000u   /* a thread that waits does so for longer */
 #define VERY_LONG_NS 3000000u /* an execution that takes so long counts for itself */
 #define FEW_WORDS 1024        /* of the stream, more than between two timings, in so long a time: nothing else can have taken it, */
@@ -29,6 +30,8 @@
 
 #define MAX_COMPILED 64 /* names in one timing; what others take stays with the interpreter */
 
+#define MAX_ARRAYS 256  /* operations in one timing; calls of others stay with their block */
+
 /* What a thread keeps. */
 struct thread_times {
     struct agent_times times; /* agent_thread.times, while it runs */
@@ -36,6 +39,10 @@ struct thread_times {
         const char *name;
         uint64_t ns;
     } compiled[MAX_COMPILED];
+    struct array_time { /* of that timing: time in recorded array operations */
+        struct ft_side_operation *operation;
+        uint64_t ns, processor_ns, faults;
+    } arrays[MAX_ARRAYS];
     bool last_known; /* when and where the last timing ended */
     const uint64_t *last_words, *last_chunk_end;
     uint64_t last_ns;
@@ -315,25 +322,44 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
         .block = block, .stands_for = pace->stands_for, .goes_on = goes_on,
         .is_short = pace->n_first >= N_FIRST && mean < REST_NS,
         .reader_ns = ft_writer_waited_ns(),
-        .processor_begun_ns = may_be_long ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
+        .asked_faults = may_be_long ? minor_faults() : 0,
     };
+    t->processor_begun_ns = may_be_long ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     set_pace(pace, block, mean);
-    t->begun_ns = clock_ns(CLOCK_MONOTONIC); /* last, not to time ourselves */
+    t->asked_processor_ns = t->processor_begun_ns;
+    t->begun_ns = t->asked_ns = clock_ns(CLOCK_MONOTONIC); /* last, not to time ourselves */
     return true;
 }
 
-/* What asks the kernel is left out with the call. */
+/* Looks at the clocks, and returns when. The kernel is asked only where executions may take long, and not twice in a short
+ * time: between two looks that follow each other at once the thread ran. What asking takes ends at `looked_ns`; the thread
+ * may have had to wait meanwhile, which its processor's time does not hold. */
+static uint64_t look(struct agent_times *t)
+{
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    t->asking_ns = 0;
+    if (!t->processor_begun_ns || now_ns - t->asked_ns < AT_ONCE_NS) {
+        t->looked_ns = now_ns;
+        t->looked_processor_ns = t->asked_processor_ns + (now_ns - t->asked_ns);
+        return now_ns;
+    }
+    t->asked_faults = minor_faults();
+    t->asked_processor_ns = t->looked_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    t->asked_ns = t->looked_ns = clock_ns(CLOCK_MONOTONIC);
+    t->asking_ns = t->looked_ns - now_ns < ASKING_NS ? t->looked_ns - now_ns : ASKING_NS;
+    return now_ns;
+}
+
 void agent_times_call(void)
 {
     struct agent_times *t = agent_thread.times;
-    agent_times_settle();
-    t->call_reader_ns = ft_writer_waited_ns();
-    t->call_ns = clock_ns(CLOCK_MONOTONIC);
-    if (t->processor_begun_ns) {
-        t->call_faults = minor_faults();
-        t->call_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    }
-    t->record_ns = t->returned_ns = 0;
+    const uint64_t now_ns = look(t);
+    t->left_out_ns += t->looked_ns - now_ns;
+    t->left_out_processor_ns += t->asking_ns;
+    t->call_ns = t->looked_ns;
+    t->call_processor_ns = t->looked_processor_ns;
+    t->call_faults = t->asked_faults;
+    t->is_recorded = false;
     t->n_readings++;
 }
 
@@ -369,63 +395,67 @@ void agent_times_named_begin(const char *name)
 void agent_times_named_end(const char *outer_name, bool outer_runs)
 {
     struct agent_times *t = agent_thread.times;
-    const bool is_seen = t->record_ns && !agent_thread.unseen;
-    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC), returned_ns = t->returned_ns;
+    const bool is_seen = t->is_recorded && !agent_thread.unseen;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     if (!is_seen)
-        settle_named(returned_ns ? returned_ns : now_ns);
-    agent_times_settle();
+        settle_named(now_ns);
     agent_thread.hook_name = outer_name;
     t->named_ns = outer_name && outer_runs ? now_ns : 0;
     t->named_left_out_ns = t->left_out_ns;
+    t->is_recorded = false;
     t->n_readings++;
 }
 
-/* Recording takes its time, and touches pages of its own, of the stream. */
 void agent_times_return(void)
 {
     struct agent_times *t = agent_thread.times;
-    if (t->processor_begun_ns) {
-        t->return_faults = minor_faults();
-        t->return_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    }
-    t->returned_ns = clock_ns(CLOCK_MONOTONIC);
-    t->n_readings++;
+    t->returned_ns = look(t);
+    t->return_processor_ns = t->looked_processor_ns;
+    t->return_reader_ns = ft_writer_waited_ns();
 }
 
-/* One call may be recorded in a hundred parts. The kernel is not asked behind each: between two that follow each other at
- * once the thread ran. */
-void agent_times_record(void)
+/* Charges the operation that was written last with a call. False if there is no room. */
+static bool charge_array(uint64_t ns, uint64_t processor_ns, uint64_t faults)
 {
     struct agent_times *t = agent_thread.times;
-    if (!t->returned_ns && agent_thread.hook_frame) /* by Python code that the hooked function has called: the call goes on */
-        return;
-    uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-    if (t->processor_begun_ns) {
-        if (t->record_ns && now_ns - t->record_ns < AT_ONCE_NS) {
-            t->record_processor_ns += now_ns - t->record_ns;
-        } else {
-            t->record_processor_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-            now_ns = clock_ns(CLOCK_MONOTONIC);
-        }
+    uint32_t at = 0;
+    while (at < t->n_arrays && own->arrays[at].operation != agent_thread.operation)
+        at++;
+    if (at == MAX_ARRAYS)
+        return false;
+    struct array_time *array = &own->arrays[at];
+    if (at == t->n_arrays) {
+        t->n_arrays++;
+        *array = (struct array_time){.operation = agent_thread.operation};
     }
-    t->record_ns = now_ns;
-    t->record_reader_ns = ft_writer_waited_ns();
+    array->ns += less(ns, (uint64_t)reading_ns);
+    array->processor_ns += less(processor_ns, (uint64_t)reading_ns);
+    array->faults += faults;
+    return true;
 }
 
-/* A call that was recorded whole is left out. Of one that was not seen, or only as a pass over its arrays, or takes a time
- * that does not follow from these, only the recording is. */
-void agent_times_settle(void)
+/* Recording is left out, and so is a call that was recorded whole. One that was not seen, or only as a pass over its arrays,
+ * or has called back, stays with the block. */
+void agent_times_recorded(void)
 {
     struct agent_times *t = agent_thread.times;
-    const bool is_kept = agent_thread.unseen || agent_thread.timed;
-    if (t->call_ns && t->record_ns && (!is_kept || t->returned_ns)) {
-        t->left_out_ns +=
-            less(t->record_ns - (is_kept ? t->returned_ns : t->call_ns), t->record_reader_ns - t->call_reader_ns);
-        t->left_out_processor_ns += t->record_processor_ns - (is_kept ? t->return_processor_ns : t->call_processor_ns);
-        if (!is_kept && t->returned_ns)
-            t->left_out_faults += t->return_faults - t->call_faults;
+    const uint64_t call_ns = less(t->returned_ns, t->call_ns);
+    const uint64_t processor_ns = less(t->return_processor_ns, t->call_processor_ns);
+    const bool is_whole = t->call_ns && agent_thread.operation && !agent_thread.unseen && !agent_thread.timed &&
+                          charge_array(call_ns, processor_ns, t->asked_faults - t->call_faults);
+    if (is_whole) {
+        t->left_out_ns += call_ns;
+        t->left_out_processor_ns += processor_ns;
+    } else {
+        t->n_readings++;
+        if (agent_thread.operation)
+            atomic_fetch_add_explicit(&agent_thread.operation->kept_calls, 1, memory_order_relaxed);
     }
-    t->call_ns = t->returned_ns = t->record_ns = 0;
+    look(t);
+    t->left_out_ns += less(t->looked_ns - t->returned_ns, ft_writer_waited_ns() - t->return_reader_ns);
+    t->left_out_processor_ns += less(t->looked_processor_ns, t->return_processor_ns);
+    t->is_recorded = agent_thread.wrote;
+    t->call_ns = 0;
 }
 
 /* Adds what of a block's own time compiled functions took. That was read off the clock, the own time may be without
@@ -468,6 +498,18 @@ static double share_of_rest(uint64_t now_ns)
     return all > 0 && rest < all ? rest / all : all > 0;
 }
 
+/* Adds to array operations what their calls took. */
+static void count_arrays(const struct agent_times *t, uint64_t stands_for, double share_that_ran, bool is_processor_time)
+{
+    for (uint32_t i = 0; i < t->n_arrays; i++) {
+        const struct array_time *array = &own->arrays[i];
+        const double ns = is_processor_time ? (double)array->processor_ns : share_that_ran * (double)array->ns;
+        const uint64_t rounds = (uint64_t)in_rounds((double)stands_for * ns);
+        atomic_fetch_add_explicit(&array->operation->rounds, rounds, memory_order_relaxed);
+        atomic_fetch_add_explicit(&array->operation->faults, stands_for * array->faults, memory_order_relaxed);
+    }
+}
+
 /* Adds to blocks what their timing found: `taken_ns` without what was left out, less what reading the clock took, which can
  * be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
 static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t left_out_ns, uint64_t stands_for,
@@ -484,7 +526,6 @@ static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t left_
         add_rounds(t->returned_to, first, end, share_of_rest * (double)taken_ns, stands_for);
     atomic_fetch_add_explicit(&block->array_rounds, (uint64_t)in_rounds((double)stands_for * (double)left_out_ns),
                               memory_order_relaxed);
-    atomic_fetch_add_explicit(&block->timed_faults, stands_for * t->left_out_faults, memory_order_relaxed);
     block->array_ns -= block->array_ns / 4; /* a single one that took long, for whatever reason, is forgotten */
     if (t->left_out_ns > block->array_ns)
         block->array_ns = t->left_out_ns;
@@ -509,7 +550,8 @@ void timing_end_at(uint64_t now_ns)
 {
     const struct agent_times *t = agent_thread.times;
     uint64_t stands_for = t->stands_for;
-    agent_times_settle();
+    bool is_processor_time = false;
+    double share_that_ran = 1;
     settle_named(now_ns);
     const double rest = share_of_rest(now_ns);
     agent_thread.times = NULL;
@@ -519,9 +561,17 @@ void timing_end_at(uint64_t now_ns)
     if (taken_ns >= LONG_NS && t->processor_begun_ns) {
         taken_ns = less(clock_ns(CLOCK_THREAD_CPUTIME_ID), t->processor_begun_ns);
         left_out_ns = t->left_out_processor_ns; /* without waiting for the reader, too */
-    } else if (taken_ns >= LONG_NS && (taken_ns = without_waiting(taken_ns)) >= LONG_NS && taken_ns < VERY_LONG_NS)
-        stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
+        is_processor_time = true;
+    } else if (taken_ns >= LONG_NS) { /* where in it the thread waited is not known */
+        const uint64_t all_ns = taken_ns;
+        taken_ns = without_waiting(taken_ns);
+        share_that_ran = (double)taken_ns / (double)all_ns;
+        left_out_ns = (uint64_t)(share_that_ran * (double)left_out_ns);
+        if (taken_ns >= LONG_NS && taken_ns < VERY_LONG_NS)
+            stands_for = stands_for * taken_ns <= RARE_NS ? stands_for : 1 + RARE_NS / taken_ns;
+    }
     count(t, less(taken_ns, left_out_ns), left_out_ns, stands_for, rest);
+    count_arrays(t, stands_for, share_that_ran, is_processor_time);
 }
 
 /* Goes on with another block, for as many executions as the timing before stood for. */
@@ -532,8 +582,10 @@ static void begin_again(struct ft_side_pyblock *block)
         .block = block, .stands_for = t->stands_for, .goes_on = true,
         .reader_ns = ft_writer_waited_ns(),
         .processor_begun_ns = t->processor_begun_ns ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
+        .asked_faults = t->asked_faults,
     };
-    t->begun_ns = clock_ns(CLOCK_MONOTONIC);
+    t->asked_processor_ns = t->processor_begun_ns;
+    t->begun_ns = t->asked_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
 /* What follows is noted, and split off when the timing ends: to end it here and begin another would disturb what is short. */
@@ -549,7 +601,6 @@ void timing_return(struct ft_side_pyblock *to, bool in_hook)
         timing_end();
         begin_again(to);
     } else {
-        agent_times_settle();
         settle_named(now_ns);
         t->returned_to = to;
         t->frame_end_ns = now_ns;

@@ -132,14 +132,39 @@ static PyObject *unit_diagnostics(Unit *self, PyObject *Py_UNUSED(unused))
         CXFile file;
         unsigned line = 0, column, offset;
         clang.getExpansionLocation(clang.getDiagnosticLocation(diagnostic), &file, &line, &column, &offset);
-        PyObject *item = Py_BuildValue("(iNIN)", clang.getDiagnosticSeverity(diagnostic),
+        PyObject *item = Py_BuildValue("(iNINI)", clang.getDiagnosticSeverity(diagnostic),
                                        string_object(clang.getDiagnosticSpelling(diagnostic)), line,
-                                       file ? file_name_object(clang.getFileName(file)) : PyUnicode_FromString(""));
+                                       file ? file_name_object(clang.getFileName(file)) : PyUnicode_FromString(""),
+                                       column);
         clang.disposeDiagnostic(diagnostic);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);
     }
+    return list;
+}
+
+static PyObject *unit_skipped(Unit *self, PyObject *Py_UNUSED(unused))
+{
+    PyObject *list = PyList_New(0);
+    CXSourceRangeList *skipped = clang.getAllSkippedRanges(self->unit);
+    for (unsigned i = 0; list && skipped && i < skipped->number; i++) {
+        const CXSourceLocation start = clang.getRangeStart(skipped->ranges[i]);
+        CXFile file;
+        unsigned first = 0, last = 0;
+        if (clang.Location_isInSystemHeader(start))
+            continue;
+        clang.getExpansionLocation(start, &file, &first, NULL, NULL);
+        clang.getExpansionLocation(clang.getRangeEnd(skipped->ranges[i]), NULL, &last, NULL, NULL);
+        if (!file)
+            continue;
+        PyObject *item = Py_BuildValue("(NII)", file_name_object(clang.getFileName(file)), first, last);
+        if (!item || PyList_Append(list, item) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    if (skipped)
+        clang.disposeSourceRangeList(skipped);
     return list;
 }
 
@@ -184,7 +209,7 @@ static PyObject *unit_walk(Unit *self, PyObject *args)
     if (wrong)
         return raised(wrong);
     const struct ft_node *nodes = ft_syntax_nodes(self->syntax, &number);
-    enum { NUM_COLUMNS = 11 };
+    enum { NUM_COLUMNS = 12 };
     PyObject *columns = PyTuple_New(NUM_COLUMNS);
     for (int column = 0; columns && column < NUM_COLUMNS; column++) {
         PyObject *list = PyList_New((Py_ssize_t)number);
@@ -195,7 +220,8 @@ static PyObject *unit_walk(Unit *self, PyObject *args)
         for (size_t i = 0; i < number; i++) {
             const struct ft_node *n = &nodes[i];
             const int values[NUM_COLUMNS - 1] = {n->kind, n->operation, n->end, n->type, n->conversion, n->declaration,
-                                                 n->line, n->column, n->last_line, n->file};
+                                                 n->line, n->column, n->last_line, n->last_column,
+                                                 n->file};
             PyObject *value = column < NUM_COLUMNS - 1 ? PyLong_FromLong(values[column])
                                                        : value_object(self->syntax, n);
             if (!value) {
@@ -300,7 +326,10 @@ static PyObject *unit_save(Unit *self, PyObject *args)
 }
 
 static PyMethodDef unit_methods[] = {
-    {"diagnostics", (PyCFunction)unit_diagnostics, METH_NOARGS, "Severity, message, line and file of each diagnostic."},
+    {"diagnostics", (PyCFunction)unit_diagnostics, METH_NOARGS,
+     "Severity, message, line, file and column of each diagnostic."},
+    {"skipped", (PyCFunction)unit_skipped, METH_NOARGS,
+     "Branches of the preprocessor that were not taken: file, line of the directive before and of the one behind."},
     {"roots", (PyCFunction)unit_roots, METH_NOARGS, "Declarations of the functions that the main file defines."},
     {"walk", (PyCFunction)unit_walk, METH_VARARGS, "The nodes of a declaration, as columns."},
     {"types", (PyCFunction)unit_types, METH_VARARGS, "The types from a number on."},

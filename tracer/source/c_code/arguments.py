@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+from foretrace import json_text
+from foretrace.errors import SourceError
+from foretrace.files import read_bounded
 from foretrace.tracer.source.form.records import Language
 
 C_ENDINGS = frozenset({".c"})
@@ -20,6 +25,8 @@ EITHER_ENDINGS = frozenset({".h", ".inc"})
 STUBS = Path(__file__).parent / "stubs"
 MOST_COMMANDS_BYTES = 128 << 20
 MOST_ARGUMENTS = 2000
+MOST_COMMAND_LETTERS = 1 << 17
+"""As Linux has it for one argument (MAX_ARG_STRLEN); words are split in time by the square of the longest."""
 _CXX_WORDS = re.compile(
     rb"^[ \t]*(?:class\b|template\b|namespace\b|using\b|public:|private:|typename\b)|\bstd::|\boperator\b", re.MULTILINE
 )
@@ -35,6 +42,7 @@ class Options:
     include_dirs: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
     """`NAME` or `NAME=value`."""
+    undefines: tuple[str, ...] = ()
     compile_commands: Path | None = None
     """Where no file is given, one is looked for in the folders above each source."""
     roots: tuple[Path, ...] = ()
@@ -65,7 +73,7 @@ _OLD_C = tuple(
 def always(language: Language) -> tuple[str, ...]:
     """Arguments for every file: no code generation, bounds, and stubs of the compiler's own headers."""
     return (
-        "-fsyntax-only", "-w", "-ferror-limit=200", "-fbracket-depth=256", "-ftemplate-depth=200",
+        "-fsyntax-only", "-w", "-ferror-limit=0", "-fbracket-depth=256", "-ftemplate-depth=200",
         "-fconstexpr-depth=128", "-fconstexpr-steps=100000", "-fno-spell-checking", "-nobuiltininc",
         *(_OLD_C if language is Language.C else ()),
         "-isystem", str(STUBS), "-x", "c" if language is Language.C else "c++",
@@ -99,21 +107,23 @@ def _database_above(folder: Path) -> Path | None:
 @lru_cache(maxsize=4)
 def _commands(database: Path) -> dict[Path, tuple[str, ...]]:
     try:
-        if database.stat().st_size > MOST_COMMANDS_BYTES:
-            return {}
-        entries = json.loads(database.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        content = read_bounded(database, MOST_COMMANDS_BYTES, "a compilation database", SourceError)
+        entries = json_text.decode(content, list[Any])
+    except (SourceError, msgspec.DecodeError):
         return {}
     found: dict[Path, tuple[str, ...]] = {}
-    for entry in entries if isinstance(entries, list) else ():
+    for entry in entries:
         if not isinstance(entry, dict) or not isinstance(entry.get("file"), str):
             continue
         folder = Path(entry["directory"]) if isinstance(entry.get("directory"), str) else database.parent
         folder = database.parent / folder
         words = entry.get("arguments")
         if not isinstance(words, list):
+            command = entry.get("command")
             try:
-                words = shlex.split(entry["command"]) if isinstance(entry.get("command"), str) else []
+                words = (
+                    shlex.split(command) if isinstance(command, str) and len(command) <= MOST_COMMAND_LETTERS else []
+                )
             except ValueError:
                 words = []
         try:

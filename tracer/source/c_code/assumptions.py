@@ -31,10 +31,10 @@ class Assumed:
     values: list[str] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
 
-    def learn(self, messages: list[tuple[int, str, int, str]], lines: list[str], path: str) -> bool:
+    def learn(self, messages: list[tuple[int, str, int, str, int]], lines: list[str], path: str) -> bool:
         """Takes more names from the parser's messages; False: there are none."""
         before = len(self)
-        for _, words, line, file in messages:
+        for _, words, line, file, _ in messages:
             found = _UNDECLARED.match(words)
             if not found or len(self) >= MOST_ASSUMED:
                 continue

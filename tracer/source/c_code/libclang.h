@@ -33,6 +33,10 @@ typedef struct {
     const void *data[2];
     unsigned first, last;
 } CXSourceRange;
+typedef struct {
+    unsigned number;
+    CXSourceRange *ranges;
+} CXSourceRangeList;
 
 typedef int (*CXFieldVisitor)(CXCursor cursor, void *data);
 typedef int (*CXVisitor)(CXCursor cursor, CXCursor parent, void *data);
@@ -55,6 +59,8 @@ enum { VISIT_BREAK, VISIT_CONTINUE, VISIT_RECURSE };
     X(const char *, getCString, (CXString)) \
     X(void, disposeString, (CXString)) \
     X(CXString, getFileName, (CXFile)) \
+    X(CXSourceRangeList *, getAllSkippedRanges, (CXTranslationUnit)) \
+    X(void, disposeSourceRangeList, (CXSourceRangeList *)) \
     X(CXCursor, getTranslationUnitCursor, (CXTranslationUnit)) \
     X(unsigned, visitChildren, (CXCursor, CXVisitor, void *)) \
     X(CXSourceLocation, getCursorLocation, (CXCursor)) \

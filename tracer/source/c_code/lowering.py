@@ -8,6 +8,7 @@ reads files of others runs `lower_file` in a worker process with limits on its m
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -32,14 +33,15 @@ from .syntax import DEFINED, FUNCTION_KINDS, INSTANCE, PATTERN, SYSTEM, Node, Sy
 
 MOST_BYTES = 32 << 20
 MOST_FUNCTIONS = 50_000
-MOST_SKIPPED = 200
 KEEP_GOING = 0x200
 """CXTranslationUnit_KeepGoing: a missing header does not stop the parser."""
+WITH_BRANCHES = 0x01
+"""CXTranslationUnit_DetailedPreprocessingRecord: branches that are not taken are kept."""
 ERROR = 3
 ROUNDS = 3
 """How often a file is parsed again because headers were found in other folders."""
 
-Message = tuple[int, str, int, str]
+Message = tuple[int, str, int, str, int]
 
 
 def lower_file(path: Path, options: Options | None = None) -> Unit:
@@ -77,15 +79,26 @@ def lower_file(path: Path, options: Options | None = None) -> Unit:
     source.promises = promises(text)
     source.files[0] = 0
     source.skipped = _skipped_by_parser(messages, _name(path))
+    source.errors = sorted(
+        (line, column, shortened(words)) for severity, words, line, file, column in messages
+        if severity >= ERROR and file == _name(path) and not words.endswith("file not found")
+    )  # fmt: skip
+    untaken = unit.skipped()
+    source.untaken = [(first, last) for file, first, last in untaken if file == _name(path)]
     source.skipped += [Skipped(Place(1), "declaration", reason) for reason in assumed_names.reasons()]
     source.assumed = frozenset((*assumed_names.values, *assumed_names.functions))
     source.types.assumed = bool(assumed_names.values)
     with _deeper_recursion():
         functions = _functions(source)
     names = source.syntax.files()
-    files = tuple(str(path) if number == 0 else names[number] for number in source.files)
+    for file, first, last in untaken:
+        number = 0 if file == _name(path) else names.index(file) if file in names else -1
+        if number in source.files:
+            place = Place(first, 1, last, source.files[number])
+            source.skipped.append(Skipped(place, "branch", "a branch of the preprocessor that is not taken"))
+    files = tuple(str(path) if number == 0 else os.path.normpath(names[number]) for number in source.files)
     functions.sort(key=lambda function: (function.place.file, function.place.line, function.name))
-    return Unit(str(path), language, files, lines, tuple(functions), tuple(source.skipped[:MOST_SKIPPED]))
+    return Unit(str(path), language, files, lines, tuple(functions), tuple(source.skipped))
 
 
 def _parsed(
@@ -96,6 +109,7 @@ def _parsed(
     arguments = always(language)
     own: list[str] = [*(known if known is not None else assumed())]
     own += [f"-D{define}" for define in options.defines]
+    own += [f"-U{name}" for name in options.undefines]
     own += [f"-I{folder}" for folder in options.include_dirs]
     standard = next((word for word in own if word.startswith("-std=")), standard_of(language))
     own = [standard, *(word for word in own if not word.startswith("-std="))]
@@ -115,7 +129,7 @@ def _parsed(
                 header.write_text(names.header(language))
                 everything = (*everything, "-include", str(header))
             try:
-                unit = _syntax.Unit(_name(path), everything, KEEP_GOING)
+                unit = _syntax.Unit(_name(path), everything, KEEP_GOING | WITH_BRANCHES)
             except RuntimeError:
                 if not early:
                     raise
@@ -127,27 +141,27 @@ def _parsed(
             if early and not len(names) and any(_is_clash(message) for message in messages):
                 early = ()
                 continue
-            missing = missing_headers([words for severity, words, _, _ in messages if severity >= ERROR])
+            missing = missing_headers([words for severity, words, _, _, _ in messages if severity >= ERROR])
             folders = [found for found in folders_for(missing, roots, path.resolve().parent) if found not in added]
             if folders:
                 added += folders
                 continue
             lines = lines or text.decode("utf-8", "replace").split("\n")
-            if not missing or not names.learn(messages, lines, _name(path)):
+            if not names.learn(messages, lines, _name(path)):
                 break
     return unit, messages, names
 
 
 def _is_clash(message: Message) -> bool:
     """Whether a name of the file is one of a standard header's that the file does not include."""
-    severity, words, _, _ = message
+    severity, words, *_ = message
     return severity >= ERROR and ("redefinition of" in words or "redeclared as different kind" in words)
 
 
 def _skipped_by_parser(messages: list[Message], path: str) -> list[Skipped]:
     """What the parser did not understand: missing headers, and statements with errors."""
     skipped = []
-    for severity, words, line, file in messages:
+    for severity, words, line, file, _ in messages:
         if severity >= ERROR and words.endswith("file not found"):
             skipped.append(Skipped(Place(max(1, line)), "include", shortened(words)))
         elif severity >= ERROR and file == path:

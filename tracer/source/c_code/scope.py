@@ -75,6 +75,10 @@ class Source:
     files: dict[int, int] = field(default_factory=dict)
     """The file's number in the unit, by its number in the syntax; filled as they are met."""
     skipped: list[Skipped] = field(default_factory=list)
+    errors: list[tuple[int, int, str]] = field(default_factory=list)
+    """Line, column and message of what the parser did not understand in the file itself, in order."""
+    untaken: list[tuple[int, int]] = field(default_factory=list)
+    """Lines of the file that the preprocessor left out, with the directives around them."""
     assumed: frozenset[str] = frozenset()
     """Constants and functions whose declarations are missing: they have names alone."""
     trees: dict[int, Tree | None] = field(default_factory=dict)

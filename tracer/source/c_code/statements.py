@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -45,6 +46,7 @@ from .calls import LEAVING, Calls
 from .expressions import lowers, number
 from .form_types import ARRAYS, REFERENCES
 from .jumps import negation, without_continue
+from .left_out import left_out, written_in
 from .scope import INDEX, MOST_DEPTH, ZERO, Source
 from .standard import counted
 from .syntax import FUNCTION_KINDS, STATIC_METHOD, STORAGE_STATIC, Node, Tree, TypeKind
@@ -71,6 +73,8 @@ class Lowering(Calls):
         self.unordered_left = 0
         self._labels = 0
         self._deep = tree.depth() > MOST_DEPTH
+        self._misread_heads: dict[int, str] = {}
+        """Loops whose heads the parser did not understand, and why."""
 
     # Functions
 
@@ -147,9 +151,63 @@ class Lowering(Calls):
             self.statement(node)
             return
         outer, self.block_end = self.block_end, self.tree.end[node]
-        for child in self.tree.children(node):
-            self.statement(child)
+        self.statements(node, self.tree.children(node))
         self.block_end = outer
+
+    def statements(self, block: int, children: list[int]) -> None:
+        """Statements of a block, and between them what the parser left out of it."""
+        at = (self.tree.line[block], self.tree.column[block] + 1)
+        for child in children:
+            self._left_out(block, at, self._start_of(child))
+            self.statement(child)
+            at = max(at, self._end_of(child))
+        line, column = self._end_of(block)
+        self._left_out(block, at, (line, column - 1))
+
+    # What the parser did not understand
+
+    def _start_of(self, node: int) -> tuple[int, int]:
+        """Where a statement starts: an operator stands behind its first operand."""
+        tree = self.tree
+        part = range(node, tree.end[node])
+        return min((tree.line[one], tree.column[one]) for one in part if tree.file[one] == tree.file[node])
+
+    def _end_of(self, node: int) -> tuple[int, int]:
+        return self.tree.last_line[node], self.tree.last_column[node]
+
+    def _left_out(self, block: int, first: tuple[int, int], last: tuple[int, int]) -> None:
+        """Adds statements between two places that the parser dropped, as opaque ones."""
+        if first >= last or self.line_of_inlining is not None or self.tree.file[block] != 0:
+            return
+        for place, text, reason in left_out(self.source, first, last):
+            reads, writes = (
+                tuple(Name(name) for name in sorted(set(found) & self.variables.keys()))
+                for found in (_WORD.findall(text), written_in(text))
+            )
+            self.out.append(Opaque(place, text[:MOST_TEXT], reason, reads, writes, True))
+
+    def _misread(self, node: int) -> str:
+        """What the parser did not understand of a statement itself, not of those inside it; "": nothing."""
+        errors = self.source.errors
+        if not errors or self.line_of_inlining is not None or self.tree.file[node] != 0:
+            return ""
+        tree = self.tree
+        first, last = self._start_of(node), self._end_of(node)
+        if tree.kind[node] in _LEAVES or tree.kind[node] < Node.LABEL:
+            inside: list[tuple[tuple[int, int], tuple[int, int]]] = []
+        else:
+            inside = [
+                (self._start_of(child), self._end_of(child)) for child in tree.children(node)
+                if tree.kind[child] >= Node.LABEL and tree.kind[child] not in (Node.DECLARATIONS, Node.EMPTY)
+            ]  # fmt: skip
+        for position in range(bisect_left(errors, (*first, "")), len(errors)):
+            *place, words = errors[position]
+            here = (place[0], place[1])
+            if here > last:
+                break
+            if not any(start <= here <= end for start, end in inside):
+                return words
+        return ""
 
     def lowered(self, node: int) -> tuple[Statement, ...]:
         """The statements that a node becomes, as a block of their own."""
@@ -164,6 +222,13 @@ class Lowering(Calls):
         if self._deep and self._too_deep(node):
             self.opaque(node, "it is nested too deeply")
             return
+        reason = self._misread(node) if kind != Node.BLOCK else ""
+        if reason and kind in _LOOPS:
+            self._misread_heads[node] = reason
+        elif reason:
+            self.opaque(node, reason)
+            if kind < Node.LABEL:
+                return
         lower = _STATEMENTS.get(kind)
         if lower is not None:
             lower(self, node)
@@ -590,7 +655,7 @@ class Lowering(Calls):
         place = self.place(node)
         with self.block() as before:
             condition = self.condition(test) if test >= 0 else None
-        made = self._loop_body(body)
+        made = self._loop_body(body, node)
         with self.block() as behind:
             if update >= 0:
                 self._expression(update)
@@ -618,9 +683,12 @@ class Lowering(Calls):
         else:
             self.out.append(Loop(place, LoopKind.CONDITIONAL, body, condition=condition, unordered=unordered))
 
-    def _loop_body(self, node: int) -> tuple[Statement, ...]:
+    def _loop_body(self, node: int, loop: int) -> tuple[Statement, ...]:
         self.breakables.append(_Breakable())
         made = self.lowered(node)
+        reason = self._misread_heads.get(loop)
+        if reason is not None:
+            made = (Opaque(self.place(loop), self.words(loop)[:MOST_TEXT], reason, anything=True), *made)
         self.breakables.pop()
         return made
 
@@ -681,7 +749,7 @@ class Lowering(Calls):
                 self.pending += effects
                 condition = self.sequenced(parts[-1], condition, ScalarType(Kind.BOOLEAN, 1))
                 effects = []
-        made = self._loop_body(body)
+        made = self._loop_body(body, node)
         self._finished(place, condition, tuple(before), (*effects, *made), unordered)
         self.out += effects
 
@@ -696,7 +764,7 @@ class Lowering(Calls):
             self.opaque(node, "it was not understood")
             return
         place = self.place(node)
-        made = self._loop_body(children[0])
+        made = self._loop_body(children[0], node)
         with self.block() as behind:
             condition = self.condition(children[1])
         if behind:
@@ -733,7 +801,7 @@ class Lowering(Calls):
             name = self.name(tree.declaration[variable])
             self.variables[name] = Variable(types.form(declared.type))
             self.bound[tree.declaration[variable]] = Name(name)
-            made = self._loop_body(body)
+            made = self._loop_body(body, node)
             self.out.append(Loop(self.place(node), LoopKind.UNKNOWN, made, name, unordered=unordered))
             return
         index = self.temporary(INDEX)
@@ -752,7 +820,7 @@ class Lowering(Calls):
         else:
             name = self.name(tree.declaration[variable])
             head = (Assign(self.place(variable), Name(name), element),)
-        made = (*head, *self._loop_body(body))
+        made = (*head, *self._loop_body(body, node))
         self.out.append(counted(self, node, index, count, made, unordered, synthetic=False))
 
     # Jumps
@@ -868,6 +936,10 @@ def _semicolons(lines: list[str], first_line: int, column: int, line: int, part_
         return None
     return head.count(";")
 
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_LOOPS = frozenset({Node.FOR, Node.WHILE, Node.DO, Node.RANGE_FOR})
+_LEAVES = frozenset({Node.DECLARATIONS, Node.RETURN, Node.GOTO, Node.EMPTY, Node.BREAK, Node.CONTINUE, Node.THROW})
 
 _STATEMENTS: dict[int, Callable[[Lowering, int], None]] = {
     Node.BLOCK: Lowering._block,

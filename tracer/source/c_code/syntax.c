@@ -85,6 +85,7 @@ struct ft_syntax {
     struct numbers type_numbers, declaration_numbers, file_numbers;
     enum ft_wrong wrong;
     size_t most_nodes;
+    int parent_kind; /* of the node that is being made */
     bool dependent; /* the walk is in a template: values may not be asked for */
     CXFile last_file;
     int last_file_number;
@@ -495,12 +496,14 @@ static void node_place(struct ft_syntax *syntax, CXCursor cursor, struct ft_node
     unsigned line, column;
     const CXFile file = place_of(syntax, clang.getCursorLocation(cursor), &line, &column);
     node->line = node->last_line = (int)line;
-    node->column = (int)column;
+    node->column = node->last_column = (int)column;
     node->file = file ? file_number(syntax, file) : -1;
-    if (cursor.kind >= FIRST_STATEMENT || is_function(cursor.kind) || cursor.kind == LAMBDA) {
+    if (cursor.kind >= FIRST_STATEMENT || is_function(cursor.kind) || cursor.kind == LAMBDA ||
+        (syntax->parent_kind >= FIRST_STATEMENT && syntax->parent_kind < TRANSLATION_UNIT)) {
         const CXSourceRange range = clang.getCursorExtent(cursor);
-        clang.getExpansionLocation(clang.getRangeEnd(range), NULL, &line, NULL, NULL);
+        place_of(syntax, clang.getRangeEnd(range), &line, &column);
         node->last_line = (int)line;
+        node->last_column = (int)column;
         if (is_function(cursor.kind)) {
             place_of(syntax, clang.getRangeStart(range), &line, &column);
             node->line = (int)line;
@@ -548,6 +551,7 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
     }
     *open = (struct open_node){cursor, number};
     struct ft_node made = {.kind = kind, .type = -1, .conversion = -1, .declaration = -1, .end = number + 1};
+    syntax->parent_kind = parent.kind;
     node_place(syntax, cursor, &made);
     if (kind < FIRST_STATEMENT)
         made.type = type_number(syntax, clang.getCursorType(cursor), 0);
@@ -615,6 +619,8 @@ static enum ft_wrong without_wrappers(struct ft_syntax *syntax)
             nodes[i].value_kind == FT_NO_VALUE && nodes[i + 1].kind < FIRST_STATEMENT) {
             if (nodes[i].kind == UNEXPOSED_EXPRESSION && converted < 0)
                 converted = nodes[i].type;
+            nodes[i + 1].last_line = nodes[i].last_line;
+            nodes[i + 1].last_column = nodes[i].last_column;
             continue;
         }
         nodes[kept] = nodes[i];

@@ -21,7 +21,9 @@ struct ft_node {
     int type; /* -1: none */
     int conversion; /* the type that implicit conversions make of it, also of an lvalue that is read; -1: there are none */
     int declaration; /* that it refers to, or that it is; -1: none */
-    int line, column, last_line, file;
+    int line, column, last_line;
+    int last_column; /* of the character behind the node's last one, of statements and the like */
+    int file;
     enum ft_value value_kind;
     union {
         long long integer;

@@ -192,13 +192,14 @@ FUNCTION_KINDS = frozenset({Node.FUNCTION, Node.METHOD, Node.CONSTRUCTOR, Node.D
 class Tree:
     """The nodes of one function, in preorder; the children of node i are i + 1, end[i + 1], ... below end[i]."""
 
-    __slots__ = ("column", "conversion", "declaration", "end", "file", "kind", "last_line", "line", "operation", "type",
+    __slots__ = ("column", "conversion", "declaration", "end", "file", "kind", "last_column", "last_line", "line",
+                 "operation", "type",
                  "value")  # fmt: skip
 
     def __init__(self, columns: _syntax.Columns) -> None:
         """Nodes as columns of their properties."""
         (self.kind, self.operation, self.end, self.type, self.conversion, self.declaration, self.line, self.column,
-         self.last_line, self.file, self.value) = columns  # fmt: skip
+         self.last_line, self.last_column, self.file, self.value) = columns  # fmt: skip
 
     def children(self, node: int) -> list[int]:
         """The children of a node, in order."""

@@ -15,6 +15,7 @@ import msgspec
 
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.records import Kind, LoopKind
+from foretrace.tracer.source.form.text import expression_text
 from foretrace.tracer.source.form.types import ELEMENTWISE, REDUCTIONS, element_type, is_mask, rank, type_of
 from foretrace.tracer.source.form.walk import expressions, names, parts, rebuilt, statements, within
 
@@ -59,6 +60,19 @@ class _Counter:
     range: _Range
 
 
+def _lies_apart(one: form.Expression, other: form.Expression) -> bool:
+    """Whether two parts of one array differ in an index by a constant: two rows of a matrix."""
+    if not isinstance(one, form.Subscript) or not isinstance(other, form.Subscript):
+        return False
+    if one.base != other.base or len(one.indices) != len(other.indices):
+        return False
+    return any(
+        not isinstance(left, form.Section) and not isinstance(right, form.Section)
+        and bool(algebra.difference(left, right))
+        for left, right in zip(one.indices, other.indices, strict=True)
+    )  # fmt: skip
+
+
 def without_array_syntax(function: form.Function, fresh: Names) -> tuple[form.Statement, ...]:
     """A function's body with loops in place of array syntax; variables made go to `fresh`."""
     return tuple(_Arrays(fresh).body(function.body))
@@ -87,9 +101,12 @@ class _Arrays:
                 self.out.append(
                     msgspec.structs.replace(statement, body=tuple(self.body(body)), first=first, last=last, step=step)
                 )
-            case form.Branch(condition=condition) if rank(condition, self.variables):
+            case form.Branch(condition=condition) if rank(condition, self.variables) and self._is_where(statement):
                 self._where(statement)
             case form.Branch(condition=condition, body=body, otherwise=otherwise):
+                if rank(condition, self.variables):  # a scalar, whatever its parts look like
+                    text = expression_text(condition)[: form.MOST_TEXT]
+                    condition = form.Unknown(text, tuple(map(form.Name, sorted(names(condition)))))
                 condition = self.scalars(condition)
                 self.out.append(
                     form.Branch(statement.place, condition, tuple(self.body(body)), tuple(self.body(otherwise)))
@@ -103,6 +120,14 @@ class _Arrays:
                 self.out.append(form.Evaluate(statement.place, form.Call(call.function, arguments, call.pure)))
             case _:
                 self.out.append(statement)
+
+    def _is_where(self, statement: form.Branch) -> bool:
+        """Whether a branch can be a WHERE: it has assignments to arrays, and other such branches, alone."""
+        return all(
+            bool(rank(part.target, self.variables)) if isinstance(part, form.Assign)
+            else isinstance(part, form.Branch) and bool(rank(part.condition, self.variables)) and self._is_where(part)
+            for part in (*statement.body, *statement.otherwise)
+        )  # fmt: skip
 
     def uses_arrays(self, expression: form.Expression) -> bool:
         """Whether an expression may have parts that are whole arrays."""
@@ -187,6 +212,10 @@ class _Arrays:
         while pending:
             part, aligned = pending.pop()
             if aligned and self._unsectioned(part) == whole:
+                continue
+            if isinstance(part, form.Call) and part.function in ("size", "shape"):
+                continue  # of the array, not its elements
+            if aligned and _lies_apart(part, target):
                 continue
             if isinstance(part, (form.Name, form.Subscript, form.Member)):
                 if overlaps(array_name(part), own):
@@ -602,8 +631,12 @@ class _Arrays:
                 best: list[_Range] = []
                 for operand in operands:
                     ranges = self.ranges(operand)
-                    if len(ranges) > len(best):
-                        best = ranges
+                    best, other = (ranges, best) if len(ranges) > len(best) else (best, ranges)
+                    ahead = len(best) - len(other)
+                    best = [
+                        other[position - ahead] if position >= ahead and one.extent == ONE else one
+                        for position, one in enumerate(best)
+                    ]
                 return best
         return []
 
@@ -698,6 +731,8 @@ class _Arrays:
         return self.element(array, [_Counter(algebra.add(ranges[0].first, position), ranges[0])])  # type: ignore[arg-type]
 
     def _moved(self, own: _Range, counter: _Counter) -> form.Expression:
+        if own.extent == ONE and counter.range.extent != ONE:
+            return own.first  # one element beside each of the other's
         if own.step == counter.range.step:
             return algebra.add(own.first, algebra.subtract(counter.name, counter.range.first))
         position = self._position(counter)

@@ -116,7 +116,7 @@ class _Test:
         possible = bool(self.dependences or self.reasons)
         if certain:
             answer = Verdict.RECURRENCE
-        elif possible and self.loop.unordered and not facts.early_exit and self.counted:
+        elif possible and self.loop.unordered and self.counted and not (facts.early_exit or facts.unknown):
             answer = Verdict.REDUCTION if self.reductions else Verdict.PARALLEL
             self.assumptions["the source declares its iterations independent"] = None
         elif possible:
@@ -958,6 +958,8 @@ def reduction_operator(own: form.Expression, value: form.Expression, conditions:
             return "*" if hits == [True] and not any(_uses(part, own) for part in others) else ""
         case form.Operation(operator="and" | "or" | "&" | "|" | "^" as operator):
             parts = list(_same_operator(value, operator))
+            if operator in ("and", "or"):
+                parts = [truth(part) for part in parts]
             return operator if parts.count(own) == 1 and sum(_uses(part, own) for part in parts) == 1 else ""
         case form.Call(function="min" | "max" as function, arguments=arguments):
             inner = [part for part in arguments if _uses(part, own)]
@@ -977,6 +979,14 @@ def reduction_operator(own: form.Expression, value: form.Expression, conditions:
         if len(guards) == 1:
             return _extreme(own, value, guards[0], negative=False)
     return ""
+
+
+def truth(part: form.Expression) -> form.Expression:
+    """An operand of a logical operator without a comparison with 0, which C adds to what is an integer."""
+    match part:
+        case form.Operation(operator="!=", operands=(inner, form.Constant(value=0))):
+            return inner
+    return part
 
 
 def _extreme(own: form.Expression, chosen: form.Expression, condition: form.Expression, *, negative: bool) -> str:

@@ -290,15 +290,22 @@ class _Flow:
     # Statements
 
     def block(self, body: Sequence[form.Statement]) -> bool:
-        """Walks a list of statements; False: no way leads past its end."""
+        """Walks a list of statements; False: no way leads past its end.
+
+        What follows a jump is reached by jumps to its labels. Without one, it is walked over outside of loops: nothing
+        computes with it there, and no loop is lost.
+        """
         outer = self.conditions
+        reached = True
         for statement in body:
-            goes_on = self.statement(statement)
-            if not goes_on:
-                self.conditions = outer
-                return False
+            if not reached:
+                reached = isinstance(statement, form.Target) or (bool(self.nest) and _has_target(statement))
+                if not reached and self.nest:
+                    continue
+                self.env, self.conditions = {}, outer
+            reached = self.statement(statement) and reached
         self.conditions = outer
-        return True
+        return reached
 
     def statement(self, statement: form.Statement) -> bool:
         match statement:
@@ -613,6 +620,10 @@ def _overwritten(kept: Sequence[_Raw]) -> set[int]:
                 each.place = form.Place(first.line, first.column, end.last, first.file)
         last[each.scalar] = each
     return gone
+
+
+def _has_target(statement: form.Statement) -> bool:
+    return any(isinstance(part, form.Target) for part in statements((statement,)))
 
 
 def _same(one: object, other: object) -> bool:

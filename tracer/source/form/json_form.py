@@ -30,9 +30,9 @@ def from_json(data: bytes) -> Unit:
         SourceError: it is no form, or one of another version.
     """
     try:
-        document = msgspec.json.decode(data, type=_Document)
+        document = json_text.decode(data, _Document)
         if document.version != FORM_VERSION:
             raise SourceError(f"The form has version {document.version}, not {FORM_VERSION}: lower the source again")
         return json_text.decode(bytes(document.unit), Unit)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except msgspec.DecodeError as error:
         raise SourceError(f"No source form: {shortened(str(error))}") from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from foretrace.tracer.source.form import records as form
@@ -10,11 +11,14 @@ from foretrace.tracer.source.form.types import UNKNOWN, element_type, rank, type
 from foretrace.tracer.source.form.walk import replaced
 
 from .scope import Scope
+from .unreadable import PREFIX
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 ONE = form.Constant(1)
+_WORD = re.compile(r"(?<![\w%])[A-Za-z]\w*")
+_TEXT = re.compile(r"""'[^']*'|"[^"]*\"""")
 
 _OPERATORS = {
     ".eq.": "==", ".ne.": "!=", ".lt.": "<", ".le.": "<=", ".gt.": ">", ".ge.": ">=", "/=": "!=", ".and.": "and",
@@ -57,9 +61,15 @@ _OF_ARRAYS = {
 class Expressions:
     """Lowers expressions of one program unit."""
 
-    def __init__(self, scope: Scope) -> None:
-        """Calls of functions that are not pure become statements in `before`, in the order of evaluation."""
+    def __init__(self, scope: Scope, unread: Mapping[int, str] | None = None) -> None:
+        """Calls of functions that are not pure become statements in `before`, in the order of evaluation.
+
+        `unread`: the text of statements that do not parse, by the number of the name that stands for them.
+        """
         self.scope = scope
+        self.unread_met: list[form.Unknown] = []
+        """Those whose names were met as parts of expressions."""
+        self._unread = unread or {}
         self.before: list[tuple[str, form.Call]] = []
         self.associated: dict[str, form.Expression] = {}
         """Names of ASSOCIATE and what they stand for."""
@@ -71,6 +81,10 @@ class Expressions:
         match node.type:
             case "identifier" | "name" | "type_member":
                 name = text_of(node).lower()
+                unread = self.unread(name)
+                if unread is not None:
+                    self.unread_met.append(unread)
+                    return unread
                 return self.associated.get(name) or self._target(form.Name(name))
             case "number_literal":
                 return number(text_of(node))
@@ -100,6 +114,16 @@ class Expressions:
             case "extent_specifier":
                 return self.section(node)
         return self.unknown(node)
+
+    def unread(self, name: str) -> form.Unknown | None:
+        """The statement that a name stands for because it does not parse; None: an ordinary name."""
+        number = name.removeprefix(PREFIX)
+        if number == name or not number.isdecimal() or int(number) not in self._unread:
+            return None
+        text = self._unread[int(number)]
+        words = (word.lower() for word in _WORD.findall(_TEXT.sub("", text)))
+        reads = tuple(form.Name(word) for word in dict.fromkeys(words) if self.scope.find(word) is not None)
+        return form.Unknown(text[: form.MOST_TEXT], reads)
 
     def _member(self, base: form.Expression, member: str) -> form.Expression:
         kind = element_type(base, self.scope)
@@ -168,8 +192,18 @@ class Expressions:
                 return self._function(name, lists[0], node)
         made = self.lower(callee)
         for one in lists:  # elements, then a substring
-            made = self.element(made, self.arguments(one) or (form.Section(),))
+            indices = self.arguments(one) or (form.Section(),)
+            if self.is_substring(made, indices):
+                return form.Call("substring", (made, *_ends(indices[0])))
+            made = self.element(made, indices)
         return made
+
+    def is_substring(self, base: form.Expression, indices: tuple[form.Expression, ...]) -> bool:
+        """Whether `base(first:last)` is a part of a text, not of an array."""
+        if len(indices) != 1 or not isinstance(indices[0], form.Section):
+            return False
+        kind = type_of(base, self.scope)
+        return isinstance(kind, form.ScalarType) and kind.kind is form.Kind.CHARACTER and not rank(base, self.scope)
 
     def element(self, base: form.Expression, indices: tuple[form.Expression, ...]) -> form.Expression:
         """Elements of an array, or of the section that a name of ASSOCIATE stands for, which counts from 1."""
@@ -301,6 +335,11 @@ class Expressions:
         temporary = f"%{self._temporaries}"
         self.before.append((temporary, form.Call(name, tuple(given), pure=False)))
         return form.Name(temporary)
+
+
+def _ends(section: form.Expression) -> tuple[form.Expression, ...]:
+    assert isinstance(section, form.Section)
+    return tuple(one for one in (section.first, section.last) if one is not None)
 
 
 def _less(left: form.Expression, right: form.Expression) -> form.Expression:

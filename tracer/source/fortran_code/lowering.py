@@ -19,6 +19,7 @@ from .declarations import SPECIFICATIONS, Declarations
 from .expressions import ONE, Expressions, text_of
 from .layout import branches_taken, free_form, is_fixed
 from .scope import Scope, modules_of
+from .unreadable import PREFIX, Unread, replaced
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -29,6 +30,7 @@ MOST_INCLUDES = 16
 
 _UNITS = frozenset({"program", "module", "submodule", "subroutine", "function", "block_data", "module_procedure"})
 _INSIDE = frozenset({"internal_procedures"})
+_INCLUDES = frozenset({"include_statement", "preproc_include"})
 _IGNORED = SPECIFICATIONS | frozenset({
     "comment", "format_statement", "end_subroutine_statement", "end_function_statement", "end_program_statement",
     "end_module_statement", "end_block_data_statement", "program_statement", "module_statement", "subroutine_statement",
@@ -40,6 +42,7 @@ _IGNORED = SPECIFICATIONS | frozenset({
     "include_statement", "preproc_include", "submodule_statement", "end_submodule_statement",
     "end_module_procedure_statement", "module_procedure_statement",
 })  # fmt: skip
+_NOT_PARSED = "does not parse"
 _OUTPUT = frozenset({"write_statement", "print_statement"})
 _FILES = frozenset({"open_statement", "close_statement", "inquire_statement", "file_position_statement"})
 _UNORDERED = re.compile(r"^[!c*]\$(omp\s+.*\b(do|simd|loop|distribute)\b|acc\s+.*\bloop\b)", re.IGNORECASE)
@@ -60,6 +63,8 @@ class _File:
     functions: list[form.Function] = field(default_factory=list)
     including: list[Path] = field(default_factory=list)
     fixed: bool = False
+    unread: dict[int, Unread] = field(default_factory=dict)
+    """Statements that do not parse, by the number of what takes their place."""
 
     def skip(self, place: form.Place, what: str, reason: str) -> None:
         """Note a part that is not lowered, once."""
@@ -112,29 +117,48 @@ def _parsed(file: _File, lines: list[str], number: int, wrapped: bool = False) -
         file.skip(form.Place(one.first, 1, one.last, number), "branch", f"not taken: {one.condition}")
     if file.fixed:
         lines = free_form(lines)
+    root = _root(file, lines, wrapped)
+    if root.has_error:
+        lines, unread = replaced(lines, file.parser, len(file.unread))
+        file.unread |= unread
+        for statement in unread.values():
+            place = form.Place(statement.line, 1, statement.last_line, number)
+            file.skip(place, "statement", _NOT_PARSED)
+        root = _root(file, lines, wrapped)
+    return root
+
+
+def _root(file: _File, lines: Sequence[str], wrapped: bool) -> Node:
     text = "\n".join(lines) + "\n"
     if wrapped:
         text = f"subroutine included; {text}end subroutine\n"
     return file.parser.parse(text.encode()).root_node
 
 
-def _units(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
-    """Lower the program units directly inside a node. Modules come first: others use them."""
+def _units(file: _File, node: Node, host: Scope | None, prefix: str, number: int = 0) -> None:
+    """Lower the program units directly inside a node, and in files that it includes. Modules come first: others use
+    them."""
+    for child in node.named_children:
+        if child.type in _INCLUDES:
+            included = _included(file, child, number, wrapped=False)
+            if included is not None:
+                _units(file, included[0], host, prefix, included[1])
+                file.including.pop()
     units = [child for child in node.named_children if child.type in _UNITS]
     for child in node.named_children:
         if child.type not in _UNITS and child.type not in _IGNORED and (child.type == "ERROR" or child.is_missing):
-            file.skip(_place(child, 0), "statement", "does not parse")
+            file.skip(_place(child, number), "statement", _NOT_PARSED)
     loose = [child for child in node.named_children if child.type not in _UNITS | _IGNORED | {"ERROR"}]
     for unit in sorted(units, key=lambda one: one.type != "module"):
         try:
-            _unit(file, unit, host, prefix)
+            _unit(file, unit, host, prefix, number)
         except RecursionError:
-            file.skip(_place(unit, 0), "function", "nested too deeply")
-    if loose and host is None:  # a main program without a PROGRAM statement
-        _unit(file, node, host, prefix)
+            file.skip(_place(unit, number), "function", "nested too deeply")
+    if loose and host is None and not file.including:  # a main program without a PROGRAM statement
+        _unit(file, node, host, prefix, number)
 
 
-def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
+def _unit(file: _File, node: Node, host: Scope | None, prefix: str, number: int) -> None:
     head = node.named_children[0] if node.named_children else node
     name = next((text_of(child).lower() for child in head.named_children if child.type == "name"), "")
     parameters = _parameters(head)
@@ -143,8 +167,8 @@ def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
     _declare_siblings(node, scope)
     _assigned(node, scope)
     declarations = Declarations(scope, parameters, is_module)
-    lowering = _Statements(file, scope, 0)
-    _specify(file, node, scope, declarations, lowering, 0)
+    lowering = _Statements(file, scope, number)
+    _specify(file, node, scope, declarations, lowering, number)
     result = _result(node, head, name, scope, declarations)
     if is_module:
         file.modules[name] = scope
@@ -152,10 +176,10 @@ def _unit(file: _File, node: Node, host: Scope | None, prefix: str) -> None:
     if node.type not in ("module", "submodule", "block_data"):
         body = lowering.block(_executable(node))
         variables = _used(body, scope, parameters)
-        file.functions.append(form.Function(full, _place(node, 0), parameters, variables, body, result))
+        file.functions.append(form.Function(full, _place(node, number), parameters, variables, body, result))
     for child in node.named_children:
         if child.type in _INSIDE:
-            _units(file, child, scope, f"{full}::")
+            _units(file, child, scope, f"{full}::", number)
 
 
 def _executable(node: Node) -> list[Node]:
@@ -219,7 +243,7 @@ def _specify(
     for child in node.named_children:
         if child.type in SPECIFICATIONS:
             declarations.declare(child, lambda module: _module(file, module))
-        elif child.type in ("include_statement", "preproc_include"):
+        elif child.type in _INCLUDES:
             included = _included(file, child, number)
             if included is not None:
                 root, inner = included
@@ -229,8 +253,11 @@ def _specify(
             lowering.statement_function(child)
 
 
-def _included(file: _File, node: Node, number: int) -> tuple[Node, int] | None:
-    """The syntax tree and number of an included file, which the caller takes from `file.including` again."""
+def _included(file: _File, node: Node, number: int, *, wrapped: bool = True) -> tuple[Node, int] | None:
+    """The syntax tree and number of an included file, which the caller takes from `file.including` again.
+
+    `wrapped`: it is part of a program unit, not some of its own.
+    """
     name = next((text_of(child) for child in node.named_children), "").strip("'\"<>")
     place = _place(node, number)
     target = Path(file.files[number]).parent / name
@@ -248,7 +275,9 @@ def _included(file: _File, node: Node, number: int) -> tuple[Node, int] | None:
     if str(target) not in file.files:
         file.files.append(str(target))
     inner = file.files.index(str(target))
-    root = _parsed(file, lines, inner, wrapped=True)
+    root = _parsed(file, lines, inner, wrapped=wrapped)
+    if not wrapped:
+        return root, inner
     return next((child for child in root.named_children if child.type == "subroutine"), root), inner
 
 
@@ -342,7 +371,7 @@ class _Statements:
         self._file = file
         self._scope = scope
         self._number = number
-        self._expressions = Expressions(scope)
+        self._expressions = Expressions(scope, {number: one.text for number, one in file.unread.items()})
         self._labels: list[tuple[str, str]] = []  # of the loops around: label of the last statement, name
         self._loops = 0
 
@@ -389,10 +418,18 @@ class _Statements:
         """A statement, behind those that its expressions need."""
         made = list(self._lowered(node))
         place = self._place(node)
+        yield from self._unread_conditions(place)
         for temporary, call in self._expressions.before:
             yield form.Assign(place, form.Name(temporary), call)
         self._expressions.before.clear()
         yield from made
+
+    def _unread_conditions(self, place: form.Place) -> Iterator[form.Statement]:
+        """Opaque statements for what was not read of the expressions since the last call."""
+        place = form.Place(place.line, place.column, file=place.file)
+        for unknown in self._expressions.unread_met:
+            yield form.Opaque(place, unknown.text, _NOT_PARSED, unknown.reads, unknown.reads, True)
+        self._expressions.unread_met.clear()
 
     def _place(self, node: Node) -> form.Place:
         return _place(node, self._number)
@@ -401,7 +438,7 @@ class _Statements:
         kind = node.type
         if kind == "assignment_statement":
             yield from self._assignment(node)
-        elif kind in ("include_statement", "preproc_include"):
+        elif kind in _INCLUDES:
             yield from self._include(node)
         elif kind == "statement_label":
             yield form.Target(self._place(node), text_of(node).strip())
@@ -441,8 +478,8 @@ class _Statements:
         elif kind in _FILES:
             yield self._opaque(node, "a file statement")
         elif kind == "ERROR":
-            self._file.skip(self._place(node), "statement", "does not parse")
-            yield self._opaque(node, "does not parse", anything=True)
+            self._file.skip(self._place(node), "statement", _NOT_PARSED)
+            yield self._opaque(node, _NOT_PARSED, anything=True)
         else:
             yield self._opaque(node, f"{kind.replace('_', ' ')} is not lowered", reads=True, writes=True, anything=True)
 
@@ -460,8 +497,8 @@ class _Statements:
     def _assignment(self, node: Node) -> Iterator[form.Statement]:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
         if left is None or right is None or node.has_error:
-            self._file.skip(self._place(node), "statement", "does not parse")
-            yield self._opaque(node, "does not parse", reads=True, writes=True)
+            self._file.skip(self._place(node), "statement", _NOT_PARSED)
+            yield self._opaque(node, _NOT_PARSED, reads=True, writes=True, anything=True)
             return
         name = text_of(left.named_children[0]).lower() if left.type == "call_expression" else ""
         if name in self._expressions.statement_functions:
@@ -472,7 +509,10 @@ class _Statements:
             if implied.type == "implied_do_loop_expression":
                 yield from self._implied(node, target, implied)
                 return
-        yield form.Assign(self._place(node), target, self._expressions.lower(right))
+        value = self._expressions.lower(right)
+        if left.type == "call_expression" and not isinstance(target, form.Subscript):
+            value = form.Call("concatenate", (target, value))  # a part of a text is stored to, the rest stays
+        yield form.Assign(self._place(node), target, value)
 
     def _pointed(self, node: Node) -> form.Assign:
         """`p => target`."""
@@ -489,7 +529,10 @@ class _Statements:
             callee, *lists = node.named_children
             made = self._expressions.lower(callee)
             for one in lists:
-                made = self._expressions.element(made, self._expressions.arguments(one) or (form.Section(),))
+                indices = self._expressions.arguments(one) or (form.Section(),)
+                if self._expressions.is_substring(made, indices):
+                    return made  # all of the text, as far as anyone asks
+                made = self._expressions.element(made, indices)
             return made
         return self._expressions.lower(node)
 
@@ -549,9 +592,18 @@ class _Statements:
             if value.type != "comment":
                 arguments.append(self._expressions.lower(value))
         name = text_of(callee).lower().replace("%", ".").replace(" ", "")
+        unread = self._expressions.unread(name)
+        if unread is not None:
+            number = int(name.removeprefix(PREFIX))
+            place = form.Place(*self._lines_of(number, self._place(node)), self._number)
+            return form.Opaque(place, unread.text, _NOT_PARSED, unread.reads, unread.reads, True)
         if callee.type == "derived_type_member_expression":
             arguments.insert(0, self._expressions.lower(callee.named_children[0]))
         return form.Evaluate(self._place(node), form.Call(name, tuple(arguments), pure=False))
+
+    def _lines_of(self, number: int, place: form.Place) -> tuple[int, int, int]:
+        one = self._file.unread[number]
+        return one.line, place.column, one.last_line if one.last_line > one.line else 0
 
     def _allocate(self, node: Node) -> Iterator[form.Statement]:
         for child in node.named_children:
@@ -623,6 +675,7 @@ class _Statements:
             yield form.Loop(place, form.LoopKind.COUNTED, body, variable, first, last, step, label=name)
         elif control.type == "while_statement":
             condition = self._expressions.lower(control.named_children[-1])
+            body = (*self._unread_conditions(place), *body)
             yield form.Loop(place, form.LoopKind.CONDITIONAL, body, condition=condition, label=name)
         else:
             yield from self._concurrent(control, body, place, name)

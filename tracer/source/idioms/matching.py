@@ -13,14 +13,14 @@ from functools import cache
 from itertools import permutations
 
 from foretrace.tracer.source.flow import algebra
-from foretrace.tracer.source.flow.dependences import reduction_operator
+from foretrace.tracer.source.flow.dependences import reduction_operator, truth
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
 from foretrace.tracer.source.flow.stores import overlaps
-from foretrace.tracer.source.flow.subscripts import Scope
+from foretrace.tracer.source.flow.subscripts import Scope, array_name
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import names, rebuilt, replaced, within
+from foretrace.tracer.source.form.walk import expressions, names, parts, rebuilt, replaced, statements, within
 
 from .patterns import (
     DISTANCE,
@@ -318,6 +318,8 @@ def _canonical(expression: form.Expression) -> form.Expression:
             if operator in ("<", "<=", ">", ">=") and {yes, no} == set(compared):
                 smaller = (operator in ("<", "<=")) == (yes == compared[0])
                 return form.Call("min" if smaller else "max", (yes, no))
+        case form.Operation(operator="and" | "or" as operator, operands=operands):
+            return form.Operation(operator, tuple(map(truth, operands)))
     return expression
 
 
@@ -468,7 +470,9 @@ class _Matcher:
         first, last = _load_within(loop.first), _load_within(loop.last)
         if first is None and last is not None and self._goes_on(loop):
             return Access(_root(last), last, (), False, loop.place)
-        if first is None or last is None or _root(first) != _root(last) or first == last:
+        if first is None or last is None or first == last:
+            return None
+        if _root(first) != _root(last) and not _same_element(first, last):
             return None
         return Access(_root(first), first, (), False, loop.place)
 
@@ -897,6 +901,13 @@ def _root(expression: form.Expression) -> str:
     return ""
 
 
+def _same_element(one: form.Expression, other: form.Expression) -> bool:
+    """Whether two loads are of the same place of two arrays: where rows begin, and where they end."""
+    if not isinstance(one, form.Subscript) or not isinstance(other, form.Subscript):
+        return False
+    return one.indices == other.indices and any(names(index) for index in one.indices)
+
+
 def _concerns(index: Index, variables: set[str]) -> bool:
     if index.kind is IndexKind.AFFINE:
         return any(variable in variables for variable, _ in index.coefficients)
@@ -946,8 +957,7 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     if store is None:
         return {}
     moving = [index for index in store.indices if index.kind is IndexKind.AFFINE]
-    values = [step.accesses[part] for part in within(step.value) if part in step.accesses]
-    for load in (*step.effect.loads, *values):
+    for load in [step.accesses[part] for part in _chosen_among(step.value) if part in step.accesses]:
         read = [index for index in load.indices if index.kind is IndexKind.AFFINE]
         pairs = [(one, other) for one in read for other in moving if one.coefficients == other.coefficients]
         alike = len(pairs) == len(read) == len(moving) and len(load.indices) == len(store.indices)
@@ -955,6 +965,29 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
         if apart is not None and (alike or _is_shared(load, pairs)):
             found.setdefault(load.array, set()).add(apart)
     return {array: tuple(sorted(places)) for array, places in found.items()}
+
+
+def _chosen_among(value: form.Expression) -> Iterator[form.Expression]:
+    """A value and its parts, but not the conditions by which it is chosen: they decide, and enter no sum."""
+    pending = [value]
+    while pending:
+        current = pending.pop()
+        yield current
+        if isinstance(current, form.Operation) and current.operator == "select":
+            pending += current.operands[1:]
+        else:
+            pending += parts(current)
+
+
+def sources(match: Match) -> dict[str, Access]:
+    """By the pattern's names, the arrays of a finding; a stencil's source is the one that is read at most places."""
+    found = dict(match.bindings.arrays)
+    if match.definition.name == "stencil" and "B" in found:
+        step, places = match.steps[0], offsets(match)
+        store = step.store
+        name = max(places, key=lambda one: (len(places[one]), store is None or one != store.array), default="")
+        found["B"] = next((one for one in step.accesses.values() if one.array == name and not one.store), found["B"])
+    return found
 
 
 def _distances(pairs: Sequence[tuple[Index, Index]]) -> tuple[int, ...] | None:
@@ -1048,6 +1081,54 @@ def _carried(match: Match) -> bool:
     return bool(match.bindings.scalars) or _stands_still(match.steps[0])
 
 
+def _grows(match: Match) -> bool:
+    """Whether the places that are filled are only ever added to, and not read in the loops that fill them.
+
+    A stack and a queue are filled likewise, but also emptied.
+    """
+    step = match.steps[0]
+    counters = {form.Name(name) for name in match.bindings.scalars.values()}
+    for part in statements(step.facts.function.body):
+        if isinstance(part, form.Assign) and part.target in counters:
+            moved = algebra.constant(algebra.plus(algebra.polynomial(part.value), {(part.target,): 1}, -1))
+            if moved is not None and moved < 0:
+                return False
+    store = step.store
+    if store is None:
+        return True
+    inner = {id(part) for part in statements(step.effect.nest[-1].body)}
+    for part in statements(step.effect.nest[0].body):
+        for one in expressions(part):
+            if isinstance(part, form.Assign) and one is part.target:
+                continue
+            for element in within(one):
+                if not isinstance(element, form.Subscript) or not overlaps(store.array, array_name(element)):
+                    continue
+                if id(part) not in inner or any(counters & set(within(index)) for index in element.indices):
+                    return False
+    return True
+
+
+def _ragged(match: Match) -> bool:
+    """Whether the innermost loop's number of iterations is read from memory: rows of different lengths."""
+    loop = match.steps[0].effect.nest[-1]
+    return any(
+        isinstance(part, form.Subscript)
+        for bound in (loop.first, loop.last) if bound is not None for part in within(bound)
+    )  # fmt: skip
+
+
+def _indexes(match: Match) -> bool:
+    """Whether a scalar of the pattern says where elements are: it counts places, and is no result."""
+    step = match.steps[0]
+    scalars = set(match.bindings.scalars.values())
+    return any(
+        not scalars.isdisjoint(names(index))
+        for part in statements(step.effect.nest[-1].body) for one in expressions(part)
+        for element in within(one) if isinstance(element, form.Subscript) for index in element.indices
+    )  # fmt: skip
+
+
 def _stands_still(step: Step) -> bool:
     """The statement changes one element over and over, and no earlier one sets it: `total[0] += a[i]`."""
     store = step.store
@@ -1118,8 +1199,8 @@ def _in_step(match: Match) -> bool:
     written = _moves(store, variable)
     if not written:
         return False
-    parts = list(_outside_subscripts(step.value))
-    values = [step.accesses[part] for part in parts if part in step.accesses]
+    inside = list(_outside_subscripts(step.value))
+    values = [step.accesses[part] for part in inside if part in step.accesses]
     filled = {effect.store.array for effect in step.facts.effects if effect.store is not None}
     read = [
         moves for access in values
@@ -1127,7 +1208,7 @@ def _in_step(match: Match) -> bool:
             access.array in filled and (moves == [] or _is_local(access.array, step))
         )
     ]  # fmt: skip
-    moving = written in read or not read or form.Name(variable) in parts
+    moving = written in read or not read or form.Name(variable) in inside
     return moving and all(moves == written for moves in read if moves)
 
 
@@ -1182,4 +1263,5 @@ _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
     "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
     "in_step": _in_step, "behind": _behind, "commutes": _commutes,
+    "grows": _grows, "indexes": _indexes, "ragged": _ragged,
 }  # fmt: skip

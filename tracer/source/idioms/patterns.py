@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import ast
 import string
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -30,15 +29,17 @@ from pathlib import Path
 
 import msgspec
 
+from foretrace import toml_text
 from foretrace.errors import SourceError, quoted, shortened
+from foretrace.files import read_bounded
 
 INDUCTION = frozenset("ijkl")
 PLACES = frozenset("pq")
 VALUES = frozenset("vw")
 DISTANCE = "d"
-MOST_FILE_BYTES = 1 << 20
 MOST_PATTERNS = 200
 _MOST_NODES = 400
+_MOST_LETTERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +97,14 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 PREDICATES = {
     "same": 2, "differs": 2, "compares": 1, "updates": 1, "offsets": 0, "carried": 0, "table": 1, "innermost": 1,
     "varies": 1, "computed": 0, "in_step": 0, "behind": 0, "commutes": 0,
+    "grows": 0, "indexes": 0, "ragged": 0,
 }  # fmt: skip
 """What `where` may ask, and how many names of the pattern each question takes. docs/idioms.md describes them."""
 
 
 def built_in() -> tuple[IdiomDefinition, ...]:
     """The built-in idioms, most specific first."""
-    return parsed(resources.files(__package__).joinpath("builtin.toml").read_text(encoding="utf-8"), "builtin.toml")
+    return parsed(resources.files(__package__).joinpath("builtin.toml").read_bytes(), "builtin.toml")
 
 
 def from_file(path: Path) -> tuple[IdiomDefinition, ...]:
@@ -111,28 +113,18 @@ def from_file(path: Path) -> tuple[IdiomDefinition, ...]:
     Raises:
         SourceError: the file cannot be read, or is not as docs/idioms.md describes.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_FILE_BYTES + 1)
-        text = content.decode("utf-8")
-    except OSError as error:
-        raise SourceError(f"{path}: the pattern file cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise SourceError(f"{path}: no pattern file: it is not UTF-8") from error
-    if len(content) > MOST_FILE_BYTES:
-        raise SourceError(f"{path}: a pattern file has at most {MOST_FILE_BYTES} bytes")
-    return parsed(text, str(path))
+    return parsed(read_bounded(path, toml_text.MAX_FILE_BYTES, "a file of patterns", SourceError), str(path))
 
 
-def parsed(text: str, origin: str) -> tuple[IdiomDefinition, ...]:
-    """Idioms from the text of a pattern file; `origin` names it in errors.
+def parsed(content: bytes, origin: str) -> tuple[IdiomDefinition, ...]:
+    """Idioms from the bytes of a pattern file; `origin` names it in errors.
 
     Raises:
         SourceError: the text is not as docs/idioms.md describes.
     """
     try:
-        entries = msgspec.convert(tomllib.loads(text), dict[str, _Entry])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, RecursionError) as error:
+        entries = msgspec.convert(toml_text.decode(content), dict[str, _Entry])
+    except ValueError as error:
         raise SourceError(f"{origin}: {shortened(str(error))}") from error
     if sum(len(entry.patterns) for entry in entries.values()) > MOST_PATTERNS:
         raise SourceError(f"{origin}: more than {MOST_PATTERNS} patterns")
@@ -147,7 +139,7 @@ def parsed(text: str, origin: str) -> tuple[IdiomDefinition, ...]:
 
 @lru_cache(maxsize=1)
 def _built_in_names() -> frozenset[str]:
-    return frozenset(tomllib.loads(resources.files(__package__).joinpath("builtin.toml").read_text(encoding="utf-8")))
+    return frozenset(toml_text.decode(resources.files(__package__).joinpath("builtin.toml").read_bytes()))
 
 
 def definition(
@@ -178,6 +170,8 @@ def definition(
 
 
 def _parse(text: str, here: str) -> ast.Module:
+    if len(text) > _MOST_LETTERS:
+        raise SourceError(f"{here}: {quoted(text)}: too long")
     try:
         tree = ast.parse(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from foretrace.tracer.source.flow.dependences import verdict
 from foretrace.tracer.source.flow.effects import facts
 from foretrace.tracer.source.flow.normal import normal
-from foretrace.tracer.source.flow.records import Dependence, LoopFacts
+from foretrace.tracer.source.flow.records import Dependence, LoopFacts, LoopVerdict
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import expression_text, type_text
 from foretrace.tracer.source.form.walk import within
 
-from .matching import Match, Step, matches, offsets, prepared
+from .consistency import agrees
+from .matching import Match, Step, matches, offsets, prepared, sources
 from .patterns import IdiomDefinition
+from .python_values import is_of_arrays, views
 from .records import ArrayUse, Finding, LoopReport
 
 MOST_TEXT = 200
@@ -32,13 +34,14 @@ def recognised(
     reports: list[LoopReport] = []
     for function in unit.functions:
         loops = facts(normal(function))
-        reports += [_report(unit, loop) for loop in loops if not loop.loop.synthetic]
-        _add(findings, _in_function(unit, loops, definitions, lines))
+        verdicts = {id(loop.loop): verdict(loop) for loop in loops}
+        reports += [_report(unit, loop, verdicts[id(loop.loop)]) for loop in loops if not loop.loop.synthetic]
+        named = views(function) if unit.language is form.Language.PYTHON else frozenset()
+        _add(findings, _in_function(unit, loops, verdicts, named, definitions, lines))
     return findings, reports
 
 
-def _report(unit: form.Unit, loop: LoopFacts) -> LoopReport:
-    found = verdict(loop)
+def _report(unit: form.Unit, loop: LoopFacts, found: LoopVerdict) -> LoopReport:
     place = loop.loop.place
     return LoopReport(
         file=unit.files[place.file],
@@ -51,6 +54,7 @@ def _report(unit: form.Unit, loop: LoopFacts) -> LoopReport:
             dict.fromkeys([*map(_reduction, found.reductions), *map(_dependence, found.dependences), *found.reasons])
         ),
         assumptions=found.assumptions,
+        column=place.column,
     )
 
 
@@ -78,7 +82,12 @@ def _add(findings: list[Finding], found: Sequence[Finding]) -> None:
 
 
 def _in_function(
-    unit: form.Unit, loops: Sequence[LoopFacts], definitions: Sequence[IdiomDefinition], lines: Sequence[str]
+    unit: form.Unit,
+    loops: Sequence[LoopFacts],
+    verdicts: dict[int, LoopVerdict],
+    named: frozenset[form.Place],
+    definitions: Sequence[IdiomDefinition],
+    lines: Sequence[str],
 ) -> list[Finding]:
     facts_of = {id(loop.loop): loop for loop in loops}
     steps = [
@@ -98,6 +107,13 @@ def _in_function(
             if match is None or any(index in claimed for index in _positions(match, places)):
                 continue
             if step.effect.place in placed and _of_temporaries(step):
+                continue
+            around = [verdicts[id(loop)] for loop in step.effect.nest if id(loop) in verdicts]
+            part_of = [part for part in (by_name.get(name) for name in definition.parts) if part is not None]
+            carries = any(next(matches(part, steps, step), None) for part in part_of if part.name == "recurrence")
+            if not agrees(match, around, carries=carries):
+                continue
+            if unit.language is form.Language.PYTHON and not is_of_arrays(match, named):
                 continue
             claimed.update(_positions(match, places))
             placed.update(one.effect.place for one in match.steps)
@@ -148,7 +164,7 @@ def _finding(unit: form.Unit, match: Match, lines: Sequence[str], parent: int | 
 def _arrays(match: Match) -> tuple[ArrayUse, ...]:
     function = match.steps[0].facts.function
     uses = []
-    for role, access in match.bindings.arrays.items():
+    for role, access in sources(match).items():
         variable = function.variables.get(access.array.split(".")[0])
         element = _element(variable.type) if variable is not None and "." not in access.array else ""
         index = ", ".join(expression_text(index.expression) for index in access.indices)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.form.records import Language
 
+_MOST_OPTIONS = 3
+"""Sets of options that a line of text shows."""
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayUse:
@@ -63,6 +66,21 @@ class SkippedPart:
     line: int
     what: str
     reason: str
+    last_line: int = 0
+    """0: the same line."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnreadLoop:
+    """A loop that the text has and that was not read."""
+
+    file: str
+    line: int
+    column: int
+    reason: str
+    options: str = ""
+    """Options of a compiler with which the preprocessor would choose its branch: "-DUSE_MPI"; "": not known, or its
+    branch is not the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +98,9 @@ class LoopReport:
     """Which dependences or reductions it has, or what could not be excluded."""
     assumptions: tuple[str, ...] = ()
     """What the verdict rests on."""
+    column: int = 1
+    options: str = ""
+    """It stands in a branch of the preprocessor that only these options of a compiler choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,3 +112,32 @@ class Findings:
     files: int
     lines: int
     skipped: tuple[SkippedPart, ...]
+    loops_read: int = 0
+    """Loops of the text, by their keywords, that are in `loops`; those of `loops` without one (jumps back, macros of
+    headers elsewhere) and further instances of a template are not counted."""
+    unread: tuple[UnreadLoop, ...] = ()
+    """The others."""
+
+    @property
+    def loops_in_text(self) -> int:
+        """Loops that the text of all files has."""
+        return self.loops_read + len(self.unread)
+
+    def options_for_more(self) -> dict[str, int]:
+        """Options of a compiler with which more loops would be read, and how many more, most first."""
+        found: dict[str, int] = {}
+        for one in self.unread:
+            if one.options:
+                found[one.options] = found.get(one.options, 0) + 1
+        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def coverage(self) -> str:
+        """How many of the loops in the text were read, and with which options of a compiler more would be."""
+        text = f"read {self.loops_read:,} of {self.loops_in_text:,} loops"
+        more = list(self.options_for_more().items())
+        if more:
+            shown = ", ".join(f"{options} {'would read ' if not place else ''}{number:,}{' more' if not place else ''}"
+                              for place, (options, number) in enumerate(more[:_MOST_OPTIONS]))  # fmt: skip
+            left = len(more) - _MOST_OPTIONS
+            text += f"; {shown}" + (f", {left} other sets of options more" if left > 0 else "")
+        return text

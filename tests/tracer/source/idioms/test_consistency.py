@@ -1,0 +1,163 @@
+"""Idioms and verdicts never contradict each other, whatever is read; idioms that look alike are told apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_nests import random_function, unit_of
+
+from foretrace.tracer.source.flow.records import Verdict
+from foretrace.tracer.source.form.records import Language
+from foretrace.tracer.source.idioms.consistency import contradictions
+from foretrace.tracer.source.idioms.patterns import built_in
+from foretrace.tracer.source.idioms.recognition import recognised
+from foretrace.tracer.source.idioms.records import Finding, LoopReport
+from foretrace.tracer.source.scanning import file_result, scanned
+
+PROGRAMS = Path(__file__).parents[4] / "benchmarks" / "programs"
+
+
+def findings_of(tmp_path: Path, name: str, text: str) -> list[Finding]:
+    (tmp_path / name).write_text(text)
+    result = file_result(tmp_path / name, built_in())
+    assert contradictions(result.findings, result.loops) == []
+    return [one for one in result.findings if one.parent is None]
+
+
+def idioms_of(tmp_path: Path, name: str, text: str) -> list[str]:
+    return [one.idiom for one in findings_of(tmp_path, name, text)]
+
+
+def test_nothing_contradicts_in_all_programs_of_the_project() -> None:
+    found = scanned([PROGRAMS], built_in(), processes=2)
+    assert len(found.findings) > 200
+    assert contradictions(found.findings, found.loops) == []
+
+
+@settings(max_examples=150)
+@given(st.integers(0, 1 << 40))
+def test_nothing_contradicts_in_random_loop_nests(seed: int) -> None:
+    findings, reports = recognised(unit_of(random_function(Random(seed))), built_in(), [])
+    assert contradictions(findings, reports) == []
+
+
+def test_a_contradiction_would_be_seen() -> None:
+    loop = LoopReport("a.c", 1, 3, "f", True, Verdict.PARALLEL)
+    finding = Finding("a.c", 2, 2, 1, "f", Language.C, "reduction", 1, ("i",), (), "", 1.0, "")
+    assert contradictions([finding], [loop]) == ["a.c:2: reduction, and every loop around is parallel"]
+
+
+def test_a_recurrence_on_a_transposed_array_is_no_transpose(tmp_path: Path) -> None:
+    assert idioms_of(
+        tmp_path, "a.c",
+        "void adi(int n, double v[n][n], double p[n][n], double q[n][n]) {\n  for (int i = 1; i < n - 1; i++)\n"
+        "    for (int j = n - 2; j >= 1; j--)\n      v[j][i] = p[i][j] * v[j+1][i] + q[i][j];\n}\n",
+    ) == ["recurrence"]  # fmt: skip
+
+
+def test_stacks_and_queues_are_no_compactions_and_their_counters_no_reductions(tmp_path: Path) -> None:
+    stack = (
+        "void stack(int *st, int *a, int n) {\n  int sp = 0, l = 0, r = n - 1;\n  for (;;) {\n    while (r > l) {\n"
+        "      int i = a[l] % n;\n      if (i - l > r - i) { st[sp++] = l; st[sp++] = i - 1; l = i + 1; }\n"
+        "      else { st[sp++] = i + 1; st[sp++] = r; r = i - 1; }\n    }\n    if (sp == 0) break;\n"
+        "    r = st[--sp]; l = st[--sp];\n  }\n}\n"
+    )
+    assert idioms_of(tmp_path, "a.c", stack) == []
+    queue = (
+        "void bfs(int n, int *q, int *to, int *first, int *d) {\n  int h = 0, t = 1;\n  while (h < t) {\n"
+        "    int v = q[h++];\n    for (int e = first[v]; e < first[v+1]; e++)\n"
+        "      if (d[to[e]] < 0) {\n        d[to[e]] = d[v] + 1;\n        q[t++] = to[e];\n      }\n  }\n}\n"
+    )
+    assert "compaction" not in idioms_of(tmp_path, "b.c", queue)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if (a[i] > 0) b[m++] = a[i];", "b[m] = i; m += a[i] > 0;", "if (a[i] > 0) a[m++] = a[i];"],
+)
+def test_compactions(tmp_path: Path, body: str) -> None:
+    text = f"int f(int n, int *a, int *b) {{ int m = 0;\n  for (int i = 0; i < n; i++) {{ {body} }}\n  return m; }}\n"
+    assert idioms_of(tmp_path, "a.c", text) == ["compaction"]
+
+
+def test_a_guard_makes_no_stencil_and_a_stencil_names_its_source(tmp_path: Path) -> None:
+    masked, stencil = findings_of(
+        tmp_path, "a.f90",
+        "subroutine g(n, m, u, t)\n  integer, intent(in) :: n\n  real(8), intent(in) :: m(n), t\n"
+        "  real(8), intent(inout) :: u(n)\n  integer :: i\n  do i = 2, n\n    if (max(m(i), m(i-1)) /= 0.0d0) then\n"
+        "      u(i) = u(i) - t\n    end if\n  end do\nend subroutine\n"
+        "subroutine h(n, f, s, u)\n  integer, intent(in) :: n\n  real(8), intent(in) :: f(n+1), s(n)\n"
+        "  real(8), intent(inout) :: u(n)\n  integer :: i\n  do i = 1, n\n    u(i) = u(i) - (f(i+1) - f(i))*s(i)\n"
+        "  end do\nend subroutine\n",
+    )  # fmt: skip
+    assert (masked.idiom, stencil.idiom, stencil.shape) == ("stream", "stencil", "(0) (1)")
+    assert [(use.role, use.name) for use in stencil.arrays] == [("A", "u"), ("B", "f")]
+
+
+BUTTERFLIES = {
+    "separate parts": (
+        "void f(double *d, int n, int m, double wr, double wi) {\n  for (int i = 1; i <= n; i += 2 * m) {\n"
+        "    int j = i + m;\n    double tr = wr * d[j] - wi * d[j+1], ti = wr * d[j+1] + wi * d[j];\n"
+        "    d[j] = d[i] - tr;\n    d[j+1] = d[i+1] - ti;\n    d[i] += tr;\n    d[i+1] += ti;\n  }\n}\n"
+    ),
+    "one array": (
+        "void f(int *a, int n, int h) {\n  for (int j = 0; j < h; j++) {\n    int x = a[j], y = a[j + h];\n"
+        "    a[j] = x + y; a[j + h] = x - y;\n  }\n}\n"
+    ),
+    "residues": (
+        "void f(long *a, long *w, int h, long p) {\n  for (int j = 0; j < h; j++) {\n"
+        "    long u = a[j], v = a[j+h] * w[j] % p;\n    a[j] = (u + v) % p;\n    a[j+h] = (u - v + p) % p;\n  }\n}\n"
+    ),
+    "twiddled difference": (
+        "typedef struct { double r, i; } c;\nvoid f(int n, int h, double wr, double wi, c *x, c *y) {\n"
+        "  for (int j = 0; j < n; j++) {\n    double ar = x[j].r, ai = x[j].i, br = x[j+h].r, bi = x[j+h].i;\n"
+        "    y[2*j].r = ar + br; y[2*j].i = ai + bi;\n    y[2*j+1].r = wr * (ar - br) - wi * (ai - bi);\n"
+        "    y[2*j+1].i = wr * (ai - bi) + wi * (ar - br);\n  }\n}\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", BUTTERFLIES.values(), ids=BUTTERFLIES)
+def test_butterflies(tmp_path: Path, text: str) -> None:
+    assert set(idioms_of(tmp_path, "a.c", text)) == {"fft-butterfly"}
+
+
+HEAD = (
+    "void f(int n, int w, int *rb, int *re, char *nz, int *ci, double *v, double **mv, int **mi, double *x, "
+    "double *y) {\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "idiom"),
+    [
+        ("for (int k = rb[i]; k < rb[i+1]; k++) s += v[k] * x[ci[k]];", "sparse-product-csr"),
+        ("for (int k = rb[i]; k < re[i]; k++) s += v[k] * x[ci[k]];", "sparse-product-csr"),
+        (
+            "double *a = mv[i]; int *c = mi[i]; for (int k = 0; k < nz[i]; k++) s += a[k] * x[c[k]];",
+            "sparse-product-csr",
+        ),
+        ("for (int k = 0; k < w; k++) s += v[i*w+k] * x[ci[i*w+k]];", "sparse-product-ell"),
+        ("for (int k = 0; k < w; k++) s += v[k*n+i] * x[ci[k*n+i]];", "sparse-product-ell"),
+    ],
+)
+def test_sparse_products_by_their_rows(tmp_path: Path, row: str, idiom: str) -> None:
+    text = f"{HEAD}  for (int i = 0; i < n; i++) {{ double s = 0; {row} y[i] = s; }}\n}}\n"
+    assert idioms_of(tmp_path, "a.c", text) == [idiom]
+
+
+def test_python_streams_are_of_arrays(tmp_path: Path) -> None:
+    found = findings_of(
+        tmp_path, "a.py",
+        "import numpy as np\ndef f(a, b, n):\n    c = np.zeros(n)\n    c[1:] = a[:-1] * b[1:]\n    a[2:5] += 1\n"
+        "    return c\n"
+        "def g(rows):\n    out = {}\n    for k in rows:\n        out[k] = rows[k].strip()\n    return out\n"
+        "def h(items):\n    for i in range(len(items)):\n        items[i] = Thing(items[i])\n"
+        "def t(s):\n    r = ''\n    for c in s:\n        r = r + c\n    return r\n",
+    )  # fmt: skip
+    assert [(one.idiom, one.first_line) for one in found] == [("stream", 4), ("stream", 5)]
+    assert found[0].arrays[0].name == "c"

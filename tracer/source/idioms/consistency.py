@@ -1,0 +1,77 @@
+"""Idiom and verdict of one loop never contradict each other.
+
+The dependence test proves more than a pattern shows. Where it proves that a statement carries its own result from one
+iteration to the next, no idiom is that of independent iterations; where it proves that no loop carries anything, no
+idiom is that of a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foretrace.tracer.source.flow.records import LoopVerdict, Verdict
+from foretrace.tracer.source.form.records import Name
+
+from .matching import Match
+from .records import Finding, LoopReport
+
+CARRYING = frozenset({"reduction", "prefix-scan", "recurrence", "compaction", "pointer-chase"})
+"""Idioms of which some loop around carries something."""
+INDEPENDENT = frozenset({
+    "stream", "transpose", "matrix-product", "matrix-vector-product", "sparse-product-csr", "sparse-product-ell",
+    "table-lookup", "fft-butterfly",
+})  # fmt: skip
+"""Idioms of which the statement itself carries nothing from one iteration of the innermost loop to the next, but for
+sums."""
+
+
+def agrees(match: Match, around: Sequence[LoopVerdict], *, carries: bool) -> bool:
+    """Whether an idiom may stand beside the verdicts of the loops around its statement, outermost first.
+
+    `carries`: it has a recurrence as a part, as a stencil on one array does.
+    """
+    name = match.definition.name
+    if name in CARRYING:
+        own = around[-1:] if match.bindings.scalars else around
+        if around and all(one.verdict is Verdict.PARALLEL for one in own):
+            return False
+        return name != "reduction" or not around or not _carries_own(match, around[-1])
+    if name in INDEPENDENT or (name == "stencil" and not carries):
+        return not around or not _carries_own(match, around[-1])
+    return True
+
+
+def _carries_own(match: Match, inner: LoopVerdict) -> bool:
+    """Whether the innermost loop certainly carries what the statements write to what they themselves read."""
+    places = {step.effect.place for step in match.steps}
+    written = {step.store.array for step in match.steps if step.store is not None}
+    written |= {step.target.name for step in match.steps if step.store is None and isinstance(step.target, Name)}
+    return inner.verdict is Verdict.RECURRENCE and any(
+        one.certain and one.source.array in written and one.source.place in places and one.sink.place in places
+        for one in inner.dependences
+    )
+
+
+def contradictions(findings: Sequence[Finding], loops: Sequence[LoopReport]) -> list[str]:
+    """What contradicts in a report, one line each: of findings that carry something all loops around are parallel, or
+    the innermost loop around a finding that carries nothing is a recurrence of nothing but its one statement."""
+    found = []
+    for one in findings:
+        around = [
+            loop for loop in loops
+            if loop.file == one.file and loop.function == one.function
+            and loop.line <= one.loop_line and one.last_line <= loop.last_line
+        ]  # fmt: skip
+        if len(around) != one.depth:
+            continue  # array syntax has loops of its own
+        if one.idiom in CARRYING and all(loop.verdict is Verdict.PARALLEL for loop in around):
+            found.append(f"{one.file}:{one.first_line}: {one.idiom}, and every loop around is parallel")
+        inner = max(around, key=lambda loop: (loop.line, loop.column))
+        own = f"between lines {one.first_line} and {one.first_line}"
+        certain = [text for text in inner.reason.split("; ") if " has distance " in text or " has a varying" in text]
+        written = next((use.name for use in one.arrays if use.role in ("A", "C", "Y")), "")
+        if one.idiom in INDEPENDENT and any(text.startswith(f"{written} has") and own in text for text in certain):
+            alone = sum(other.first_line == one.first_line and other.file == one.file for other in findings) == 1
+            if alone:
+                found.append(f"{one.file}:{one.first_line}: {one.idiom}, and {inner.reason}")
+    return found
