@@ -243,7 +243,7 @@ static inline void agent_record_end(void)
 {
     if (__builtin_expect(agent_thread.times != NULL, 0))
         agent_times_recorded();
-    else if (agent_thread.operation && (agent_thread.unseen || agent_thread.timed))
+    else if (agent_thread.operation && ((agent_thread.unseen && agent_thread.hook_name) || agent_thread.timed))
         atomic_fetch_add_explicit(&agent_thread.operation->kept_calls, 1, memory_order_relaxed);
 }
 

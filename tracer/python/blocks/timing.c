@@ -499,13 +499,14 @@ static bool charge_array(uint64_t ns, uint64_t processor_ns, uint64_t faults)
 }
 
 /* Recording is left out, and so is a call that was recorded whole. One that was not seen, or only as a pass over its arrays,
- * or has called back, stays with the block. */
+ * is charged by name, or else left out if there is such a pass; one that has called back stays with the block. */
 void agent_times_recorded(void)
 {
     struct agent_times *t = agent_thread.times;
     const uint64_t call_ns = less(t->returned_ns, t->call_ns);
     const uint64_t processor_ns = less(t->return_processor_ns, t->call_processor_ns);
-    const bool is_whole = t->call_ns && agent_thread.operation && !agent_thread.unseen && !agent_thread.timed &&
+    const bool is_charged_by_name = agent_thread.unseen && agent_thread.hook_name;
+    const bool is_whole = t->call_ns && agent_thread.operation && !is_charged_by_name && !agent_thread.timed &&
                           charge_array(call_ns, processor_ns, t->asked_faults - t->call_faults);
     if (is_whole) {
         t->left_out_ns += call_ns;
