@@ -93,6 +93,11 @@ def test_a_separate_file_that_is_missing_or_of_another_build_is_a_note(tmp_path:
     assert "triad.debug is of another build" in symbols.notes[0]
 
 
+def test_a_file_that_was_removed_is_a_note_that_says_what_to_do(tmp_path: Path) -> None:
+    [note] = Symbols(str(tmp_path / "gone.so")).notes
+    assert "it was removed while the program ran; have the program keep it" in note
+
+
 @pytest.mark.skipif(shutil.which("dwz") is None, reason="needs dwz")
 def test_what_dwz_moved_to_a_shared_file_is_read_there(tmp_path: Path) -> None:
     programs = []

@@ -105,6 +105,8 @@ class Symbols:
         try:
             self._elf = ElfFile(path)
             self._loaded = [(s.begin, s.end, s.address) for s in self._elf.segments if s.kind == PT_LOAD]
+        except FileNotFoundError:
+            self._note("no names and lines: it was removed while the program ran; have the program keep it")
         except OSError as error:
             self._note("cannot be read", error.strerror or str(error))
         except Exception as error:  # a damaged file can make the reader raise anything
