@@ -21,7 +21,9 @@ _POINTS, _FEW_POINTS = 1000, 8
 _COLUMNS = 100
 _POINTS_OF_ROW = 4
 _NONZEROS, _NONZEROS_OF_ROW = 20_000, 10
-"""More of them, as the call of a sparse product takes as long as thousands."""
+_BOOLEANS = 8000
+_MORE_POINTS = {"csr_matvec": _NONZEROS, "logical_and": _BOOLEANS}
+"""More of them: the call of a sparse product takes as long as thousands, and bytes begin with short vectors."""
 _FEW, _OF = ", few", " of "
 _BESIDE = {
     "stretch": ("add", 1),
@@ -49,7 +51,7 @@ def array_costs(measured: Mapping[str, Timing], source: str) -> tuple[ArrayCost,
             continue
         taken_s = many.time_s - few.time_s
         noise_s = many.noise * many.time_s + few.noise * few.time_s
-        points = (_NONZEROS if name == "csr_matvec" else _POINTS) - _FEW_POINTS
+        points = _MORE_POINTS.get(name, _POINTS) - _FEW_POINTS
         operation, _, element_type = name.partition(_OF)
         costs.append(ArrayCost(operation, taken_s / points, source, noise_s / taken_s, element_type or None))
     return tuple(map(_as_written, _alone(costs)))
@@ -116,7 +118,8 @@ def _on_usual_types(n: int) -> dict[str, Callable[[], Any]]:
     random = np.random.default_rng(1)
     a, b, c = random.random(n), random.random(n), np.empty(n)
     i, j = random.integers(0, n, n), np.empty(n, np.int64)
-    m, t, d = np.arange(n) < n // 2, b < 0.5, np.empty(n, np.bool_)
+    m, d = np.arange(n) < n // 2, np.empty(n, np.bool_)
+    x, y = random.random((2, _BOOLEANS if n == _POINTS else n)) < 0.5
     shape = max(n // _COLUMNS, 2), min(n // 2, _COLUMNS)
     table, sums = random.random((shape[0], shape[1] + 2)), np.empty(shape)
     short = random.random((n, _POINTS_OF_ROW))
@@ -133,7 +136,7 @@ def _on_usual_types(n: int) -> dict[str, Callable[[], Any]]:
         "int_remainder": lambda: np.remainder(i, 7, out=j),
         "int_floor_divide": lambda: np.floor_divide(i, 7, out=j),
         "less": lambda: np.less(a, b, out=d),
-        "logical_and": lambda: np.logical_and(m, t, out=d),
+        "logical_and": lambda: np.logical_and(x, y, out=x),
         "add.reduce": lambda: np.add.reduce(a),
         "multiply.reduce": lambda: np.multiply.reduce(a),
         "maximum.reduce": lambda: np.maximum.reduce(a),

@@ -20,6 +20,7 @@ from foretrace.names import brief_name, demangle, function_text, place_text
 from foretrace.reports import data_flow_reports, dependence_reports, event_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
+from foretrace.reports.left_out import outside_loops, outside_loops_line, rest_line
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature.records import IdiomKind, LibraryCall, ProcessRecord, Sampling, told_apart
@@ -190,6 +191,10 @@ def document(signature: Signature) -> dict[str, Any]:
             }
             for loop in summarise_loops(signature)
         ],
+        "outside_loops": [
+            {"module": module, "function": demangle(function), "caller": demangle(caller), "instructions": instructions}
+            for (module, function, caller), instructions in outside_loops(signature).most_common()
+        ],
         "events": [event_reports.event_document(event) for event in signature.events.events],
     }
 
@@ -317,7 +322,8 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
         title=f"processes by instructions, {min(top, len(processes))} of {len(processes)}",
         left=("ended", "program", "remark"), drop=("threads",),
     )  # fmt: skip
-    for process in sorted(processes, key=lambda process: process.instructions, reverse=True)[:top]:
+    ranked = sorted(processes, key=lambda process: process.instructions, reverse=True)
+    for process in ranked[:top]:
         words = process.command
         program = shlex.join([Path(words[0]).name, *words[1:]]) if words else "(forked)"
         rows.add_row(
@@ -328,6 +334,8 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
     out = console()
     out.print()
     out.print(rows)
+    if rest := rest_line([process.instructions for process in ranked], top, "processes", "instructions"):
+        out.print(plain(rest), soft_wrap=True)
 
 
 def _show_events(signature: Signature, path: Path, top: int) -> None:
@@ -366,9 +374,21 @@ def _calls(calls: Sequence[LibraryCall]) -> str:
     return ", ".join(f"{place} ({call.share:.0%})" for place, call in places)
 
 
+def _show_left_out(signature: Signature, of_loops: Sequence[int], shown: int) -> None:
+    """What the table of loops leaves out."""
+    lines = (
+        rest_line(of_loops, shown, "loops", "instructions", signature.totals.instructions),
+        outside_loops_line(signature),
+    )
+    for line in filter(None, lines):
+        console().print(plain(line), soft_wrap=True)
+
+
 def _show_loops(signature: Signature, top: int) -> None:
     summaries = summarise_loops(signature)
+    out = console()
     if not summaries or not top:
+        _show_left_out(signature, [loop.instructions for loop in summaries], 0)
         return
     rows = table(
         "function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms",
@@ -384,9 +404,9 @@ def _show_loops(signature: Signature, top: int) -> None:
             format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores),
             format_count(loop.flops), ranges, ", ".join(told_apart(map(IdiomKind, loop.idioms))),
         )  # fmt: skip
-    out = console()
     out.print()
     out.print(rows)
+    _show_left_out(signature, [loop.instructions for loop in summaries], top)
     for loop in summaries[:top]:
         if len(loop.calls) > 1 and loop.calls[1].share >= _LEAST_CALL:
             out.print(plain(f"{brief_name(loop.function)} from {_calls(loop.calls)}"))

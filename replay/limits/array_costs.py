@@ -59,6 +59,8 @@ _COPIES = frozenset(
 )
 _FILLS = frozenset(("copyto", "ndarray.fill", "ndarray.__setitem__"))
 _TAKES = {"ndarray.__getitem__": "take", "ndarray.take": "take", "ndarray.__setitem__": "put"}
+_BY_VALUES = frozenset((("sin", "float64"), ("power", "float64"), ("remainder", "float64")))
+"""Their time depends on the numbers: where a time as traced is known, it tells more than a cost."""
 _MASKED = {"ndarray.__getitem__": "take_mask", "ndarray.__setitem__": "put_mask"}
 _READ_TWICE = 2
 """The tracer counts two points for each of a mask's: one to count, one to pick."""
@@ -147,7 +149,7 @@ class _Region:
                 if "(index check)" in block.module:
                     continue  # measured with the rest
                 of_block = self._of_block(block, accesses, _types_of(block, accesses, time))
-                if of_block is None:
+                if of_block is None or (time is not None and not _BY_VALUES.isdisjoint(of_block)):
                     return np.full_like(points, np.nan)
                 for key, number in of_block.items():
                     found[key] = found.get(key, 0.0) + number
@@ -199,7 +201,8 @@ class _Region:
         picked = max((block.executions for block, _ in picking), default=0)
         runs = max((max(_breaks(access) - self.calls, 0) for _, access in picking if not access.is_store), default=0)
         runs = max(runs, self._runs_stored(operation, picking))
-        if not masks or runs > _FEW_RUNS * masks or not self._moves_words():
+        chooses = all(len(accesses) > 1 for accesses in self.accesses if _has_mask(accesses))  # else it is `nonzero`
+        if not masks or runs > _FEW_RUNS * masks or not self._moves_words() or (operation == "where" and not chooses):
             return "", ""
         share = picked / masks
         return (operation, "float64") if operation == "where" or _HALF[0] <= share <= _HALF[1] else ("", "")

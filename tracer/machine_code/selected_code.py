@@ -145,7 +145,7 @@ class _Finder:
     def _near(self, starts: Iterable[int], depth: int, *, across: bool) -> set[int]:
         """Blocks of the same function that are that many blocks behind some or less, these included.
 
-        Calls are stepped over: what follows in the function is where they return to. With `across` also the first blocks
+        Calls are stepped over: what follows in the function is where they return to. With `across` the first blocks
         of functions that are called on the way, and what is behind stubs of the linker's.
         """
         functions, names, modules = self._ran.functions, self._ran.names, self._ran.modules

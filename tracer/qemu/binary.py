@@ -218,7 +218,7 @@ class QemuEngine:
         return self._qemu, [self._qemu, *options, str(self.path), *self._program[1:]], dict(os.environ)
 
     def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those of the emulated processor, and of this machine's, that programs choose their code by; empty: unknown."""
+        """Those of the emulated processor, and of this machine's, that programs choose code by; empty: unknown."""
         if self.guest == "aarch64":
             return tuple(sorted(processor_features.AARCH64)), ()
         if self.guest != "x86_64":

@@ -64,7 +64,7 @@ def _named(answer: bytes) -> frozenset[str]:
 
 
 def asked(engine: Sequence[str] = ()) -> frozenset[str]:
-    """The features of the processor that an engine's command emulates; of this machine's without one. Empty: unknown."""
+    """Features of the processor that an engine's command emulates; of this machine's without one. Empty: unknown."""
     if not engine and platform.machine() != "x86_64":
         return frozenset()
     descriptor = os.memfd_create("foretrace-cpuid", 0)

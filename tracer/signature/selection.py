@@ -35,8 +35,8 @@ class Selection(msgspec.Struct, frozen=True):
 
     `ifunc_share` and `question_share`, from 0 to 1, are of the run's instructions. `engine_features` are those of the
     processor that the engine emulates, `host_features` those of the machine that traced, both named as in Linux's
-    /proc/cpuinfo (AArch64: as by GCC); empty: unknown. `contained` are those of `DEDICATED` whose instructions are in the
-    modules that asked, whether they ran or not.
+    /proc/cpuinfo (AArch64: as by GCC); empty: unknown. `contained` are those of `DEDICATED` whose instructions are in
+    the modules that asked, whether they ran or not.
     """
 
     questions: tuple[Question, ...] = ()

@@ -32,7 +32,6 @@ x = sparse.csr_matrix((a, (i % 50, i)), shape=(50, 3000))
 """
 OPERATIONS = {
     "np.subtract(a, b, out=c)": {"add": 3000},
-    "np.cos(a, out=c)": {"sin": 3000},
     "np.floor_divide(i, 7)": {"int_floor_divide": 3000},
     "a[:1500] > b[:1500]": {"less": 1500},
     "np.logical_and(m, m)": {"logical_and": 3000},
@@ -59,7 +58,18 @@ OPERATIONS = {
     "s.max(axis=0)": {"add": 2900, "maximum.reduce": 0, "maximum.reduce.row": 0},
 }
 NOT_CALIBRATED = (
-    *("np.tan(a)", "np.logaddexp(a, b)", "np.exp(z)", "np.sqrt(z)", "np.add(a, f)", "np.add(u, u)", "np.power(a, 3)"),
+    *(
+        "np.tan(a)",
+        "np.cos(a)",
+        "np.where(h)",
+        "a.compress(h)",
+        "np.logaddexp(a, b)",
+        "np.exp(z)",
+        "np.sqrt(z)",
+        "np.add(a, f)",
+        "np.add(u, u)",
+        "np.power(a, 3)",
+    ),
     *(
         "np.remainder(i, i + 1)",
         "a[::2] + b[::2]",

@@ -140,7 +140,7 @@ static void choose(struct chosen *chosen, const char *mask, int64_t mask_stride,
 }
 
 struct masked {
-    const char *name;
+    const char *name, *mask_name; /* of the elements, and of the mask */
     int64_t item_bytes, other_bytes, other_stride;
     const char *other; /* where the values come from or go to; NULL: nowhere */
     bool store, continued;
@@ -152,7 +152,7 @@ static void write_masked_chunk(struct masked *m, const char *mask, int64_t mask_
 {
     struct chosen chosen;
     struct agent_bulk bulk;
-    agent_bulk_begin(&bulk, m->store ? SET_MASK : GET_MASK, 1, &count);
+    agent_bulk_begin(&bulk, m->mask_name, 1, &count);
     bulk.continued = true; /* of the counting pass */
     agent_bulk_add(&bulk, mask, &mask_stride, 1, false);
     agent_bulk_write(&bulk, NULL);
@@ -286,7 +286,7 @@ bool np_select_flat(const char *name, const struct np_array *array, const struct
     if (mask->dtype->kind != 'b' || mask->nd == 0 || !same_layout(mask, array) || !(mask->flags & NP_C_CONTIGUOUS) ||
         (other && other->nd != 1))
         return false;
-    struct masked m = {.name = name, .item_bytes = np_item_bytes(array), .store = store};
+    struct masked m = {.name = name, .mask_name = name, .item_bytes = np_item_bytes(array), .store = store};
     if (other) {
         m.other = other->data;
         m.other_bytes = np_item_bytes(other);
@@ -337,7 +337,7 @@ void np_get(PyObject *self, PyObject *key, PyObject *result_object)
                PyUnicode_Check(key)) {
         return; /* a view */
     } else if (result && (mask = own_mask(array, key))) {
-        struct masked m = {.name = GET_PICKED, .item_bytes = np_item_bytes(array), .other = result->data,
+        struct masked m = {.name = GET_PICKED, .mask_name = GET_MASK, .item_bytes = np_item_bytes(array), .other = result->data,
                            .other_bytes = np_item_bytes(array), .other_stride = np_item_bytes(array)};
         np_read(GET_MASK, mask);
         write_masked(&m, mask, array);
@@ -390,7 +390,7 @@ void np_set(PyObject *self, PyObject *key, PyObject *value_object)
     } else if (array->dtype->kind == 'V' || PyUnicode_Check(key)) {
         agent_unseen();
     } else if ((mask = own_mask(array, key)) && (!value || value->nd <= 1)) {
-        struct masked m = {.name = SET_PICKED, .item_bytes = np_item_bytes(array), .store = true};
+        struct masked m = {.name = SET_PICKED, .mask_name = SET_MASK, .item_bytes = np_item_bytes(array), .store = true};
         if (value && value->nd == 1) {
             m.other = value->data;
             m.other_bytes = np_item_bytes(value);
