@@ -9,9 +9,12 @@ import re
 from dataclasses import dataclass
 
 _PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+((?:[^\n\\]|\\\r?\n|\\.)*)", re.MULTILINE)
-_SKIPPED = re.compile(rb"(?:[ \t\r\n]+|//[^\n]*|/\*.*?\*/|#[ \t]*pragma(?:[^\n\\]|\\\r?\n|\\.)*)*", re.DOTALL)
+_PIECE = re.compile(
+    rb"[ \t\r\n]+|//[^\n]*|/\*.*?(?:\*/|\Z)|#[ \t]*pragma(?P<words>(?:[^\n\\]|\\\r?\n|\\.)*)", re.DOTALL
+)
+"""What may stand between a pragma and its statement."""
 _WORDS = re.compile(r"[a-z_]+")
-_COLLAPSE = re.compile(r"collapse\s*\(\s*(\d+)\s*\)")
+_COLLAPSE = re.compile(r"collapse\s*\(\s*(\d{1,4})\s*\)")
 _ORDERED_LENGTH = re.compile(r"safelen\s*\(")
 
 
@@ -27,15 +30,18 @@ class Promise:
 def promises(text: bytes) -> dict[int, Promise]:
     """What the pragmas of a file promise, by the line of the statement that each stands before."""
     found: dict[int, Promise] = {}
-    line, counted = 1, 0
-    for pragma in _PRAGMA.finditer(text):
-        made = _promise(pragma.group(1).decode("ascii", "replace"))
-        behind = _SKIPPED.match(text, pragma.end())
-        if made is None or behind is None:
-            continue
-        line += text.count(b"\n", counted, behind.end())
-        counted = behind.end()
-        found[line] = made
+    line, counted, at = 1, 0, 0
+    while pragma := _PRAGMA.search(text, at):
+        made, at = [_promise(pragma.group(1).decode("ascii", "replace"))], pragma.end()
+        while piece := _PIECE.match(text, at):  # each byte once: there may be thousands of pragmas in a row
+            at = piece.end()
+            if piece["words"] is not None:
+                made.append(_promise(piece["words"].decode("ascii", "replace")))
+        line += text.count(b"\n", counted, at)
+        counted = at
+        kept = [one for one in made if one is not None]
+        if kept:
+            found[line] = kept[-1]
     return found
 
 
