@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs lint format sanitize fuzz bench-python wheel clean system
+.PHONY: help demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs lint format sanitize fuzz hostile bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -156,6 +156,9 @@ sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer an
 fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressSanitizer and UBSan (ARGS="--cases 100000")
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(BIN)/python -P tests/helpers/fuzz_streams.py $(ARGS)
+
+hostile: $(INSTALLED) ## run the verbs on hostile files of each kind, under limits (ARGS="--cases 20 --kinds signature,timing --seed 2")
+	PYTHONPATH=tests/helpers $(BIN)/python -P tests/helpers/hostile_files.py $(ARGS)
 
 bench-python: $(INSTALLED) ## measure what tracing Python costs, beside coverage.py (ARGS=--quick for small programs)
 	@$(BIN)/python -P -m foretrace.benchmarks.peers.python_cost $(ARGS)

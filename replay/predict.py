@@ -31,6 +31,7 @@ from foretrace.units import format_bytes, format_count
 from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
 from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
 from .records import Assumption, Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
+from .selected_code import selection_error, selection_warning
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import Workload, issue_slots
 
@@ -111,9 +112,12 @@ class HostRun:
         return cls(workload, profile, figures, misses, times, core, assumptions, model)
 
     def least_s(self) -> Floats:
-        """[regions]: the time of their instructions at the full issue width, which no core can undercut."""
+        """[regions]: the time of their instructions at the full issue width, which no core can undercut, but by other
+        instructions."""
         of_code = np.array([region.kind is not LoopKind.ARRAY for region in self.workload.regions])  # those use vectors
-        return np.asarray(of_code * issue_slots(self.workload) * self.figures.instruction_s[FAST], np.float64)
+        chosen = selection_error(self.workload.signature.provenance, self.profile)
+        fewer = 1.0 if chosen is None else chosen.low
+        return np.asarray(of_code * issue_slots(self.workload) * self.figures.instruction_s[FAST] * fewer, np.float64)
 
     def errors(self) -> tuple[ErrorPart, ...]:
         """What the time of the whole program may be off by, source by source."""
@@ -136,6 +140,8 @@ class HostRun:
         parts = [figure_error(fast, typical, slow)]
         parts += [relative_error()] if self.figures.relative else []
         parts += [convolution_error()] if self.model is Model.CONVOLUTION else []
+        chosen = selection_error(self.workload.signature.provenance, self.profile)
+        parts += [chosen] if chosen is not None else []
         if self.core is not None:
             spoken = float(self.core.time_s[TYPICAL].sum())
             parts.append(path_error(self.core.halves_s.sum(axis=1).tolist(), max(typical, spoken)))
@@ -311,7 +317,8 @@ def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
 
 def warnings_of_run(run: HostRun) -> tuple[str, ...]:
     """What is not known of the work."""
-    return (*_unseen_code_of(run), *_outside_paths(run))
+    chosen = selection_warning(run.workload.signature.provenance, run.profile)
+    return (*_unseen_code_of(run), *_outside_paths(run), *([chosen] if chosen else []))
 
 
 def _outside_paths(run: HostRun) -> tuple[str, ...]:

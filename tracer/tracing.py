@@ -218,6 +218,10 @@ def trace_binary(
         part = combine([part, *(member.part for member in members)], parents)
     compiled = read_perf_map(recording.pid, begun_s)
     analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts, compiled, step)
+    if analysis.selection is not None:
+        emulated, here = engine.features()
+        selection = msgspec.structs.replace(analysis.selection, engine_features=emulated, host_features=here)
+        analysis = msgspec.structs.replace(analysis, selection=selection)
     signature = signature_of(tuple(program), engine.name, engine.guest, started, recording, part, analysis, processes)
     if part.bursts is not None and part.bursts.gaps:
         signature = estimated(signature, analysis.operation_map, part, accuracy)

@@ -6,7 +6,7 @@
 #include <time.h>
 
 static const struct ft_kernel *const groups[] = {ft_memory_kernels, ft_window_kernels, ft_core_kernels,
-                                              ft_code_kernels, ft_fp_kernels};
+                                              ft_code_kernels, ft_fp_kernels,     ft_special_kernels};
 
 const struct ft_kernel *ft_kernel_at(size_t number)
 {

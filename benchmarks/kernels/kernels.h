@@ -66,5 +66,6 @@ extern const struct ft_kernel ft_window_kernels[]; /* two chains with instructio
 extern const struct ft_kernel ft_core_kernels[];   /* integers, branches, issue, forwarding */
 extern const struct ft_kernel ft_code_kernels[];   /* much code */
 extern const struct ft_kernel ft_fp_kernels[];     /* arithmetic by element and width, floating-point and vector */
+extern const struct ft_kernel ft_special_kernels[]; /* AES, SHA, CRC and others that only some processors have */
 
 #endif

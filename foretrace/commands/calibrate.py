@@ -14,6 +14,8 @@ from rich.console import Console
 
 from foretrace.api.measurements import Calibration, calibrate
 from foretrace.benchmarks.calibration.agreement import Difference, differences, summary
+from foretrace.benchmarks.harness.quiet import LONGEST_WAIT_S, MOST_BUSY, QUICK_LONGEST_WAIT_S, wait_until_quiet
+from foretrace.errors import CalibrationError
 from foretrace.file_kinds import PROFILE
 from foretrace.files import check_output, is_standard_output
 from foretrace.profiles.profile import Profile
@@ -36,7 +38,9 @@ MOST_TOLD = 20
     "--compare", type=click.Path(path_type=Path), metavar="OLD",
     help="Say which figures differ by more than 5 % from those of an earlier profile of this machine.",
 )  # fmt: skip
-@click.option("--force", is_flag=True, help="Replace FILE if it is a profile.")
+@click.option(
+    "--force", is_flag=True, help="Replace FILE if it is a profile; and measure at once, however busy the machine is."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     output: str, quick: bool, gpu: bool, keep_partial: bool, compare: Path | None, force: bool, as_json: bool
@@ -45,7 +49,8 @@ def command(
 
     Takes less than five minutes, with --quick less than 45 seconds (two minutes where the last cache holds
     hundreds of megabytes). Other work on the machine disturbs it: each
-    figure's noise is recorded, and FILE names those that another run need not agree on.
+    figure's noise is recorded, and FILE names those that another run need not agree on. Where others take more than a
+    fifth of the processors' time it waits for them, a minute at most (--quick: 20 seconds), and then gives up.
     """
     path = None if is_standard_output(output) else Path(output)
     earlier = None if compare is None else read_profile(compare)
@@ -54,12 +59,42 @@ def command(
     if path is not None:
         check_output(path, PROFILE, force=force)
     try:
+        if not (force or gpu):
+            _wait_until_quiet(QUICK_LONGEST_WAIT_S if quick else LONGEST_WAIT_S)
         with progress_bar("measuring this machine") as report:
             calibration = calibrate(_name(path), quick=quick, keep_partial=keep_partial, gpu=gpu, on_progress=report)
     except KeyboardInterrupt:
         print("foretrace: interrupted, nothing was written", file=sys.stderr)
         raise
     _tell(calibration, path, output, earlier, force=force, as_json=as_json)
+
+
+def _wait_until_quiet(longest_s: float) -> None:
+    """Give the machine time to become quiet, and say so.
+
+    Raises:
+        CalibrationError: it did not.
+    """
+    with progress_bar("waiting for other programs to end") as report:
+
+        def say(busy: float, done: float) -> None:
+            if report is not None:
+                report(done)
+            elif not said:
+                said.append(busy)
+                print(
+                    f"foretrace: other programs take {busy:.0%} of the processors: waiting for them, "
+                    f"{longest_s:.0f} s at most",
+                    file=sys.stderr,
+                )
+
+        said: list[float] = []
+        busy = wait_until_quiet(longest_s, on_wait=say)
+    if busy > MOST_BUSY:
+        raise CalibrationError(
+            f"other programs take {busy:.0%} of the processors, and did for {longest_s:.0f} s: what is measured beside "
+            "them is too slow; end them, or measure all the same with --force"
+        )
 
 
 def _tell(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -25,7 +25,8 @@ from foretrace.reports.event_reports import EXPORTS, EventSource, check_export, 
 from foretrace.reports.plots import FORMATS, check_picture
 from foretrace.terminal import console, json_bytes, print_json, table
 from foretrace.tracer.events import linking
-from foretrace.tracer.events.board_file import Board, is_running, left_behind, processes, read_board
+from foretrace.tracer.events.board_file import Board, is_running, left_behind, processes, read_board, start_of
+from foretrace.tracer.events.run_folder import left_folders, remove, run_folder
 from foretrace.tracer.signature.event_records import Events
 from foretrace.verb import Verb, begin_limits
 
@@ -84,12 +85,14 @@ DISTRIBUTIONS = View(
     help="Draw (.svg, .png, .pdf) or export (.csv, .json, .parquet) what would be shown.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace what foretrace drew or exported.")
+@click.option("--user", metavar="USER", help="Processes of this user, whose files you may read; your own if not given.")
 @click.option("--clean", is_flag=True, help="Remove what killed processes left behind.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print rows, comma-separated.")
 def command(
     target: tuple[str, ...], cflags: bool, libs: bool, drop_in: bool, patterns: tuple[str, ...], values: str | None,
-    samples: bool, distributions: bool, output: Path | None, force: bool, clean: bool, as_json: bool, as_csv: bool,
+    samples: bool, distributions: bool, output: Path | None, force: bool, user: str | None, clean: bool, as_json: bool,
+    as_csv: bool,
 ) -> int:  # fmt: skip
     """Show the software-defined events of a process, while it runs or after it was killed, of a program's run, or of
     signatures.
@@ -111,7 +114,7 @@ def command(
         _clean()
         return 0
     if not target:
-        _list(as_json)
+        _list(_user_number(user), as_json)
         return 0
     view = VALUES if values is not None else SAMPLES if samples else DISTRIBUTIONS if distributions else EVENTS
     if output is not None:
@@ -124,7 +127,7 @@ def command(
     elif is_program:
         return _run(target, show)
     else:
-        show([_source(_board_of(int(target[0])))])
+        show([_source(_board_of(int(target[0]), _user_number(user)))])
     return 0
 
 
@@ -149,8 +152,8 @@ def _check(output: Path, *, force: bool) -> None:
     check_output(output, PICTURE, force=force)
 
 
-def _board_of(process: int) -> Board:
-    found = processes()
+def _board_of(process: int, user: int | None) -> Board:
+    found = processes(user)
     if process not in found:
         running = "has no software-defined events" if is_running(process) else "does not run"
         raise EventsError(f"process {process} {running}; foretrace events lists those that have any")
@@ -163,14 +166,28 @@ def _source(board: Board) -> EventSource:
 
 
 def _clean() -> None:
-    ended = left_behind()
-    for path in ended:
+    files, folders = left_behind(), left_folders()
+    for path in files:
         path.unlink(missing_ok=True)
-    console().print(f"{len(ended)} removed.")
+    for path in folders:
+        remove(path)
+    console().print(f"{len(files) + len(folders)} removed.")
 
 
-def _list(as_json: bool) -> None:
-    rows = [_row(process, path) for process, path in processes().items()]
+def _user_number(user: str | None) -> int | None:
+    """Of a user who is named, or given by number."""
+    import pwd
+
+    if user is None:
+        return None
+    try:
+        return int(user) if user.isascii() and user.isdecimal() and len(user) < 11 else pwd.getpwnam(user).pw_uid
+    except (KeyError, ValueError):
+        raise EventsError(f"{short(user)}: there is no such user") from None
+
+
+def _list(user: int | None, as_json: bool) -> None:
+    rows = [_row(process, path) for process, path in processes(user).items()]
     if as_json:
         print_json({"schema": "foretrace.events.processes/1", "processes": rows})
         return
@@ -190,7 +207,7 @@ def _list(as_json: bool) -> None:
 
 def _row(process: int, path: Path) -> dict[str, Any]:
     """What the list says of a process. One board that cannot be read does not hide the others."""
-    row = {"process": process, "running": is_running(process), "events": None, "unread": ""}
+    row = {"process": process, "running": is_running(process, start_of(path)), "events": None, "unread": ""}
     try:
         row["events"] = len(read_board(path).events)
     except EventsError as error:
@@ -198,34 +215,70 @@ def _row(process: int, path: Path) -> dict[str, Any]:
     return row
 
 
-@contextmanager
-def _own_folder() -> Iterator[Path]:
-    """A folder for the boards of one run, in memory if there is room."""
-    base = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="foretrace-events.", dir=base) as folder:
-        yield Path(folder)
+class _KilledError(BaseException):
+    """A signal that ends us, once there is no program to pass it to."""
+
+
+class _PassedOn:
+    """Passes SIGTERM and SIGHUP on to a program while it runs. Without one they end us, and what we made is removed."""
+
+    def __init__(self) -> None:
+        self.program: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._before = {
+            number: signal.signal(number, self._handle)
+            for number in (signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) is signal.SIG_DFL
+        }
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.program is None:
+            raise _KilledError(number)
+        self.program.send_signal(number)
 
 
 def _run(program: Sequence[str], show: Callable[[Sources], None]) -> int:
     """Run a program, then show its events and its children's. Returns its exit code, or dies of its signal."""
-    with _own_folder() as folder:
-        environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(folder), "FORETRACE_EVENTS_KEEP": "1"}
-        try:
-            code = subprocess.run(program, env=environment, check=False).returncode
-        except OSError as error:
-            raise ProgramError(
-                f"{program[0]}: cannot be run: {error.strerror}; name a program, a process or a signature"
-            ) from None
-        boards = [read_board(path) for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_ctime_ns)]
-        if not boards:
-            raise EventsError(
-                f"{program[0]}: no library of it has software-defined events; link it with $(foretrace events --libs), "
-                "or set LD_LIBRARY_PATH to $(foretrace events --drop-in)"
-            )
-        show([_source(board) for board in boards])
+    try:
+        with _PassedOn() as signals, run_folder() as folder:
+            code = _run_in(folder, program, signals)
+            begin_limits("events")
+            boards = [read_board(path) for path in sorted(folder.iterdir(), key=lambda path: path.stat().st_ctime_ns)]
+            if not boards:
+                raise EventsError(
+                    f"{program[0]}: no library of it has software-defined events; link it with "
+                    "$(foretrace events --libs), or set LD_LIBRARY_PATH to $(foretrace events --drop-in)"
+                )
+            show([_source(board) for board in boards])
+    except _KilledError as killed:
+        die_by_signal(killed.args[0])
     if code < 0:
         die_by_signal(-code)
     return code
+
+
+def _run_in(folder: Path, program: Sequence[str], signals: _PassedOn) -> int:
+    """The end of a program whose processes keep their boards in a folder, as `subprocess` has it."""
+    environment = os.environ | {"FORETRACE_EVENTS_DIRECTORY": str(folder), "FORETRACE_EVENTS_KEEP": "1"}
+    try:
+        with subprocess.Popen(program, env=environment) as running:
+            signals.program = running
+            try:
+                return running.wait()
+            except BaseException:  # ^C has reached the program, too
+                running.kill()
+                raise
+            finally:
+                signals.program = None
+    except (OSError, ValueError) as error:  # a NUL in its name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ProgramError(f"{program[0]}: cannot be run: {reason}; name a program, a process or a signature") from None
 
 
 def _show(

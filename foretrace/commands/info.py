@@ -20,9 +20,11 @@ from foretrace.names import brief_name, demangle, function_text, place_text
 from foretrace.reports import data_flow_reports, dependence_reports, event_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
+from foretrace.reports.left_out import outside_loops, outside_loops_line, rest_line
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature.records import IdiomKind, LibraryCall, ProcessRecord, Sampling, told_apart
+from foretrace.tracer.signature.selection import Selection
 from foretrace.tracer.signature.tree_records import ExecutionTree
 from foretrace.units import format_bytes, format_count, format_seconds
 from foretrace.verb import Verb
@@ -189,6 +191,10 @@ def document(signature: Signature) -> dict[str, Any]:
             }
             for loop in summarise_loops(signature)
         ],
+        "outside_loops": [
+            {"module": module, "function": demangle(function), "caller": demangle(caller), "instructions": instructions}
+            for (module, function, caller), instructions in outside_loops(signature).most_common()
+        ],
         "events": [event_reports.event_document(event) for event in signature.events.events],
     }
 
@@ -237,6 +243,8 @@ def _show(signature: Signature, path: Path, top: int) -> None:
         beside = len(p.processes) - followed
         others = f"; {beside} not followed, which ran beside the trace" if beside else ""
         out.print(f"processes     {followed} followed and summed up, each with simulated caches of its own{others}")
+    if p.selection is not None:
+        _show_selection(p.selection)
     if p.sampling is not None:
         _show_sampling(p.sampling)
         if signature.data_flow is None:
@@ -263,6 +271,28 @@ def _said_of_bursts(share: float, bursts: int) -> str:
     if not bursts:
         return "all accesses" if share >= 1 else f"{share:.1%} of the accesses"
     return f"{share:.1%} of the accesses, in {bursts} burst{'s' if bursts != 1 else ''}"
+
+
+_LEAST_CHOSEN_SHARE = 0.01
+
+
+def _show_selection(selection: Selection) -> None:
+    """Who asked what the processor has, and how much of the run was chosen by that."""
+    out, margin = console(), " " * 14
+    asked = ", ".join(f"{one.module.rpartition('/')[2]} ({one.how})" for one in selection.questions)
+    if selection.share < _LEAST_CHOSEN_SHARE:
+        if asked:
+            out.print(f"processor     asked for its features by {plain(asked)}; little of the run was chosen by them")
+        return
+    most = ", ".join(
+        f"{one.function or '?'} of {one.module.rpartition('/')[2]} {one.share:.0%}" for one in selection.functions[:3]
+    )
+    share = f"{selection.share:.0%} of the instructions"
+    out.print(f"processor     {share} are in code chosen by its features: {plain(most)}")
+    if asked:
+        out.print(f"{margin}asked by {plain(asked)}")
+    if selection.lacking:
+        out.print(f"{margin}this machine has what the engine lacks: {plain(', '.join(selection.lacking))}")
 
 
 def _show_sampling(sampling: Sampling) -> None:
@@ -292,7 +322,8 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
         title=f"processes by instructions, {min(top, len(processes))} of {len(processes)}",
         left=("ended", "program", "remark"), drop=("threads",),
     )  # fmt: skip
-    for process in sorted(processes, key=lambda process: process.instructions, reverse=True)[:top]:
+    ranked = sorted(processes, key=lambda process: process.instructions, reverse=True)
+    for process in ranked[:top]:
         words = process.command
         program = shlex.join([Path(words[0]).name, *words[1:]]) if words else "(forked)"
         rows.add_row(
@@ -303,6 +334,8 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
     out = console()
     out.print()
     out.print(rows)
+    if rest := rest_line([process.instructions for process in ranked], top, "processes", "instructions"):
+        out.print(plain(rest), soft_wrap=True)
 
 
 def _show_events(signature: Signature, path: Path, top: int) -> None:
@@ -341,9 +374,21 @@ def _calls(calls: Sequence[LibraryCall]) -> str:
     return ", ".join(f"{place} ({call.share:.0%})" for place, call in places)
 
 
+def _show_left_out(signature: Signature, of_loops: Sequence[int], shown: int) -> None:
+    """What the table of loops leaves out."""
+    lines = (
+        rest_line(of_loops, shown, "loops", "instructions", signature.totals.instructions),
+        outside_loops_line(signature),
+    )
+    for line in filter(None, lines):
+        console().print(plain(line), soft_wrap=True)
+
+
 def _show_loops(signature: Signature, top: int) -> None:
     summaries = summarise_loops(signature)
+    out = console()
     if not summaries or not top:
+        _show_left_out(signature, [loop.instructions for loop in summaries], 0)
         return
     rows = table(
         "function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms",
@@ -359,9 +404,9 @@ def _show_loops(signature: Signature, top: int) -> None:
             format_count(loop.instructions), format_count(loop.loads), format_count(loop.stores),
             format_count(loop.flops), ranges, ", ".join(told_apart(map(IdiomKind, loop.idioms))),
         )  # fmt: skip
-    out = console()
     out.print()
     out.print(rows)
+    _show_left_out(signature, [loop.instructions for loop in summaries], top)
     for loop in summaries[:top]:
         if len(loop.calls) > 1 and loop.calls[1].share >= _LEAST_CALL:
             out.print(plain(f"{brief_name(loop.function)} from {_calls(loop.calls)}"))

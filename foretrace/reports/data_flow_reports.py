@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
+from foretrace.reports.left_out import rest_line
 from foretrace.terminal import console, plain
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, DataFlow, ObjectKind
 from foretrace.tracer.signature.tree_records import ExecutionTree
@@ -191,6 +192,8 @@ def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
             plain(", ".join(objects_of(flow, row))),
         )
     out.print(table)
+    if rest := rest_line([float(flow.flow_bytes[row]) for row in _hottest(flow)], top, "flows", "bytes"):
+        out.print(plain(rest), soft_wrap=True)
     nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: one.live_in + one.live_out, reverse=True)
     table = Table(title="Nodes", box=None, title_justify="left")
     for column, justify in (("live-in", "right"), ("live-out", "right"), ("footprint", "right"), ("node", "left")):

@@ -340,11 +340,16 @@ def with_plain_types(rows: pandas.DataFrame) -> pandas.DataFrame:
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
+MOST_ROWS = 2000
+"""Of a table on the screen."""
+
+
 def show(sources: Sequence[EventSource]) -> None:
     """A row for each event."""
     out = console()
     if any(source.events.events for source in sources):
-        out.print(events_table(sources))
+        out.print(events_table(sources, MOST_ROWS))
+        _say_left_out(sum(len(source.events.events) for source in sources))
     for source in sources:
         if not source.events.events:
             out.print(f"{plain(source.title)} has registered no events.")
@@ -352,6 +357,12 @@ def show(sources: Sequence[EventSource]) -> None:
             out.print(
                 f"{plain(source.title)}: {source.events.lost_bytes:,} bytes of what was counted are missing: {_LOST}"
             )
+
+
+def _say_left_out(num_rows: int) -> None:
+    if num_rows > MOST_ROWS:
+        left = num_rows - MOST_ROWS
+        console().print(f"and {left:,} more: --csv and --json have all, --event chooses some")
 
 
 _LOST = "there was no memory for them"
@@ -378,11 +389,12 @@ def show_distributions(sources: Sequence[EventSource]) -> None:
     """A row for each recorder of numbers."""
     rows, add = _table(sources, "values", "min", "5 %", "q1", "median", "q3", "95 %", "max", "unit", left=("unit",))
     found = [(source, event) for source, event in recorders(sources) if quartiles(event) is not None]
-    for source, event in found:
+    for source, event in found[:MOST_ROWS]:
         assert event.values is not None
         figures = [f"{value:.4g}" for value in event.values.quantiles[[0, 50, 250, 500, 750, 950, 1000]].tolist()]
         add(source, event, shown(event.value), *figures, plain(event.unit or ""))
     console().print(rows if found else "No recorder has numbers.")
+    _say_left_out(len(found))
 
 
 def show_samples(sources: Sequence[EventSource]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
+from foretrace.replay.deep_trees import with_room
 from foretrace.replay.events.predictions import AskedEvent, EventQuestion, with_event
 from foretrace.replay.predict import TURNS, predict
 from foretrace.replay.records import Model, Prediction
@@ -29,6 +30,7 @@ def replayed_threads(signature: Signature) -> tuple[int, str]:
     return max(len(tree.threads), 1), ""
 
 
+@with_room
 def predict_on(
     program: Signature | Workload,
     profile: Profile,
@@ -85,6 +87,7 @@ def _asked(workload: Workload, question: EventQuestion, counts: Sequence[int] | 
     return AskedEvent.of(workload, question)
 
 
+@with_room
 def predict_each(
     signature: Signature,
     profiles: Sequence[Profile],

@@ -7,6 +7,7 @@ from dataclasses import replace
 from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import CORES, MEMORY, waking_of
+from foretrace.replay.deep_trees import with_room
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Waking
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
@@ -21,6 +22,7 @@ from .machine_run import Node, Offloading, check, cores_of
 from .records import NodeReplay, PathPart, ResourceUse, WhatIf
 
 
+@with_room
 def replay_on(
     signature: Signature,
     profile: Profile,

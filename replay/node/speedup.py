@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
+from foretrace.replay.deep_trees import with_room
 from foretrace.replay.engine.program import Lock, Part, Post, Unlock, Wait, Waking
 from foretrace.replay.predict import TURNS, prediction_of
 from foretrace.replay.records import Limit, Model, Prediction, Scaling
@@ -50,6 +51,7 @@ def traced_threads(signature: Signature) -> int:
     return len(signature.tree.threads) if signature.tree is not None else 1
 
 
+@with_room
 def predict_threads(
     program: Signature | Workload,
     profile: Profile,

@@ -12,6 +12,7 @@ import numpy as np
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.conditions import Conditions
+from foretrace.replay.deep_trees import with_room
 from foretrace.replay.interval import together
 from foretrace.replay.offload.devices.array_calls import array_operation
 from foretrace.replay.offload.devices.device import Device
@@ -52,6 +53,7 @@ from .residency import HOST, Moved, Residency, moved_by_allocation, results_of
 MOST_OF_THE_GAIN = 0.95
 
 
+@with_room
 def triage(
     signature: Signature,
     host: Profile,
@@ -78,6 +80,7 @@ def triage(
     return _Report(signature, host, device, host_cores, sources).triage(explain)
 
 
+@with_room
 def triages(
     signature: Signature,
     host: Profile,

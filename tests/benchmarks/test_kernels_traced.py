@@ -45,7 +45,7 @@ int main(void)
 
 def kind_of(name: str, lanes: int, target: str) -> OperationKind:
     if lanes > 1 and name.startswith("int_"):
-        return OperationKind.VECTOR_INT
+        return OperationKind.VECTOR_MUL if name == "int_mul" else OperationKind.VECTOR_INT
     if name == "fp_shuffle":  # AArch64 has one instruction for vectors of both
         return OperationKind.FP_OTHER if target == "x86_64" else OperationKind.VECTOR_INT
     return OperationKind.INT_ALU if name == "int_add" else OperationKind(name)
@@ -57,7 +57,10 @@ def test_kernels_execute_what_they_count(
 ) -> None:
     sources = [
         str(KERNELS / f"{part}.c")
-        for part in ("kernels", "memory_kernels", "window_kernels", "core_kernels", "code_kernels", "fp_kernels")
+        for part in (
+            *("kernels", "memory_kernels", "window_kernels", "core_kernels"),
+            *("code_kernels", "fp_kernels", "special_kernels"),
+        )
     ]
     program = compile_c(RUN_ALL, "-O2", "-static", "-I", str(KERNELS), *sources, target=target)
     recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()

@@ -162,3 +162,46 @@ def test_interrupts_that_the_program_handles_are_its_own(compile_c: Callable[...
         trace.read_until(b"caught %d" % number)
     assert trace.end() == 7
     assert read_signature(tmp_path / "x.sig").provenance.complete
+
+
+WORKS_UNTIL_TOLD = """
+from foretrace.tracer import tracing
+def wait(self, what):
+    if not self._progress.hurries:
+        self._on_progress(self._progress)
+        print("working", flush=True)
+        while not self._progress.hurries:
+            time.sleep(0.01)
+    return False
+import time
+tracing._Steps.__call__ = wait
+from foretrace.__main__ import run
+run()
+"""
+"""A foretrace that has to be told before it goes on behind the program's end."""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_signal_behind_the_programs_end_writes_what_there_is(
+    number: signal.Signals, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    command = ["trace", "-o", str(tmp_path / "x.sig"), "--", str(compile_c("int main(void) { return 3; }"))]
+    trace = start(command, ("-c", WORKS_UNTIL_TOLD))
+    trace.read_until(b"working")
+    trace.process.send_signal(number)
+    assert trace.end() == 3
+    assert b"foretrace: writing what was recorded; " in trace.output
+    read = read_signature(tmp_path / "x.sig")
+    assert read.totals.instructions > 0
+    assert "left out, as foretrace was told to stop: idioms, dependences, data flow" in read.provenance.notes
+
+
+def test_a_second_sigterm_gives_up(compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    command = ["trace", "-o", str(tmp_path / "x.sig"), "--", str(compile_c("int main(void) { return 3; }"))]
+    trace = start(command, ("-c", WRITES_UNTIL_INTERRUPTED))
+    trace.read_until(b"writing\r\n")
+    trace.process.send_signal(signal.SIGTERM)
+    trace.read_until(b"SIGTERM once more gives up")
+    trace.process.send_signal(signal.SIGTERM)
+    assert trace.end() == -signal.SIGTERM
+    assert not (tmp_path / "x.sig").exists()

@@ -295,7 +295,7 @@ def test_the_steps_of_the_documentation_print_what_it_shows(tmp_path):
         assert [line for line in lines if line != "..." and line not in printed] == [], command
         assert "..." in lines or lines == printed, command
         commands += 1
-    assert commands == 6
+    assert commands == 8
 
 
 def test_the_documentation_names_every_table():

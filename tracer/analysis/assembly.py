@@ -69,6 +69,7 @@ def signature_of(
             waiting=recording.waiting,
             exception=recording.exception,
             source_digests=source_digests(loop.file for loop in analysis.loops),
+            selection=analysis.selection,
             thread_settings={name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ},
         ),
         blocks=analysis.blocks,

@@ -21,6 +21,7 @@ from foretrace.tracer.signature.records import (
     MemoryOperation,
     Paths,
 )
+from foretrace.tracer.signature.selection import Selection
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 
@@ -54,3 +55,4 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     sampled_work: tuple[SampledWork, ...] = ()
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()
+    selection: Selection | None = None

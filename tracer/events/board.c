@@ -90,6 +90,28 @@ static uint64_t most_bytes(void)
     return most;
 }
 
+/* Field 22 of /proc/self/stat (proc(5)). The name in field 2 may have spaces and brackets. */
+static uint64_t start_ticks(void)
+{
+    char text[1024];
+    unsigned long long ticks;
+    const int stat = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    const ssize_t length = stat < 0 ? -1 : read(stat, text, sizeof text - 1);
+    if (stat >= 0)
+        close(stat);
+    text[length < 0 ? 0 : length] = 0;
+    const char *at = strrchr(text, ')');
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    return at && sscanf(at, "%llu", &ticks) == 1 ? ticks : 0;
+}
+
+static void name_process(struct board *board)
+{
+    board->process = (uint32_t)getpid();
+    board->start_ticks = start_ticks();
+}
+
 static struct board *make_board(void)
 {
     for (uint64_t size_bytes = most_bytes(); size_bytes >= LEAST_BYTES; size_bytes >>= 1) {
@@ -98,7 +120,7 @@ static struct board *make_board(void)
         if (board && board_prepare(board, board, sizeof *board)) {
             memcpy(board->magic, BOARD_MAGIC, sizeof board->magic);
             board->version = BOARD_VERSION;
-            board->process = (uint32_t)getpid();
+            name_process(board);
             board->size_bytes = size_bytes;
             atomic_store(&board->used_bytes, sizeof *board);
             return board;
@@ -233,7 +255,7 @@ void board_fork(struct board *board)
         mmap(board, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, of_parent, 0);
     }
     close(of_parent);
-    board->process = (uint32_t)getpid();
+    name_process(board);
     if (is_kept && board_made)
         board_made(board);
 }

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define BOARD_MAGIC "ftevents"
-#define BOARD_VERSION 2
+#define BOARD_VERSION 3
 #define BOARD_REPLACED ".replaced" /* behind the name of a file: its process became another program while it was traced */
 #define COUNTERS_A_BLOCK 64
 #define RECORDERS_A_BLOCK 16
@@ -101,6 +101,7 @@ struct board {
     _Atomic uint32_t num_private_bytes_lost; /* that could not be kept in the file */
     _Atomic uint32_t traced_process; /* set by what traces the process: its number. It reads and removes the file */
     uint32_t reserved;
+    uint64_t start_ticks; /* when the process began, as /proc/PID/stat has it: tells it from a later one of its number; 0: not known */
 };
 
 /* The process's board once there is one, for a tracer that comes later (tracer/python). */

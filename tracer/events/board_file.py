@@ -1,10 +1,15 @@
-"""Reads the events of another process from its board; `board.h` describes the file."""
+"""Reads the events of another process from its board; `board.h` describes the file.
+
+A board may come from anyone who can write to its folder: only one whose owner, name and head agree is read, of no more
+bytes than its file has, and a variable is read from the memory of a process only if that made the board.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import re
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +28,24 @@ from foretrace.tracer.signature.event_records import (
     record_values,
 )
 
-VERSION = 2
+VERSION = 3
 REPLACED = ".replaced"
 """`BOARD_REPLACED`"""
 _MAGIC = b"ftevents"
 _COUNTERS_A_BLOCK, _RECORDERS_A_BLOCK, _MOST_BLOCKS = 64, 16, 1024
 _LONGEST_TEXT_BYTES = 1 << 20
-_MOST_LINKS = 1 << 24
-_MOST_VALUE_BYTES = 1 << 32
-_NAME = re.compile(rf"foretrace-events-(\d+)-(\d+)({re.escape(REPLACED)})?")
+MOST_EVENTS = 1 << 17
+_MOST_LANES = 1 << 14
+_MOST_ELEMENTS = 1 << 20
+MOST_VALUE_BYTES = 1 << 30
+"""Of all recorders of a board that is shown."""
+_MOST_RECORDER_BYTES = 1 << 32
+_MOST_CHUNKS = 1 << 20
+_READ_AGAIN = 2
+"""No byte of a board belongs to two events: all that is read is bounded by what its file takes on the disk."""
+_LEAST_BYTES = 64 << 20
+"""Of a small board, or one on a disk that compresses, so much may be read."""
+BOARD_NAME = re.compile(rf"foretrace-events-(\d+)-(\d+)({re.escape(REPLACED)})?")
 _KINDS = {
     1: EventKind.PLACEHOLDER, 2: EventKind.REGISTERED, 3: EventKind.CALLBACK, 4: EventKind.CREATED,
     5: EventKind.RECORDER, 7: EventKind.SET, 8: EventKind.GROUP,
@@ -47,6 +61,7 @@ class CBoard(ctypes.Structure):
         ("size_bytes", ctypes.c_uint64), ("used_bytes", ctypes.c_uint64), ("first_event", ctypes.c_uint64),
         ("last_event", ctypes.c_uint64), ("first_lane", ctypes.c_uint64), ("is_ended", ctypes.c_uint32),
         ("num_private_bytes_lost", ctypes.c_uint32), ("traced_process", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
+        ("start_ticks", ctypes.c_uint64),
     )  # fmt: skip
 
 
@@ -115,10 +130,13 @@ class Board:
 
 
 _TYPES = tuple(VALUE_DTYPES)
-_C_TYPES: tuple[type[ctypes.c_longlong] | type[ctypes.c_int] | type[ctypes.c_double] | type[ctypes.c_float], ...] = (
+_Type = type[ctypes.c_longlong] | type[ctypes.c_int] | type[ctypes.c_double] | type[ctypes.c_float]
+_C_TYPES: tuple[_Type, ...] = (
     ctypes.c_longlong, ctypes.c_int, ctypes.c_double, ctypes.c_float
 )  # fmt: skip
 _S = TypeVar("_S", bound=ctypes.Structure)
+_Link = TypeVar("_Link", CEvent, CLane, CElement)
+_KILLED = "it was in the memory of the process, which was killed"
 
 
 def directory() -> Path:
@@ -126,49 +144,100 @@ def directory() -> Path:
     return Path(os.environ.get("FORETRACE_EVENTS_DIRECTORY") or "/dev/shm")
 
 
-def processes() -> dict[int, Path]:
-    """The boards of this user's processes, by process; of processes that were killed, too.
+def processes(user: int | None = None) -> dict[int, Path]:
+    """The boards of a user's processes, by process; of processes that were killed, too. None: of our own user.
 
     Raises:
         EventsError: the directory cannot be read.
     """
-    return {process: path for path, process in _files() if not path.name.endswith(REPLACED)}
+    return {process: path for path, process in _files(user) if not path.name.endswith(REPLACED)}
 
 
 def left_behind() -> list[Path]:
-    """The files of this user's processes that run no more.
+    """The files of our user's processes that run no more.
 
     Raises:
         EventsError: the directory cannot be read.
     """
-    return [path for path, process in _files() if not is_running(process)]
+    return [path for path, process in _files(None) if not is_running(process, start_of(path))]
 
 
-def _files() -> list[tuple[Path, int]]:
+def _files(user: int | None) -> list[tuple[Path, int]]:
+    """Regular files whose name and owner agree: anyone may give a file any name."""
+    wanted = os.geteuid() if user is None else user
     try:
-        names = [(path, _NAME.fullmatch(path.name)) for path in sorted(directory().iterdir())]
+        names = [(path, BOARD_NAME.fullmatch(path.name)) for path in sorted(directory().iterdir())]
     except OSError as error:
         raise EventsError(f"{directory()}: cannot be read: {error.strerror}") from None
-    return [(path, int(name[2])) for path, name in names if name and int(name[1]) == os.geteuid()]
+    return [(path, int(name[2])) for path, name in names if name and int(name[1]) == wanted and _is_of(path, wanted)]
 
 
-def is_running(process: int) -> bool:
-    """Whether there is a process of that number."""
-    return Path(f"/proc/{process}").exists()
+def _is_of(path: Path, user: int) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_uid == user
 
 
-def read_board(path: Path) -> Board:
+def start_of(path: Path) -> int:
+    """When the process of a board began, in ticks; 0 where that is not known."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return 0
+    try:
+        head = CBoard.from_buffer_copy(os.pread(descriptor, ctypes.sizeof(CBoard), 0))
+    except (OSError, ValueError):
+        return 0
+    finally:
+        os.close(descriptor)
+    return int(head.start_ticks) if head.magic == _MAGIC and head.version == VERSION else 0
+
+
+def is_running(process: int, start_ticks: int = 0) -> bool:
+    """Whether there is a process of that number, which began then, if that is known."""
+    found = process_start(f"/proc/{process}/stat")
+    return found is not None and start_ticks in (0, found)
+
+
+def process_start(path: str, folder: int | None = None) -> int | None:
+    """When a process began, by its `stat` file (proc(5)), in ticks; None: there is none, or it has ended."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            fields = os.read(descriptor, 4096).rpartition(b")")[2].split()
+            return None if fields[0] in (b"Z", b"X") else int(fields[19])
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def read_board(path: Path, process: int | None = None) -> Board:
     """The events on a board, with all values of recorders.
 
+    Args:
+        path: of the board.
+        process: that it must be of; None: that which its name says.
+
     Raises:
-        EventsError: it cannot be read, or is none.
+        EventsError: it cannot be read, is none, or its owner, name and head do not agree.
     """
+    named = BOARD_NAME.fullmatch(path.name)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         raise EventsError(f"{path}: cannot be read: {error.strerror}") from None
     try:
-        return _Reader(descriptor, path).board()
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or (named and int(named[1]) != found.st_uid):
+            raise EventsError(f"{path}: is no board: its owner is not the user in its name")
+        reader = _Reader(descriptor, path, most_value_bytes=MOST_VALUE_BYTES)
+        wanted = int(named[2]) if named and process is None else process
+        if wanted not in (None, reader.header.process):
+            raise EventsError(f"{path}: is no board of process {wanted}: it says that it is of {reader.header.process}")
+        return reader.board()
     finally:
         os.close(descriptor)
 
@@ -196,15 +265,21 @@ class _Reader:
 
     def __init__(
         self, descriptor: int, path: Path, process: int = 0, most_values: int | None = None,
-        bytes_left: int | None = None,
+        bytes_left: int | None = None, most_value_bytes: int | None = None,
     ) -> None:  # fmt: skip
         self.descriptor, self.path, self.process = descriptor, path, process
         self.most_values, self.bytes_left = most_values, bytes_left
+        status = os.fstat(descriptor)
+        self.owner = status.st_uid
+        on_disk_bytes = max(status.st_blocks * 512, _LEAST_BYTES)
+        self.unread_bytes = _READ_AGAIN * on_disk_bytes
+        self.unread_value_bytes = on_disk_bytes if most_value_bytes is None else min(on_disk_bytes, most_value_bytes)
         self.header = self.structure(CBoard, 0)
         if self.header.magic != _MAGIC or self.header.version != VERSION:
             raise EventsError(f"{path}: holds no events of this version of foretrace")
-        self.lanes = [self.structure(CLane, at) for at in self.chain(self.header.first_lane, CLane)]
-        self.names: dict[int, str] = {}
+        self.lanes = [lane for _, lane in self.chain(self.header.first_lane, CLane, _MOST_LANES)]
+        self.sums: dict[int, npt.NDArray[np.int64]] = {}
+        self.elements_left = _MOST_ELEMENTS
 
     def board(self) -> Board:
         header = self.header
@@ -213,12 +288,14 @@ class _Reader:
         )
 
     def events(self) -> Iterator[tuple[int, RecordedEvent]]:
-        for offset in self.chain(self.header.first_event, CEvent):
-            event = self.structure(CEvent, offset)
+        for _, event in self.chain(self.header.first_event, CEvent, MOST_EVENTS):
             if event.kind in _KINDS:
                 yield event.id, self.event(event)
 
     def bytes_at(self, offset: int, size: int) -> bytes:
+        self.unread_bytes -= size
+        if self.unread_bytes < 0:
+            raise EventsError(f"{self.path}: is damaged: its events hold more than the file does")
         try:
             found = os.pread(self.descriptor, size, offset)
         except (OSError, OverflowError) as error:
@@ -230,19 +307,23 @@ class _Reader:
     def structure(self, kind: type[_S], offset: int) -> _S:
         return kind.from_buffer_copy(self.bytes_at(offset, ctypes.sizeof(kind)))
 
-    def chain(self, offset: int, kind: type[CEvent | CLane | CElement]) -> Iterator[int]:
-        seen: set[int] = set()
+    def chain(self, offset: int, kind: type[_Link], most: int) -> Iterator[tuple[int, _Link]]:
+        """The structures of a list, each with its offset."""
+        number = 0
         while offset:
-            if offset in seen or len(seen) == _MOST_LINKS:
-                raise EventsError(f"{self.path}: is damaged: a list does not end")
-            seen.add(offset)
-            yield offset
-            offset = self.structure(kind, offset).next
+            number += 1
+            if number > most:
+                raise EventsError(f"{self.path}: is damaged: a list does not end, or has more than {most} entries")
+            link = self.structure(kind, offset)
+            yield offset, link
+            offset = link.next
 
     def text(self, offset: int) -> str:
         found = b""
+        size = 64
         while b"\0" not in found and len(found) < _LONGEST_TEXT_BYTES:
-            found += self.bytes_at(offset + len(found), 256)
+            found += self.bytes_at(offset + len(found), size)
+            size *= 2
         return found.partition(b"\0")[0].decode(errors="replace")
 
     def event(self, event: CEvent) -> RecordedEvent:
@@ -283,41 +364,70 @@ class _Reader:
         of_type = _C_TYPES[event.type & 3]
         if kind is EventKind.CREATED:
             block, place = divmod(event.slot, _COUNTERS_A_BLOCK)
-            total = event.value + sum(self.counts(lane, block, place) for lane in self.lanes)
-            return ctypes.c_longlong(total).value, ""
+            return ctypes.c_longlong(event.value + int(self.block_sums(block)[place])).value, ""
         if kind in (EventKind.REGISTERED, EventKind.CALLBACK) and self.header.is_ended:
             wide = ctypes.c_double if event.type >= 2 else ctypes.c_longlong
             return wide.from_buffer_copy(ctypes.c_int64(event.last)).value, ""
         if kind is EventKind.REGISTERED:
-            try:
-                with Path(f"/proc/{self.header.process}/mem").open("rb", buffering=0) as memory:
-                    found = os.pread(memory.fileno(), ctypes.sizeof(of_type), event.value & (1 << 64) - 1)
-                return of_type.from_buffer_copy(found).value, ""
-            except FileNotFoundError:
-                return None, "it was in the memory of the process, which was killed"
-            except (OSError, OverflowError, ValueError):
-                return None, "the memory of the process cannot be read"
+            return self.variable(event.value & (1 << 64) - 1, of_type)
         if kind is EventKind.CALLBACK:
             return None, "only the process can call its function"
         if kind is EventKind.PLACEHOLDER:
             return None, "no library has registered it"
         return None, "only the process can work it out"
 
-    def counts(self, lane: CLane, block: int, place: int) -> int:
-        if block >= _MOST_BLOCKS or not lane.counters[block]:
-            return 0
-        return int.from_bytes(self.bytes_at(lane.counters[block] + 8 * place, 8), "little", signed=True)
+    def variable(self, address: int, of_type: _Type) -> tuple[int | float | None, str]:
+        """A variable of the process which made the board: not of a later one of its number, nor of another user's."""
+        try:
+            folder = os.open(f"/proc/{self.header.process}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return None, _KILLED
+        try:
+            if process_start("stat", folder) != self.header.start_ticks or os.fstat(folder).st_uid != self.owner:
+                return None, _KILLED
+            memory = os.open("mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
+            try:
+                found = os.pread(memory, ctypes.sizeof(of_type), address)
+            finally:
+                os.close(memory)
+            return of_type.from_buffer_copy(found).value, ""
+        except (OSError, OverflowError, ValueError):
+            return None, "the memory of the process cannot be read"
+        finally:
+            os.close(folder)
+
+    def block_sums(self, block: int) -> npt.NDArray[np.int64]:
+        """The counters of a block, summed over the lanes: they wrap around as the program's do."""
+        if block not in self.sums:
+            total = np.zeros(_COUNTERS_A_BLOCK, np.int64)
+            for lane in self.lanes:
+                if block < _MOST_BLOCKS and lane.counters[block]:
+                    total += np.frombuffer(self.bytes_at(lane.counters[block], 8 * _COUNTERS_A_BLOCK), np.int64)
+            self.sums[block] = total
+        return self.sums[block]
 
     def values(self, event: CEvent) -> npt.NDArray[np.uint8]:
-        if event.size_bytes > _MOST_VALUE_BYTES:
+        if event.size_bytes > _MOST_RECORDER_BYTES:
             raise EventsError(f"{self.path}: is damaged: a recorder's values have {event.size_bytes} bytes")
         stretches = list(self.stretches(event))
         values = np.empty(sum(size for _, size in stretches), np.uint8)
         position = 0
         for offset, size in stretches:
-            values[position : position + size] = np.frombuffer(self.bytes_at(offset, size), np.uint8)
+            self.into(values[position : position + size], offset)
             position += size
         return values.reshape(-1, event.size_bytes) if event.size_bytes else values.reshape(0, 1)
+
+    def into(self, values: npt.NDArray[np.uint8], offset: int) -> None:
+        """Read what may be large without a copy."""
+        done = 0
+        while done < len(values):
+            try:
+                got = os.preadv(self.descriptor, [values[done:].data], offset + done)
+            except (OSError, OverflowError) as error:
+                raise EventsError(f"{self.path}: cannot be read at {offset}: {error}") from None
+            if not got:
+                raise EventsError(f"{self.path}: is cut off, or damaged: nothing is at {offset + done}")
+            done += got
 
     def stretches(self, event: CEvent) -> Iterator[tuple[int, int]]:
         """Where a recorder's values lie one after the other: offset and bytes."""
@@ -333,15 +443,18 @@ class _Reader:
                 chunk = self.structure(CChunk, offset)
                 used = chunk.used_bytes - chunk.used_bytes % event.size_bytes
                 total, number = total + used, number + 1
-                if total > min(_MOST_VALUE_BYTES, self.header.size_bytes) or number == _MOST_LINKS:
-                    raise EventsError(f"{self.path}: more than {_MOST_VALUE_BYTES >> 30} GiB were recorded")
+                self.unread_value_bytes -= used
+                if self.unread_value_bytes < 0 or total > _MOST_RECORDER_BYTES or number > _MOST_CHUNKS:
+                    raise EventsError(
+                        f"{self.path}: its recorders hold more than {MOST_VALUE_BYTES >> 30} GiB, or than the file does"
+                    )
                 yield offset + ctypes.sizeof(CChunk), used
                 offset = 0 if offset == recording.current else chunk.next
 
     def elements(self, event: CEvent) -> tuple[EventElement, ...]:
         found = []
-        for offset in self.chain(event.value, CElement):
-            element = self.structure(CElement, offset)
+        for offset, element in self.chain(event.value, CElement, self.elements_left):
+            self.elements_left -= 1
             if element.count:
                 content = self.bytes_at(offset + ctypes.sizeof(CElement), min(element.size_bytes, _LONGEST_TEXT_BYTES))
                 found.append(EventElement(content, element.type_id, element.count))

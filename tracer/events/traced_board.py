@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import stat
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -49,10 +50,15 @@ class TracedBoard:
         for path in self._paths:
             with suppress(OSError):
                 self._descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-                if self._head().traced_process == self._pid:
+                if self._is_own() and self._head().traced_process == self._pid:
                     return
                 os.close(self._descriptor)
                 self._descriptor = -1
+
+    def _is_own(self) -> bool:
+        """Anyone may make a file of that name."""
+        found = os.fstat(self._descriptor)
+        return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
 
     def _head(self) -> CBoard:
         return CBoard.from_buffer_copy(

@@ -49,6 +49,7 @@ from .dependences import Found, find_dependences
 from .idioms import IdiomFinder, Indirections, fixed_operations
 from .library_code import Arrival, FunctionKey, is_library_source, is_own_source, names_by_arrival, owned_code
 from .paths import find_paths
+from .selected_code import Ran, find_selected, joined
 from .value_graph import ValueGraph
 
 _MAX_NOTES = 20
@@ -156,6 +157,7 @@ def analyse(
         dependences=found.dependences,
         examined_loops=found.examined,
         sampled_work=work,
+        selection=find_selected(blocks, merged, places.ran(), arch),
         notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks, raw), *found.notes),
     )
 
@@ -252,6 +254,27 @@ class _Places:
             moved = mapping.start - link_address
             found += [Variable(one.name, one.start + moved, one.end + moved) for one in symbols.variables()]
         return found
+
+    def ran(self) -> Ran:
+        """Where blocks are, for what chose them."""
+        static: list[tuple[int, int]] = []
+        for path, symbols in self._symbols.items():
+            mapping = self._map.first_of(path)
+            link_address = symbols.link_address(mapping.file_offset) if mapping else None
+            if mapping is not None and link_address is not None:
+                moved = mapping.start - link_address
+                static += [(max(begin + moved, 0), end + moved) for begin, end in symbols.writable()]
+        modules = self.modules(self._blocks.first[:-1])
+        names = [function.name if function else "" for function in self.functions]
+        chosen = [
+            self._is_variant((module, 0), name) and not _is_loader(module)
+            for module, name in zip(modules, names, strict=True)
+        ]
+        return Ran(modules, names, self.function_numbers(), chosen, joined(static), _is_loader, self._code_of)
+
+    def _code_of(self, module: str) -> list[bytes]:
+        symbols = self._symbols.get(module)
+        return symbols.code() if symbols else []
 
     def call_sites(self, returns: Sequence[int]) -> list[Site]:
         """Where the calls are that return to some addresses."""

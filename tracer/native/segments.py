@@ -33,9 +33,10 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.errors import EngineError, ProgramError
-from foretrace.neighbours import Reference, SegmentTime
+from foretrace.neighbours import DISTURBED, Reference, SegmentTime
 from foretrace.tracer.launch import is_own_python
 from foretrace.tracer.signature.records import Signature
+from foretrace.units import format_seconds
 
 from .interpreter_places import affordable, counted, find_functions, start_up
 from .program_input import ProgramInput, Reading
@@ -80,6 +81,7 @@ def time_by_segments(
     *,
     about_s: float,
     exit_code: int,
+    best_s: float,
     budget_s: float,
     reference: Reference | None = None,
     given: ProgramInput | None = None,
@@ -94,6 +96,7 @@ def time_by_segments(
         command: its name and arguments.
         about_s: what it takes, roughly.
         exit_code: what it ends with.
+        best_s: what the best whole run took, which its undisturbed time does not exceed.
         budget_s: seconds.
         reference: tells the clock between the runs.
         given: its standard input; None: an empty one.
@@ -106,13 +109,14 @@ def time_by_segments(
     if not any(block.module == real for block in signature.blocks):
         raise UndividedError(f"its signature is of another program: it has no blocks of {real}")
     try:
-        return _time(
+        found = _time(
             _Program(path, command, exit_code, given=given),
             partial(find_candidates, signature, about_s),
             about_s,
             budget_s,
             reference,
         )
+        return no_more_than(found, best_s)
     except (OSError, ValueError, ProgramError) as error:
         raise UndividedError(f"its code cannot be divided: {error}") from error
 
@@ -122,6 +126,7 @@ def time_script_by_segments(
     command: Sequence[str],
     *,
     exit_code: int,
+    best_s: float,
     budget_s: float,
     reference: Reference | None = None,
     given: ProgramInput | None = None,
@@ -134,6 +139,7 @@ def time_script_by_segments(
         signature: of this script with these arguments.
         command: the interpreter that runs us, then the script and its arguments.
         exit_code: what it ends with.
+        best_s: what the best whole run took, the start of Python included.
         budget_s: seconds.
         reference: tells the clock between the runs.
         given: its standard input; None: an empty one.
@@ -153,6 +159,7 @@ def time_script_by_segments(
         start = _Program(command[0], start_up(command[1]), 0, environment)
         with _one_core():
             found = _time(whole, *_of_interpreter(whole, functions), budget_s * (1 - _START_SHARE), reference)
+            found = no_more_than(found, best_s)
             alone = without_start(found, _time(start, *_of_interpreter(start, functions), budget_s * _START_SHARE))
     except (OSError, ValueError, SyntaxError, ProgramError) as error:
         raise UndividedError(f"its interpreter's code cannot be divided: {error}") from error
@@ -183,6 +190,20 @@ def _of_interpreter(
     candidates = counted(functions, executions)
     about_s = program.run((), _SPARE_RECORDS).cpu_s
     return partial(affordable, candidates, about_s), about_s
+
+
+def no_more_than(found: SegmentTime, best_s: float) -> SegmentTime:
+    """The same, where it is no longer than the best whole run but for an error of measurement, which is left out.
+
+    Raises:
+        UndividedError: it is longer: no segment was at rest.
+    """
+    if found.time_s > DISTURBED * best_s:
+        raise UndividedError(
+            f"the machine is busy: its segments take {format_seconds(found.time_s)} at their quietest, and the best "
+            f"whole run took {format_seconds(best_s)}"
+        )
+    return replace(found, time_s=min(found.time_s, best_s), low_s=min(found.low_s, best_s))
 
 
 def without_start(found: SegmentTime, start: SegmentTime) -> SegmentTime:

@@ -285,10 +285,17 @@ def divide(
     if lost_its_reader(ending):
         return replace(timing, undivided=NO_READER)
     path = str(find_program(timing.command[0]))
+    best_s = min(run.cpu_s for run in timing.runs)
     try:
         if signature.provenance.guest == "python":
             segments = time_script_by_segments(
-                signature, timing.command, exit_code=ending, budget_s=budget_s, reference=reference, given=given
+                signature,
+                timing.command,
+                exit_code=ending,
+                best_s=best_s,
+                budget_s=budget_s,
+                reference=reference,
+                given=given,
             )
         else:
             segments = time_by_segments(
@@ -297,6 +304,7 @@ def divide(
                 timing.command,
                 about_s=timing.shortest.cpu_s,
                 exit_code=ending,
+                best_s=best_s,
                 budget_s=budget_s,
                 reference=reference,
                 given=given,

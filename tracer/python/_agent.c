@@ -12,6 +12,7 @@
 #include "tracer/python/blocks/lines.h"
 #include "tracer/python/blocks/markers.h"
 #include "tracer/python/boards.h"
+#include "tracer/python/extensions/extensions.h"
 #include "tracer/python/native_threads.h"
 #include "tracer/python/processes.h"
 #include "tracer/python/arrays/numpy.h"
@@ -58,6 +59,7 @@ static PyObject *attach(PyObject *Py_UNUSED(module), PyObject *args)
     if (atexit(agent_finish) != 0 || !native_threads_init() || !agent_blocks_init(core) || !agent_hooks_init())
         return PyErr_Occurred() ? NULL : PyErr_NoMemory();
     look_at_loaded_modules();
+    extensions_init();
     Py_RETURN_NONE;
 }
 

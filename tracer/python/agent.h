@@ -35,6 +35,11 @@
  *   unseen.c            counts of unseen calls (without Python.h)
  *   record.c            bulk records: ordering, coalescing, splitting (without Python.h)
  *
+ * extensions/: how long compiled code takes that is not seen
+ *
+ *   types.c             hooks methods, properties and slots of extension types
+ *   trampolines.c       what those hooks run
+ *
  * Everything here runs with the GIL held, which is the only lock. Of the program's objects the agent holds the frames that
  * run and the functions it has hooked. It never raises, and changes no result.
  */
@@ -76,6 +81,7 @@ struct agent_thread {
     void *charged_frame;      /* and its frame, which is on the stack */
     const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
     const char *hook_name;    /* the hooked function that runs, if its time is charged by name if it is not seen; or NULL */
+    const void *named_frame;  /* the frame that called the extension type's function which runs (extensions/); NULL: none runs */
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
     const void *subscripted;  /* a container whose subscript is about to be called, by bytecode */
@@ -109,6 +115,8 @@ struct agent_times {
     uint64_t call_faults;        /* likewise, of pages */
     uint32_t n_arrays;           /* operations that recorded calls were charged to */
     uint64_t named_ns, named_left_out_ns; /* since when agent_thread.hook_name runs, 0: it does not; left out before */
+    uint32_t named_stands_for;            /* calls of extension types that this one stands for; 0: it is of another kind */
+    uint32_t n_named, until_named;        /* how many of them were timed; will not be until the next is */
     uint32_t n_compiled, first_compiled;  /* how many functions were charged by name, and before the frame returned, */
     struct ft_side_pyblock *returned_to;  /* to this block; NULL: it has not, */
     uint64_t frame_end_ns, frame_left_out_ns; /* then; what had been left out by then */
@@ -167,6 +175,12 @@ static inline bool agent_hook_running(void)
  * goes on itself, not Python code that it called. */
 void agent_times_named_begin(const char *name);
 void agent_times_named_end(const char *outer_name, bool outer_runs);
+
+/* The same of functions of extension types, which may be called often: then not each call is timed. The first is false of a
+ * call that is not. It fills in what the second is to be given: whether an outer function's time was being charged, which is
+ * agent_thread.hook_name until then, and what that stood for. */
+bool agent_times_compiled_begin(const char *name, bool *outer_runs, uint32_t *outer_stands_for);
+void agent_times_compiled_end(bool outer_runs, uint32_t outer_stands_for);
 
 /* A hooked function that is charged by name: agent_hook_begin and agent_hook_end, to which these two belong. */
 struct agent_named {

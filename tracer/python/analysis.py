@@ -152,7 +152,7 @@ def _unseen_share(
     if round_lines is None or not taken:
         return None
     arrays = sum(b.array_rounds * b.executions / b.timed for b in code.raw_blocks if b.timed) * 1e-6 * round_lines
-    native = sum(call.lines for call in calls if call.caller is None)
+    native = sum(call.lines for call in calls if call.is_beside)
     whole = sum(taken.values()) + arrays + native
     return sum(call.lines for call in calls) / whole if whole else 0.0
 

@@ -3,7 +3,7 @@
 Each function that a line called becomes a block of its own, of no instructions, in a loop of kind "compiled" that
 stands for its calls; `module` names the function ("sklearn.cluster.lloyd_iter_chunked_dense"). Its time is an
 `InterpreterTime`, taken off that of the block that called. The threads that compiled code started are one more such
-block, which no line called.
+block at each line that let them run, whose own time is not theirs; what none did is one that no line called.
 """
 
 from __future__ import annotations
@@ -17,15 +17,22 @@ from foretrace.tracer.signature.records import NATIVE_THREADS, Block, Interprete
 
 LEAST_SHARE = 1e-4
 """Of all that was timed: what took less stays with the line that called it."""
+_LEAST_NATIVE_SHARE = 0.01
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledCalls:
-    """A compiled function's time at one place. `caller` is the number of the calling block; None: native threads."""
+    """A compiled function's time at one place. `caller` is the number of the calling block; None: native threads that
+    no line let run."""
 
     name: str
     caller: int | None
     lines: float
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether it is no part of the caller's own time."""
+        return self.name == NATIVE_THREADS
 
 
 def compiled_calls(
@@ -39,8 +46,11 @@ def compiled_calls(
     if round_lines is None:
         return ()
     found: dict[tuple[int, str], float] = defaultdict(float)
+    native: dict[int, float] = defaultdict(float)
     for entry in compiled:
-        if entry.block_id in number:
+        if entry.block_id in number and entry.name == NATIVE_THREADS:
+            native[number[entry.block_id]] += 1e-6 * entry.rounds * round_lines
+        elif entry.block_id in number:
             found[number[entry.block_id], entry.name] += 1e-6 * entry.rounds * round_lines
     of_caller: dict[int, float] = defaultdict(float)
     for (caller, _), lines in found.items():
@@ -51,10 +61,21 @@ def compiled_calls(
         fitting = lines * min(1.0, times.get(caller, 0.0) / of_caller[caller]) if of_caller[caller] else 0.0
         if fitting > least:
             calls.append(CompiledCalls(name, caller, fitting))
-    native_lines = 1e-6 * native_threads_rounds * round_lines
-    if times and native_lines > least:
-        calls.append(CompiledCalls(NATIVE_THREADS, None, native_lines))
+    if times:
+        calls += _native_threads(native, 1e-6 * native_threads_rounds * round_lines, least)
     return tuple(calls)
+
+
+def _native_threads(charged: Mapping[int, float], all_lines: float, least: float) -> list[CompiledCalls]:
+    """Native threads by the line that let them run, in all what they took. What is hardly any is the line's with most:
+    the processor's clocks are not read at one time, and a thread that is about to run Python is not known at once."""
+    by_caller: dict[int | None, float] = {**charged, None: max(all_lines - sum(charged.values()), 0.0)}
+    all_lines = sum(by_caller.values())
+    most = max(by_caller, key=lambda caller: by_caller[caller])
+    for caller in [caller for caller in by_caller if caller != most]:
+        if by_caller[caller] < _LEAST_NATIVE_SHARE * all_lines:
+            by_caller[most] += by_caller.pop(caller)
+    return [CompiledCalls(NATIVE_THREADS, caller, lines) for caller, lines in by_caller.items() if lines > least]
 
 
 def by_time(calls: Sequence[CompiledCalls]) -> tuple[str, ...]:
@@ -125,4 +146,4 @@ class CompiledLoops:
 
     def lines_of(self, caller: int) -> float:
         """What was taken off the caller's own time."""
-        return sum(call.lines for call in self.calls if call.caller == caller)
+        return sum(call.lines for call in self.calls if call.caller == caller and not call.is_beside)

@@ -28,6 +28,7 @@ struct noted_thread {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct python_thread *python;
 static uint64_t begun_ns, ended_ns;
+static uint64_t charged_ns; /* of native threads' time: what lines have been charged, under the GIL */
 static _Thread_local struct python_thread *own __attribute__((tls_model("initial-exec")));
 
 static struct noted_thread noted[MAX_NOTED];
@@ -89,7 +90,7 @@ void native_threads_forked(void)
     }
     n_noted = 0;
     links = 0;
-    ended_ns = 0;
+    ended_ns = charged_ns = 0;
     native_threads_note(false);
     begun_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
@@ -179,4 +180,18 @@ uint64_t native_threads_ns(void)
     give_lock();
     const uint64_t native_ns = less(less(clock_ns(CLOCK_PROCESS_CPUTIME_ID), begun_ns), known_ns);
     return native_ns < LEAST_NS ? 0 : native_ns;
+}
+
+uint64_t native_threads_new_ns(void)
+{
+    const uint64_t new_ns = less(native_threads_ns(), charged_ns);
+    if (new_ns < LEAST_NS)
+        return 0;
+    charged_ns += new_ns;
+    return new_ns;
+}
+
+uint64_t native_threads_charged_ns(void)
+{
+    return charged_ns;
 }

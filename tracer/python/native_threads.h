@@ -30,4 +30,8 @@ void native_threads_forked(void);
 /* Since native_threads_init. */
 uint64_t native_threads_ns(void);
 
+/* Since it was called last: to be charged to who let them run. All that was charged is the other's. */
+uint64_t native_threads_new_ns(void);
+uint64_t native_threads_charged_ns(void);
+
 #endif

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from foretrace.errors import EngineError, ProgramError
 from foretrace.tracer.launch import find_program
 
+from . import processor_features
 from .guest_libraries import library_prefix
 
 if TYPE_CHECKING:
@@ -215,6 +216,16 @@ class QemuEngine:
         agent = f"file={plugin},mapped={self._most_mapped_bytes},fd={stream_fd}"
         options = [*self._options, "-plugin", agent, "-0", self._program[0]]
         return self._qemu, [self._qemu, *options, str(self.path), *self._program[1:]], dict(os.environ)
+
+    def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those of the emulated processor, and of this machine's, that programs choose code by; empty: unknown."""
+        if self.guest == "aarch64":
+            return tuple(sorted(processor_features.AARCH64)), ()
+        if self.guest != "x86_64":
+            return (), ()
+        cpu = self._options[self._options.index("-cpu") + 1]
+        engine = processor_features.asked([self._qemu, "-cpu", cpu])
+        return tuple(sorted(engine)), tuple(sorted(processor_features.asked()))
 
     @property
     def follows(self) -> tuple[int, int] | None:

@@ -21,6 +21,7 @@ from foretrace.names import brief_name
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .event_records import NO_EVENTS, Events
 from .linear_algebra import LinearRoutine
+from .selection import Selection
 from .tree_records import ExecutionTree
 from .waiting import Waiting
 
@@ -595,6 +596,8 @@ class Provenance(msgspec.Struct, frozen=True):
     """SHA-256 of source files that hold loops, as they were when the program was traced. Not of all files."""
     thread_settings: dict[str, str] | None = None
     """Those of `THREAD_SETTINGS` that were set; None: not known."""
+    selection: Selection | None = None
+    """What a compiled program chose by the features of the processor; None: nothing, or not known."""
 
 
 class Totals(msgspec.Struct, frozen=True):

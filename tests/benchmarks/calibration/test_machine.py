@@ -535,7 +535,7 @@ def test_unstable_figures_are_told_by_kind():
 @pytest.fixture(scope="module")
 def quick_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calibrate")
-    arguments = ("calibrate", "--quick", "--json", "-o", "here.toml")
+    arguments = ("calibrate", "--quick", "--force", "--json", "-o", "here.toml")
     result = subprocess.run(
         [sys.executable, "-c", _FEW_SAMPLES, *arguments], cwd=folder, capture_output=True, text=True
     )
@@ -652,7 +652,7 @@ from foretrace.benchmarks.calibration import calibrate
 from foretrace.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 calibrate.sampling.measure_once = lambda *_, **__: os.kill(os.getpid(), signal.SIGINT)
-sys.argv = ["foretrace", "calibrate", "--quick", "-o", "here.toml"]
+sys.argv = ["foretrace", "calibrate", "--quick", "--force", "-o", "here.toml"]
 main()
 """
 
@@ -671,7 +671,7 @@ def measure(*arguments, **options):
         os.kill(os.getpid(), signal.SIGINT)
     recorded(*arguments, **options)
 calibrate.sampling.measure_once = measure
-sys.argv = ["foretrace", "calibrate", "--quick", "--keep-partial", "-o", "here.toml"]
+sys.argv = ["foretrace", "calibrate", "--quick", "--force", "--keep-partial", "-o", "here.toml"]
 main()
 """
 )

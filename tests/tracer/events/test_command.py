@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from event_programs import PRINT
+from polling import wait_until
 
+from foretrace.errors import EventsError
 from foretrace.tracer.events import linking
+from foretrace.tracer.events.board_file import (
+    MOST_EVENTS,
+    VERSION,
+    CBoard,
+    CChunk,
+    CEvent,
+    CLane,
+    CRecording,
+    is_running,
+    read_board,
+)
 
 Compile = Callable[..., Path]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -143,6 +158,138 @@ def test_a_board_that_cannot_be_read_does_not_hide_the_others(
     assert reason in unread[4000000000]
     (tmp_path / f"foretrace-events-{os.geteuid()}-4000000000.replaced").touch()
     assert foretrace("events", "--clean").stdout == "3 removed.\n"
+
+
+def test_a_board_is_of_the_user_and_process_in_its_name(
+    program: Path, foretrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
+    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+    own = tmp_path / f"foretrace-events-{os.geteuid()}-{process.pid}"
+    with own.open("rb") as board:  # it is long, and nearly all a hole
+        (tmp_path / f"foretrace-events-{os.geteuid()}-4000000000").write_bytes(board.read(1 << 20))
+    other = foretrace("events", "4000000000")
+    assert other.returncode == 84
+    assert f"is no board of process 4000000000: it says that it is of {process.pid}" in other.stderr
+    (tmp_path / f"foretrace-events-{os.geteuid()}-4000000001").symlink_to(own)
+    assert {row["process"] for row in json.loads(foretrace("events", "--json").stdout)["processes"]} == {
+        process.pid, 4000000000,
+    }  # fmt: skip
+    if os.geteuid() == 0:
+        os.chown(own, 12345, 12345)
+        assert "does not run; foretrace events lists" in foretrace("events", str(process.pid)).stderr
+        theirs = tmp_path / f"foretrace-events-12345-{process.pid}"
+        own.rename(theirs)
+        assert str(process.pid) not in foretrace("events").stdout
+        assert str(process.pid) in foretrace("events", "--user", "12345").stdout
+        assert foretrace("events", "--user", "12345", str(process.pid)).returncode == 0
+    assert "there is no such user" in foretrace("events", "--user", "no such").stderr
+
+
+def test_a_variable_is_read_only_from_the_process_that_made_the_board(
+    program: Path, foretrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not from a later one that has its number: the start in the head tells them apart."""
+    monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
+    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        path = tmp_path / f"foretrace-events-{os.geteuid()}-{process.pid}"
+
+        def iterations() -> tuple[int | None, bool]:
+            shown = foretrace("events", "--json", str(process.pid)).stdout
+            found = json.loads(shown)["events"]
+            value = next(event["value"] for event in found if event["name"] == "iterations")
+            return value, "it was in the memory of the process, which was killed" in shown
+
+        found = [iterations()]
+        with path.open("r+b") as board:
+            board.seek(CBoard.start_ticks.offset)
+            start = int.from_bytes(board.read(8), "little")
+            board.seek(CBoard.start_ticks.offset)
+            board.write((start - 1).to_bytes(8, "little"))
+        found.append(iterations())
+        listed = foretrace("events").stdout
+        process.kill()
+    assert found == [(4, False), (None, True)]
+    assert f"{process.pid}  killed" in listed
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_run_that_is_killed_leaves_nothing_that_clean_does_not_remove(
+    number: signal.Signals, program: Path, foretrace: Run, tmp_path: Path
+) -> None:
+    def folders() -> set[Path]:
+        return set(Path("/dev/shm").glob("foretrace-events-run-*"))
+
+    before = folders()
+    command = [sys.executable, "-P", "-m", "foretrace", "events", "--", str(program), "wait"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "ready\n"
+        [folder] = folders() - before
+        [board] = folder.iterdir()
+        traced = int(board.name.rpartition("-")[2])
+        running.send_signal(number)
+        if number == signal.SIGKILL:
+            running.wait()
+            foretrace("events", "--clean")
+            assert folder.exists()  # the program still counts there
+            os.kill(traced, signal.SIGKILL)
+            wait_until(lambda: not is_running(traced))
+            assert foretrace("events", "--clean").stdout != "0 removed.\n"
+        running.wait()
+    assert running.returncode == -number
+    assert not folder.exists()
+
+
+def test_what_a_board_holds_is_bounded_by_its_file(foretrace: Run, tmp_path: Path) -> None:
+    """A sparse file costs whoever makes it nothing: a chunk of 4 GiB in it is refused, not read."""
+    size = ctypes.sizeof
+    head = CBoard(magic=b"ftevents", version=VERSION, process=4000000000, size_bytes=1 << 34)
+    event = CEvent(kind=5, size_bytes=8, slot=0, value=1, name=size(CBoard) + size(CEvent))
+    at = size(CBoard) + size(CEvent) + 16
+    lane = CLane()
+    lane.recordings[0] = at + size(CLane)
+    recording = CRecording(
+        epoch=1, first=at + size(CLane) + size(CRecording), current=at + size(CLane) + size(CRecording)
+    )
+    chunk = CChunk(size_bytes=1 << 32, used_bytes=1 << 32)
+    head.first_event, head.first_lane = size(CBoard), at
+    path = tmp_path / f"foretrace-events-{os.geteuid()}-4000000000"
+    path.write_bytes(b"".join(map(bytes, (head, event, b"lib::values".ljust(16, b"\0"), lane, recording, chunk))))
+    os.truncate(path, 1 << 34)
+    with pytest.raises(EventsError, match="its recorders hold more than 1 GiB, or than the file does"):
+        read_board(path)
+
+
+def board_of(num_events: int, name_bytes: int) -> bytes:
+    """Of counters that all have the same long name and description."""
+    head = CBoard(magic=b"ftevents", version=VERSION, process=4000000000)
+    name = ctypes.sizeof(CBoard)
+    first = name + name_bytes + 1
+    head.first_event = first
+    events = []
+    for number in range(num_events):
+        after = first + (number + 1) * ctypes.sizeof(CEvent) if number + 1 < num_events else 0
+        events.append(CEvent(next=after, name=name, description=name, kind=4, id=number, slot=number % 64))
+    text = b"l::" + b"n" * (name_bytes - 3) + b"\0"
+    return bytes(head) + text + b"".join(map(bytes, events)) + bytes(4096)
+
+
+def test_many_events_are_read_and_more_than_a_file_holds_are_not(foretrace: Run, tmp_path: Path) -> None:
+    path = tmp_path / f"foretrace-events-{os.geteuid()}-4000000000"
+    path.write_bytes(board_of(60_000, 20))
+    assert len(read_board(path).events) == 60_000
+    path.write_bytes(board_of(MOST_EVENTS + 1, 20))
+    with pytest.raises(EventsError, match=f"does not end, or has more than {MOST_EVENTS} entries"):
+        read_board(path)
+    path.write_bytes(board_of(20_000, 100_000))  # the same text, again and again
+    with pytest.raises(EventsError, match="its events hold more than the file does"):
+        read_board(path)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,8 @@ def test_the_runs_that_are_divided_read_it_too(sums: Path, tmp_path: Path) -> No
     assert len(set(lines)) == 1
     assert lines[0].startswith("20000 ")
     timing = read_timing(tmp_path / "x.timing")
-    assert (len(lines) > 13) == (timing.segments is not None), timing.undivided
+    was_divided = timing.segments is not None or timing.undivided.startswith("the machine is busy")
+    assert (len(lines) > 13) == was_divided, timing.undivided
 
 
 def test_a_pipe_without_end_of_which_little_is_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import sys
 
@@ -113,7 +114,7 @@ def test_the_start_of_python_is_taken_off_with_its_uncertainty():
 
 @on_x86_64
 def test_a_script_is_timed_by_segments_through_the_command(script, foretrace, tmp_path):
-    """Within five attempts: a busy machine, or another order of what Python frees, may spoil one."""
+    """Within five attempts: a busy machine, or another order of what Python frees, may spoil one. It may stay busy."""
     signature, timing = tmp_path / "x.sig", tmp_path / "x.timing"
     foretrace("trace", "-o", signature, "--", script)
     for _ in range(5):
@@ -123,6 +124,9 @@ def test_a_script_is_timed_by_segments_through_the_command(script, foretrace, tm
         if not document["undivided"]:
             assert result.stderr == ""
             break
+    if document["undivided"].startswith(("the machine is busy", "other work interrupted")):
+        assert document["segments"] is None
+        return
     assert document["undivided"] == ""
     found = document["segments"]
     assert found["runs"] >= segments.LEAST_RUNS
@@ -142,7 +146,9 @@ def test_a_script_is_timed_by_segments_through_the_command(script, foretrace, tm
 def test_scripts_that_cannot_be_divided_are_refused_with_the_reason(script, text, reason):
     script.write_text(text)
     with pytest.raises(UndividedError, match=reason):
-        time_script_by_segments(signature_of(script), [sys.executable, str(script)], exit_code=3, budget_s=0.0)
+        time_script_by_segments(
+            signature_of(script), [sys.executable, str(script)], exit_code=3, best_s=math.inf, budget_s=0.0
+        )
 
 
 @on_x86_64
@@ -152,7 +158,9 @@ def test_a_script_that_takes_no_longer_than_its_start_is_refused_with_the_reason
     for _ in range(5):  # what Python frees, in which order, may spoil an attempt
         if segments.ANOTHER_WAY in reason:
             with pytest.raises(UndividedError) as refused:
-                time_script_by_segments(signature_of(script), [sys.executable, str(script)], exit_code=3, budget_s=0.0)
+                time_script_by_segments(
+                    signature_of(script), [sys.executable, str(script)], exit_code=3, best_s=math.inf, budget_s=0.0
+                )
             reason = str(refused.value)
     assert "starting Python and importing takes all of its time" in reason
 
@@ -162,7 +170,7 @@ def test_a_script_for_another_interpreter_is_refused_with_the_reason(script, tmp
     (tmp_path / "python").symlink_to(sys.executable)
     with pytest.raises(UndividedError, match="is not the one that runs foretrace"):
         time_script_by_segments(
-            signature_of(script), [str(tmp_path / "python"), str(script)], exit_code=3, budget_s=0.0
+            signature_of(script), [str(tmp_path / "python"), str(script)], exit_code=3, best_s=math.inf, budget_s=0.0
         )
 
 
@@ -170,5 +178,9 @@ def test_a_script_for_another_interpreter_is_refused_with_the_reason(script, tmp
 def test_a_signature_of_another_script_is_refused(script, tmp_path):
     with pytest.raises(UndividedError, match="signature is of another program, "):
         time_script_by_segments(
-            signature_of(tmp_path / "other.py"), [sys.executable, str(script)], exit_code=0, budget_s=0.0
+            signature_of(tmp_path / "other.py"),
+            [sys.executable, str(script)],
+            exit_code=0,
+            best_s=math.inf,
+            budget_s=0.0,
         )

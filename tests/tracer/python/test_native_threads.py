@@ -125,6 +125,7 @@ def test_their_time_is_predicted_and_said(traced: Signature) -> None:
     (region,) = (loop for loop in prediction.loops if loop.place.module == NATIVE_THREADS)
     assert region.kind is LoopKind.COMPILED
     assert region.bound_by is Bound.UNSEEN
+    assert (Path(region.place.file).name, region.place.line) == ("program.py", 4), "the line that started them"
     (block,) = (block.block_id for block in traced.blocks if block.module == NATIVE_THREADS)
     (lines,) = (time.lines for time in traced.interpreter_times if time.block_id == block)
     assert 1e-9 < BURNT_S / lines < 1e-6, "a line of Python, on any machine and beside any other work"
@@ -134,6 +135,21 @@ def test_their_time_is_predicted_and_said(traced: Signature) -> None:
     assert region.high_s >= 1.9 * region.time_s
     (warning,) = (warning for warning in prediction.warnings if "compiled code that was not seen" in warning)
     assert "native threads are those that it started" in warning
+
+
+def test_each_line_has_those_that_it_started(library: Path) -> None:
+    """What the lines are charged adds up to the whole; a line that starts none has none."""
+    source = (
+        BURNS + "for i in range(3):\n    library.burn_in_threads(4 * float(sys.argv[2]))\nx = sum(range(100_000))\n"
+    )
+    signature = trace(library, source, BURNT_S / 4)
+    native = {block.line: block.block_id for block in signature.blocks if block.module == NATIVE_THREADS}
+    assert set(native) - {0} == {4, 6}
+    lines = {one.block_id: one.lines for one in signature.interpreter_times}
+    executions = {block.block_id: block.executions for block in signature.blocks}
+    by_line = {line: lines[block] * executions[block] for line, block in native.items()}
+    assert by_line[6] > 3 * by_line[4], "twelve times as much"
+    assert by_line.get(0, 0.0) < 0.05 * sum(by_line.values())
 
 
 def test_without_times_their_share_is_said(library: Path) -> None:

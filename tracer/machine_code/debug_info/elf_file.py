@@ -17,8 +17,8 @@ import msgspec
 EM_X86_64 = 62
 PT_LOAD, PT_GNU_EH_FRAME = 1, 0x6474E550
 SHT_DYNSYM = 11
-SHF_EXECINSTR = 4
-_SHT_NOBITS = 8
+SHF_WRITE, SHF_EXECINSTR = 1, 4
+SHT_NOBITS = 8
 _IDENT = b"\x7fELF\x02\x01"  # 64-bit, little-endian
 _HEADER = struct.Struct("<16xHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
@@ -90,7 +90,7 @@ class ElfFile:
         """What the file has for a section or segment."""
         if isinstance(part, Segment):
             return self.mapping[part.begin : part.end]
-        return b"" if part.kind == _SHT_NOBITS else self.mapping[part.offset : part.offset + part.size_bytes]
+        return b"" if part.kind == SHT_NOBITS else self.mapping[part.offset : part.offset + part.size_bytes]
 
 
 def text_at(strings: bytes, offset: int) -> str:

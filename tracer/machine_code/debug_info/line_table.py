@@ -88,7 +88,7 @@ def read_line_table(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64]) -> tupl
     done: set[int] = set()
     for unit in units_at(dwarf, addresses, problems):
         try:
-            program = dwarf.line_program_for_CU(unit)
+            program = line_program(dwarf, unit)
             if program is None or program.program_start_offset in done:
                 continue
             done.add(program.program_start_offset)
@@ -203,9 +203,32 @@ def _run(program: Any, numbers: dict[int, int], address_bytes: int, little: bool
                 uleb()
 
 
+def line_program(dwarf: DWARFInfo, unit: CompileUnit) -> Any:
+    """The line program of a unit, None if it has none.
+
+    It says of itself whether it has 32-bit or 64-bit offsets (DWARF 5, section 7.4), which may differ from its unit:
+    assemblers write lines in one form, whatever that of the compiler's units.
+    """
+    from elftools.dwarf.structs import DWARFStructs
+
+    at = unit.get_top_DIE().attributes.get("DW_AT_stmt_list")
+    section = dwarf.debug_line_sec
+    if at is None or section is None:
+        return None
+    section.stream.seek(at.value)
+    dwarf_format = 64 if section.stream.read(4) == b"\xff" * 4 else 32
+    structs = unit.structs
+    if dwarf_format != structs.dwarf_format:
+        structs = DWARFStructs(
+            little_endian=structs.little_endian, dwarf_format=dwarf_format, address_size=structs.address_size,
+            dwarf_version=structs.dwarf_version,
+        )  # fmt: skip
+    return dwarf._parse_line_program_at_offset(at.value, structs)
+
+
 def paths_of(dwarf: DWARFInfo, unit: CompileUnit) -> dict[int, str]:
     """Path of each file number of a unit."""
-    program = dwarf.line_program_for_CU(unit)
+    program = line_program(dwarf, unit)
     return {} if program is None else _file_names(program.header, _attribute(unit, "DW_AT_comp_dir"))
 
 
@@ -238,8 +261,7 @@ def units_at(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64], problems: list
         for entry in getattr(dwarf.get_aranges(), "entries", ()):
             covers = _any_within(addresses, entry.begin_addr, entry.begin_addr + entry.length)
             listed[entry.info_offset] = listed.get(entry.info_offset, False) or covers
-    except Exception as error:  # a damaged file can make the library raise anything
-        problems.append(f".debug_aranges: {type(error).__name__}: {error}")
+    except Exception:  # a damaged file can make the library raise anything; the units tell themselves
         listed = {}
     try:
         for unit in dwarf.iter_CUs():

@@ -1,9 +1,9 @@
 """Functions that a program compiled while it ran, named by its perf map.
 
 A perf map is a text file, /tmp/perf-PID.map, with a line for each function: its address and size in hexadecimal, and
-its name (Linux, tools/perf/Documentation/jit-interface.txt). JVMs, V8, .NET, LuaJIT, PyPy and numba write one on request.
-Anyone can put a file there: one is read only if it is a regular file of this user's, written since the program began,
-and no more of it than the limits here.
+its name (Linux, tools/perf/Documentation/jit-interface.txt). JVMs, V8, .NET, LuaJIT, PyPy and numba write one on
+request. Anyone can put a file there: one is read only if it is a regular file of this user's, written since the program
+began, and no more of it than the limits here.
 """
 
 from __future__ import annotations

@@ -7,19 +7,21 @@ be read is left out, and `notes` says so.
 from __future__ import annotations
 
 import importlib
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from . import inlined_calls, line_table
-from .elf_file import EM_X86_64, PT_GNU_EH_FRAME, PT_LOAD, SHF_EXECINSTR, SHT_DYNSYM, ElfFile, text_at
+from .debug_files import dwarf_of, separate_file, tells_lines
+from .elf_file import EM_X86_64, PT_GNU_EH_FRAME, PT_LOAD, SHF_EXECINSTR, SHF_WRITE, SHT_DYNSYM, ElfFile, text_at
 from .frame_table import function_ranges, function_starts
 from .inlined_calls import InlinedCalls
 from .line_table import LineTable
@@ -34,6 +36,7 @@ _STB_LOCAL = 0
 _IRELATIVE = frozenset({37, 1032, 58})
 """Types of relocations whose addend is the address of an IFUNC's resolver: R_X86_64_IRELATIVE (System V ABI, AMD64
 supplement, table 4.9), R_AARCH64_IRELATIVE (ELF for AArch64, section 5.7.14), R_RISCV_IRELATIVE (RISC-V ELF psABI)."""
+_SYSTEM_LIBRARY = re.compile(r"/(usr/)?lib(32|64|x32)?/.*\.so(\.|$)")
 _PLT_ENTRY_BYTES = 16
 _FIRST_STUB = "resolver@plt"
 """What precedes the stubs: it jumps to the dynamic linker, which resolves the symbol."""
@@ -85,12 +88,8 @@ _NO_FUNCTIONS = _Functions((), (), str)
 def import_for_lines(path: str) -> None:
     """Import what it takes to read the lines of an ELF file, if it has any."""
     with suppress(Exception):  # a damaged file can make the reader raise anything; `Symbols` says so
-        if _tells_lines(ElfFile(path)):
-            importlib.import_module("elftools.elf.elffile")
-
-
-def _tells_lines(elf: ElfFile) -> bool:
-    return any(elf.section(name) for name in (".debug_line", ".zdebug_line"))
+        if tells_lines(ElfFile(path)):
+            importlib.import_module("elftools.dwarf.dwarfinfo")
 
 
 class Symbols:
@@ -111,9 +110,9 @@ class Symbols:
         except Exception as error:  # a damaged file can make the reader raise anything
             self._note("is not a whole ELF file", error)
 
-    def _note(self, what: str, error: object) -> None:
+    def _note(self, what: str, error: object = "") -> None:
         reason = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
-        self.notes.append(f"{self.path}: {what} ({reason})")
+        self.notes.append(f"{self.path}: {what} ({reason})" if reason else f"{self.path}: {what}")
 
     def link_address(self, file_offset: int) -> int | None:
         """Link-time virtual address of a byte of the file; None if it is not loaded."""
@@ -165,6 +164,16 @@ class Symbols:
                 found.append(Variable(name, start, start - negative_size))
         return found
 
+    def writable(self) -> list[tuple[int, int]]:
+        """Link-time ranges of what a program may write of the file: its static variables."""
+        sections = self._elf.sections if self._elf else ()
+        return [(s.address, s.address + s.size_bytes) for s in sections if s.flags & SHF_WRITE and s.address]
+
+    def code(self) -> list[bytes]:
+        """What the file's sections of code hold."""
+        elf = self._elf
+        return [] if elf is None else [elf.data(s) for s in elf.sections if s.flags & SHF_EXECINSTR]
+
     def lines(self, addresses: Addresses) -> LineTable:
         """The lines of all compilation units that hold any of these link-time addresses."""
         dwarf = self._dwarf
@@ -188,16 +197,31 @@ class Symbols:
     @cached_property
     def _dwarf(self) -> DWARFInfo | None:
         """The debug information; None where there is none, or it cannot be read."""
-        if self._elf is None or not _tells_lines(self._elf):
+        elf = self._debug_file
+        if elf is None or not tells_lines(elf):
             return None
-        from elftools.elf.elffile import ELFFile  # takes long to import, and few programs have debug information
-
         try:
-            file = ELFFile(cast(IO[bytes], self._elf.mapping))
-            return file.get_dwarf_info(relocate_dwarf_sections=False, follow_links=False)
+            return dwarf_of(elf, self.path)
         except Exception as error:  # a damaged file can make the library raise anything
             self._note("debug information left out", error)
             return None
+
+    @cached_property
+    def _debug_file(self) -> ElfFile | None:
+        """The file that has the lines, and what names the stripped file lacks: itself or a separate one.
+
+        What the system's libraries do belongs to the program's lines that call them: no others are looked for.
+        """
+        if self._elf is None or tells_lines(self._elf) or _SYSTEM_LIBRARY.match(self.path):
+            return self._elf
+        try:
+            found, missing = separate_file(self._elf, self.path)
+        except Exception as error:  # a damaged file can make the reader raise anything
+            self._note("separate debug information left out", error)
+            return self._elf
+        if missing:
+            self._note(missing)
+        return found or self._elf
 
     @property
     def entry(self) -> int:
@@ -305,7 +329,7 @@ class Symbols:
 
     def _table(self, section_name: str) -> tuple[npt.NDArray[np.void], bytes]:
         """All of a symbol table, and its strings; empty where the file has no such table."""
-        elf = self._elf
+        elf = self._table_file(section_name)
         section = elf.section(section_name) if elf else None
         if elf is None or section is None:
             return np.empty(0, _SYMBOL), b""
@@ -313,13 +337,20 @@ class Symbols:
         table = np.frombuffer(data[: len(data) // _SYMBOL.itemsize * _SYMBOL.itemsize], _SYMBOL)
         return table, elf.data(elf.sections[section.link])
 
+    def _table_file(self, section_name: str) -> ElfFile | None:
+        """The file that has a symbol table."""
+        stripped = self._elf is not None and section_name == ".symtab" and not self._elf.section(section_name)
+        return self._debug_file if stripped else self._elf
+
     def _symbols(self, section_name: str) -> tuple[npt.NDArray[np.void], bytes]:
         """The named function symbols of a symbol table, and its strings."""
         table, strings = self._table(section_name)
         if not len(table):
             return table, strings
         kind, binding = table["info"] & 15, table["info"] >> 4
-        code = np.isin(table["section"], [number for number, _, _ in self._code_sections])
+        elf = self._table_file(section_name)
+        sections = [one.number for one in (elf.sections if elf else ()) if one.flags & SHF_EXECINSTR]
+        code = np.isin(table["section"], sections)
         is_label = (kind == _STT_NOTYPE) & (binding != _STB_LOCAL)
         table = table[code & ((kind == _STT_FUNC) | (kind == _STT_GNU_IFUNC) | is_label) & (table["value"] != 0)]
         return table[np.frombuffer(strings, np.uint8)[table["name"]] != 0], strings

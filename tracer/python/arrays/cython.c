@@ -47,7 +47,7 @@ static bool make_room(void)
     return true;
 }
 
-static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *result)
+static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *result, bool one_pass)
 {
     bool arrays = np_is_array(result);
     for (Py_ssize_t i = 0; i < n && !arrays; i++)
@@ -58,7 +58,8 @@ static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyO
     agent_record_begin();
     if (!linear_call(name, args, n, NULL, &result, 1)) {
         agent_unseen();
-        np_one_pass(name, NULL, 0, result);
+        if (one_pass)
+            np_one_pass(name, NULL, 0, result);
     }
     np_record_end(&call);
 }
@@ -73,7 +74,8 @@ static PyObject *hooked_call(PyObject *object, PyObject *const *args, size_t nar
     PyObject *result = function->original(object, args, nargsf, kwnames);
     const bool outermost = agent_hook_end(named.outer);
     if (outermost && result)
-        note_call(name, args, PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), result);
+        note_call(name, args, PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), result,
+                  !Py_IS_TYPE(object, np.ufunc));
     agent_named_end(&named, outermost);
     return result;
 }
@@ -109,23 +111,28 @@ static bool is_of(PyObject *object, const char *suffix)
     return length >= suffix_length && strcmp(name + length - suffix_length, suffix) == 0;
 }
 
-static void hook(PyObject *object, const char *module)
+bool cython_hook_object(PyObject *object, char *name)
 {
     Py_ssize_t offset = Py_TYPE(object)->tp_vectorcall_offset;
     vectorcallfunc *function = offset > 0 ? (vectorcallfunc *)((char *)object + offset) : NULL;
-    if (!function || !*function || *function == hooked_call || !make_room())
-        return;
-    char *name = name_of(object, module);
-    if (!name)
-        return;
+    if (!name || !function || !*function || *function == hooked_call || !make_room())
+        return false;
     *find(functions, capacity, object) = (struct function){Py_NewRef(object), *function, name};
     n_functions++;
     *function = hooked_call;
+    return true;
+}
+
+static void hook(PyObject *object, const char *module)
+{
+    char *name = name_of(object, module);
+    if (!cython_hook_object(object, name))
+        free(name);
 }
 
 static void note_method(const struct agent_call *call)
 {
-    note_call(call->name, call->args, call->n_args, call->result);
+    note_call(call->name, call->args, call->n_args, call->result, true);
 }
 
 static void hook_method(PyObject *method, const char *module)

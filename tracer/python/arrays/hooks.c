@@ -12,6 +12,7 @@
 #include "tracer/python/far.h"
 #include "hooks.h"
 #include "numpy.h"
+#include "tracer/python/blocks/markers.h"
 #include "tracer/python/blocks/timing.h"
 #include "tracer/python/native_threads.h"
 #include "waits.h"
@@ -192,6 +193,30 @@ static fast_kw_function original_exit;
 static fast_function original_create_dynamic;
 static PyCFunction original_start, original_start_joinable;
 
+static Py_tracefunc original_trace_function;
+
+/* Tells the program's trace function of its own opcodes, not of those of markers. */
+static int trace_own(PyObject *function, PyFrameObject *frame, int what, PyObject *argument)
+{
+    if (what == PyTrace_OPCODE) {
+        PyCodeObject *code = PyFrame_GetCode(frame);
+        const bool is_marker = markers_are_at((PyObject *)code, PyFrame_GetLasti(frame));
+        Py_DECREF(code);
+        if (is_marker)
+            return 0;
+    }
+    return original_trace_function(function, frame, what, argument);
+}
+
+/* Puts ourselves in front of the function that calls a thread's trace function, which has just been set. */
+static void filter_opcodes(PyThreadState *thread)
+{
+    if (markers_in_use && thread->c_traceobj && thread->c_tracefunc && thread->c_tracefunc != trace_own) {
+        original_trace_function = thread->c_tracefunc;
+        thread->c_tracefunc = trace_own;
+    }
+}
+
 /* Another tracer takes the place of ours; when it goes, ours returns. */
 static PyObject *after_settrace(PyObject *result, PyObject *function)
 {
@@ -205,12 +230,18 @@ static PyObject *after_settrace(PyObject *result, PyObject *function)
 
 static PyObject *hooked_settrace(PyObject *self, PyObject *function)
 {
-    return after_settrace(original_settrace(self, function), function);
+    PyObject *result = original_settrace(self, function);
+    filter_opcodes(PyThreadState_Get());
+    return after_settrace(result, function);
 }
 
 static PyObject *hooked_settrace_all(PyObject *self, PyObject *function)
 {
-    return after_settrace(original_settrace_all(self, function), function);
+    PyObject *result = original_settrace_all(self, function);
+    PyThreadState *thread = result ? PyInterpreterState_ThreadHead(PyInterpreterState_Get()) : NULL;
+    for (; thread; thread = PyThreadState_Next(thread))
+        filter_opcodes(thread);
+    return after_settrace(result, function);
 }
 
 /* os._exit: the last moment to say that this end is an orderly one. */

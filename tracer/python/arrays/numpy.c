@@ -9,6 +9,7 @@
 #include "waits.h"
 #include "buffers.h"
 #include "numpy.h"
+#include "tracer/python/extensions/extensions.h"
 #include "tracer/python/processes.h"
 
 #include <stdlib.h>
@@ -449,4 +450,5 @@ void agent_module_loaded(PyObject *module)
     if (strcmp(name, "scipy.sparse._sparsetools") == 0)
         sparse_install(module);
     other_install(module, name);
+    extensions_module_loaded(module, name);
 }

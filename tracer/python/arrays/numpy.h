@@ -258,4 +258,7 @@ void other_hook_called(PyTypeObject *type, const char *name);
 
 void cython_install(PyObject *module, const char *name);
 
+/* Hooks an object that is called by its own vectorcall. False if it has none, or is hooked; else `name` is kept. */
+bool cython_hook_object(PyObject *object, char *name);
+
 #endif

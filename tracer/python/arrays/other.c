@@ -62,8 +62,28 @@ static bool linear_algebra(const char *name, const struct agent_call *call)
                        is_tuple ? PyTuple_GET_SIZE(call->result) : 1);
 }
 
+/* A ufunc that a compiled function has made of the program's code, as numba does: "numba.norm". */
+static void hook_made_ufunc(const struct agent_call *call)
+{
+    if (!np.ufunc || !call->result || !Py_IS_TYPE(call->result, np.ufunc) || is_prefix("numpy.", call->name))
+        return;
+    PyObject *own = PyObject_GetAttrString(call->result, "__name__");
+    const char *text = own && PyUnicode_Check(own) ? PyUnicode_AsUTF8(own) : NULL;
+    const size_t length = strcspn(call->name, ".");
+    char *name = text ? malloc(length + strlen(text) + 2) : NULL;
+    if (name) {
+        memcpy(name, call->name, length);
+        strcpy(strcpy(name + length, ".") + 1, text);
+        if (!cython_hook_object(call->result, name))
+            free(name);
+    }
+    Py_XDECREF(own);
+    PyErr_Clear();
+}
+
 static void other_call(const struct agent_call *call)
 {
+    hook_made_ufunc(call);
     if (np_call_bytes(call) == 0 || linear_algebra(call->name, call))
         return;
     agent_unseen();

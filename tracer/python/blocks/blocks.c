@@ -75,7 +75,7 @@ void agent_finish(void)
     timing_stop();
     if (!atomic_load(&header->finished)) {
         header->native_threads_ns = native_threads_ns();
-        header->native_threads_rounds = timing_rounds_of(header->native_threads_ns);
+        header->native_threads_rounds = timing_native_rounds();
     }
     ft_writer_finish();
 }

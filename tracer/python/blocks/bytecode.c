@@ -473,6 +473,12 @@ static bool lay_out_markers(struct editor *e, uint32_t i)
     return !observer || add_marker(e, i, observer);
 }
 
+/* Whether an item is the instruction that it stands for, not one put in front of it. */
+static bool is_own(const struct editor *e, uint32_t item)
+{
+    return item + 1 == e->n_items || e->items[item + 1].source != e->items[item].source;
+}
+
 static bool lay_out(struct editor *e)
 {
     for (uint32_t i = 0; i < e->n_instructions; i++) {
@@ -488,8 +494,7 @@ static bool lay_out(struct editor *e)
     for (uint32_t k = 0; k < e->n_items; k++) {
         struct item *item = &e->items[k];
         const struct instruction *source = &e->instructions[item->source];
-        bool is_own = k + 1 == e->n_items || e->items[k + 1].source != item->source;
-        if (is_own && source->target != NONE) {
+        if (is_own(e, k) && source->target != NONE) {
             const struct instruction *target = &e->instructions[source->target];
             bool starts = target->is_entered_by_block && starts_block_by_jump(e, item->source);
             item->target = starts ? target->block_item : target->plain_item;
@@ -535,7 +540,8 @@ static bool write_code(const struct editor *e, uint32_t n_units, struct marked_b
 {
     uint8_t *p = marked->code = calloc(n_units, 2);
     uint32_t *origin = marked->origin = calloc(n_units, sizeof *origin);
-    if (!p || !origin)
+    bool *own = marked->is_own = calloc(n_units, sizeof *own);
+    if (!p || !origin || !own)
         return false;
     marked->code_bytes = 2 * (size_t)n_units;
     for (uint32_t k = 0; k < e->n_items; k++) {
@@ -547,8 +553,10 @@ static bool write_code(const struct editor *e, uint32_t n_units, struct marked_b
         *p++ = item->opcode;
         *p++ = (uint8_t)item->argument;
         p += 2 * item->n_caches;
-        for (uint32_t unit = item->address; unit < end_of(item); unit++)
+        for (uint32_t unit = item->address; unit < end_of(item); unit++) {
             *origin++ = e->instructions[item->source].first_unit;
+            *own++ = is_own(e, k);
+        }
     }
     return true;
 }
@@ -658,6 +666,7 @@ void bytecode_release(struct marked_bytecode *marked)
     free(marked->lines);
     free(marked->exceptions);
     free(marked->origin);
+    free(marked->is_own);
     free(marked->markers);
     *marked = (struct marked_bytecode){0};
 }

@@ -52,6 +52,7 @@ struct marked_bytecode {
     uint8_t *code, *lines, *exceptions;
     size_t code_bytes, lines_bytes, exceptions_bytes;
     uint32_t *origin; /* for each unit, the unit of the original that it is, or stands before */
+    bool *is_own;     /* whether it is one of the original's, not a marker's */
     struct marker *markers;
     uint32_t n_markers;
 };

@@ -162,6 +162,7 @@ void code_release(struct code_table *table)
 {
     if (--table->n_references == 0) {
         free(table->origin);
+        free(table->is_own);
         free(table);
     }
 }

@@ -35,7 +35,8 @@ struct code_table {
     bool is_library; /* NumPy's or SciPy's: array operations in it are charged to its caller */
     bool holds_marked, holds_original;
     PyObject *marked, *original;
-    uint32_t *origin; /* of code with markers: the original's unit for each of its units */
+    uint32_t *origin; /* of code with markers: the original's unit for each of its units, */
+    bool *is_own;     /* and whether that is one of the original's, not a marker's */
     uint32_t n_origins;
     uint32_t n_units;
     struct code_unit unit[];

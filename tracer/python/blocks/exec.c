@@ -9,6 +9,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <frameobject.h>
 
 #include "tracer/python/arrays/hooks.h"
 #include "markers.h"
@@ -202,6 +203,81 @@ static void hook_code_attribute(void)
     PyErr_Clear();
 }
 
+/* ---- frames ------------------------------------------------------------------------------------------------------- */
+
+/* What frames, generators and tracebacks show of their code, and of their place in it. Attributes are replaced in their types'
+ * dictionaries: which of them are members, and which properties, depends on the version of Python. */
+static PyObject *original_attribute(PyObject *self, void *closure);
+static PyObject *get_code_of(PyObject *self, void *closure);
+static PyObject *get_frame_lasti(PyObject *self, void *closure);
+static PyObject *get_traceback_lasti(PyObject *self, void *closure);
+
+static struct frame_attribute {
+    PyTypeObject *type;
+    PyGetSetDef shown;
+    PyObject *original; /* the descriptor */
+} frame_attributes[] = {
+    {&PyFrame_Type, {.name = "f_code", .get = get_code_of}, NULL},
+    {&PyGen_Type, {.name = "gi_code", .get = get_code_of}, NULL},
+    {&PyCoro_Type, {.name = "cr_code", .get = get_code_of}, NULL},
+    {&PyAsyncGen_Type, {.name = "ag_code", .get = get_code_of}, NULL},
+    {&PyFrame_Type, {.name = "f_lasti", .get = get_frame_lasti}, NULL},
+    {&PyTraceBack_Type, {.name = "tb_lasti", .get = get_traceback_lasti}, NULL},
+};
+
+static PyObject *original_attribute(PyObject *self, void *closure)
+{
+    PyObject *original = ((const struct frame_attribute *)closure)->original;
+    return Py_TYPE(original)->tp_descr_get(original, self, (PyObject *)Py_TYPE(self));
+}
+
+static PyObject *get_code_of(PyObject *self, void *closure)
+{
+    PyObject *code = original_attribute(self, closure);
+    if (!code || !PyCode_Check(code))
+        return code;
+    PyObject *original = Py_NewRef(markers_original_of(code));
+    Py_DECREF(code);
+    return original;
+}
+
+/* The program's own place for one in a frame's code. */
+static PyObject *own_place(PyFrameObject *frame, PyObject *lasti)
+{
+    if (!lasti)
+        return NULL;
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    const int own = markers_original_lasti((PyObject *)code, (int)PyLong_AsLong(lasti));
+    Py_DECREF(code);
+    Py_DECREF(lasti);
+    return PyLong_FromLong(own);
+}
+
+static PyObject *get_frame_lasti(PyObject *self, void *closure)
+{
+    return own_place((PyFrameObject *)self, original_attribute(self, closure));
+}
+
+static PyObject *get_traceback_lasti(PyObject *self, void *closure)
+{
+    return own_place(((PyTracebackObject *)self)->tb_frame, original_attribute(self, closure));
+}
+
+static void hook_frame_attributes(void)
+{
+    for (size_t i = 0; i < sizeof frame_attributes / sizeof *frame_attributes; i++) {
+        struct frame_attribute *at = &frame_attributes[i];
+        PyObject *original = PyDict_GetItemString(at->type->tp_dict, at->shown.name);
+        at->shown.closure = at;
+        PyObject *descriptor = original ? PyDescr_NewGetSet(at->type, &at->shown) : NULL;
+        at->original = Py_XNewRef(original);
+        if (descriptor && PyDict_SetItemString(at->type->tp_dict, at->shown.name, descriptor) == 0)
+            PyType_Modified(at->type);
+        Py_XDECREF(descriptor);
+    }
+    PyErr_Clear();
+}
+
 /* ---- functions that are there already ---------------------------------------------------------------------------- */
 
 /* As `is_generated`, of a function: its globals are those of the class it was made for. */
@@ -266,7 +342,7 @@ static PyObject *compiled_script(PyObject *path)
     PyErr_Clear();
     if (!code)
         return NULL;
-    PyObject *marked = markers_in(code);
+    PyObject *marked = markers_in_function(code); /* which keeps the original */
     Py_DECREF(code);
     return marked;
 }
@@ -339,7 +415,7 @@ bool exec_command(const char *text, int *status)
 {
     PyCompilerFlags flags = {.cf_flags = PyCF_IGNORE_COOKIE, .cf_feature_version = PY_MINOR_VERSION};
     PyObject *code = Py_CompileStringExFlags(text, "<string>", Py_file_input, &flags, -1);
-    PyObject *marked = !code ? NULL : markers_in_use ? markers_in(code) : Py_NewRef(code);
+    PyObject *marked = !code ? NULL : markers_in_use ? markers_in_function(code) : Py_NewRef(code);
     PyObject *main_module = marked && show_lines(text) ? PyImport_AddModule("__main__") : NULL;
     PyErr_Clear();
     Py_XDECREF(code);
@@ -382,5 +458,6 @@ bool exec_init(void)
     Py_XDECREF(name);
     hook_executors();
     hook_code_attribute();
+    hook_frame_attributes();
     return true;
 }

@@ -8,6 +8,7 @@
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <opcode.h>
 
 #include "blocks.h"
 #include "tracer/python/arrays/buffers.h"
@@ -317,7 +318,9 @@ static marker_result run_return_marker(PyObject *self)
     while (n && !is_of(&t->frames[n - 1], frame))
         n--;
     const uint32_t below = n > 1 ? t->frames[n - 2].block : 0;
-    timing_return(below ? code_timed_block(below) : NULL, agent_thread.hook_frame == agent_caller(frame));
+    const void *caller = agent_caller(frame);
+    timing_return(below ? code_timed_block(below) : NULL,
+                  agent_thread.hook_frame == caller || (caller && agent_thread.named_frame == caller));
     return go_on();
 }
 
@@ -510,6 +513,8 @@ static bool complete(PyCodeObject *twin, PyCodeObject *code, struct marked_bytec
     table->n_origins = (uint32_t)(marked->code_bytes / 2);
     table->origin = marked->origin;
     marked->origin = NULL;
+    table->is_own = marked->is_own;
+    marked->is_own = NULL;
     code_set_marked(code, twin, !is_function);
     return true;
 }
@@ -559,6 +564,43 @@ PyObject *markers_original_of(PyObject *code)
 {
     struct code_table *table = code_table_if_any((PyCodeObject *)code);
     return table && table->original ? table->original : code;
+}
+
+bool markers_are_at(PyObject *code, int lasti)
+{
+    const struct code_table *table = code_table_if_any((PyCodeObject *)code);
+    return table && table->origin && lasti >= 0 && (uint32_t)lasti / 2 < table->n_origins && !table->is_own[lasti / 2];
+}
+
+/* EXTENDED_ARG in front of an instruction: the original may have another number of them. */
+static uint32_t n_prefixes(const uint8_t *code, uint32_t unit)
+{
+    uint32_t n = 0;
+    while (code[2 * (unit + n)] == EXTENDED_ARG)
+        n++;
+    return n;
+}
+
+int markers_original_lasti(PyObject *code, int lasti)
+{
+    const struct code_table *table = code_table_if_any((PyCodeObject *)code);
+    const uint32_t unit = (uint32_t)lasti / 2;
+    if (!table || !table->original || lasti < 0 || unit >= table->n_origins)
+        return lasti;
+    uint32_t original = table->origin[unit], first = unit;
+    PyObject *bytecode = table->is_own[unit] ? PyCode_GetCode((PyCodeObject *)code) : NULL;
+    PyObject *before = bytecode ? PyCode_GetCode((PyCodeObject *)table->original) : NULL;
+    while (before && first > 0 && table->is_own[first - 1] && table->origin[first - 1] == original)
+        first--;
+    if (before) {
+        const uint32_t at = first + n_prefixes((const uint8_t *)PyBytes_AS_STRING(bytecode), first);
+        if (unit >= at) /* a call stands at its last cache */
+            original += n_prefixes((const uint8_t *)PyBytes_AS_STRING(before), original) + (unit - at);
+    }
+    Py_XDECREF(bytecode);
+    Py_XDECREF(before);
+    PyErr_Clear();
+    return (int)(2 * original);
 }
 
 /* ---- the core --------------------------------------------------------------------------------------------------- */

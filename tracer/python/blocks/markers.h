@@ -15,6 +15,12 @@ PyObject *markers_in_function(PyObject *code);
 /* Borrowed: the program's own code object for one that may have markers. */
 PyObject *markers_original_of(PyObject *code);
 
+/* Whether a place in code that may have markers is one of theirs, as the program's own code has none there. */
+bool markers_are_at(PyObject *code, int lasti);
+
+/* The place in the program's own code that is, or comes next, at one in code that may have markers. */
+int markers_original_lasti(PyObject *code, int lasti);
+
 /* Whether subscripts of an object are those of a list: it is one, or of a subclass that does not change them. */
 bool list_is_like(PyObject *container);
 

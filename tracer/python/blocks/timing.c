@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
@@ -28,17 +29,27 @@
 #define N_FIRST_ROUNDS 20       /* until the interpreter has specialised their bytecode */
 #define N_READINGS 16           /* of the clock, one after the other, with each round */
 
+#define BYTECODE_NS 200u        /* a call that takes no longer is what bytecode takes as well */
+#define N_NAMED 64u             /* calls of extension types that are all timed, in one timing; then ever fewer */
+#define MOST_NAMED_GAP 64u      /* down to one of so many */
+
+#define NATIVE_NS 100000u       /* who lets native threads run waits for them so long */
+
+static const char NATIVE_THREADS[] = "native threads";
+
 #define MAX_COMPILED 64 /* names in one timing; what others take stays with the interpreter */
 
 #define MAX_ARRAYS 256  /* operations in one timing; calls of others stay with their block */
 
+struct compiled_time { /* in a compiled function whose accesses are not seen */
+    const char *name;
+    uint64_t ns;
+};
+
 /* What a thread keeps. */
 struct thread_times {
     struct agent_times times; /* agent_thread.times, while it runs */
-    struct { /* of that timing: time in compiled functions whose accesses are not seen */
-        const char *name;
-        uint64_t ns;
-    } compiled[MAX_COMPILED];
+    struct compiled_time compiled[MAX_COMPILED]; /* of that timing */
     struct array_time { /* of that timing: time in recorded array operations */
         struct ft_side_operation *operation;
         uint64_t ns, processor_ns, faults;
@@ -50,6 +61,7 @@ struct thread_times {
 };
 
 static _Thread_local struct thread_times *own __attribute__((tls_model("initial-exec"))); /* NULL: nothing yet */
+static int64_t native_rounds; /* that lines were charged for native threads */
 static const struct thread_times *running; /* whose thread began a timing last */
 
 static uint64_t clock_ns(clockid_t clock)
@@ -97,6 +109,7 @@ void timing_end_thread(void)
 
 void timing_forked(void)
 {
+    native_rounds = 0;
     agent_thread.times = NULL;
     running = own;
     if (own) {
@@ -257,6 +270,10 @@ static struct long_execution { /* one that took very long, counted by the speed 
     struct ft_side_pyblock *block; /* NULL: none */
     double own_ns;
     uint64_t rounds;
+    double share; /* of what compiled functions took, that is counted */
+    struct compiled_time compiled[MAX_COMPILED];
+    uint32_t n_compiled;
+    double round_ns; /* the speed it was counted by */
 } judged; /* the last one, of any thread */
 
 /* Judges it by the speed now that it has just ended. */
@@ -267,6 +284,11 @@ static void judge_again(bool *is_raised)
     time_rounds(is_raised); /* another thread may run meanwhile */
     const uint64_t rounds = (uint64_t)in_rounds(was.own_ns);
     atomic_fetch_add_explicit(&was.block->long_rounds, rounds - was.rounds, memory_order_relaxed);
+    for (uint32_t i = 0; i < was.n_compiled; i++) {
+        const double ns = was.share * (double)was.compiled[i].ns;
+        agent_count_compiled(was.block->block_id, was.compiled[i].name,
+                             (uint64_t)in_rounds(ns) - (uint64_t)(int64_t)(ns / was.round_ns * 1e6));
+    }
 }
 
 /* What came into the stream since the last timing: much less than a chunk, as timings are no further apart. */
@@ -369,7 +391,14 @@ static void settle_named(uint64_t until_ns)
     struct agent_times *t = agent_thread.times;
     if (!t->named_ns)
         return;
-    const uint64_t ns = less(less(until_ns, t->named_ns), t->left_out_ns - t->named_left_out_ns);
+    uint64_t ns = less(less(until_ns, t->named_ns), t->left_out_ns - t->named_left_out_ns);
+    if (t->named_stands_for) {
+        ns = less(ns, (uint64_t)reading_ns);
+        t->named_ns = 0;
+        if (ns < BYTECODE_NS)
+            return;
+        ns *= t->named_stands_for;
+    }
     uint32_t at = t->first_compiled;
     while (at < t->n_compiled && own->compiled[at].name != agent_thread.hook_name)
         at++;
@@ -389,6 +418,7 @@ void agent_times_named_begin(const char *name)
     settle_named(t->call_ns);
     agent_thread.hook_name = name;
     t->named_ns = t->call_ns;
+    t->named_stands_for = 0;
     t->named_left_out_ns = t->left_out_ns;
 }
 
@@ -401,6 +431,40 @@ void agent_times_named_end(const char *outer_name, bool outer_runs)
         settle_named(now_ns);
     agent_thread.hook_name = outer_name;
     t->named_ns = outer_name && outer_runs ? now_ns : 0;
+    t->named_stands_for = 0;
+    t->named_left_out_ns = t->left_out_ns;
+    t->n_readings++;
+}
+
+bool agent_times_compiled_begin(const char *name, bool *outer_runs, uint32_t *outer_stands_for)
+{
+    struct agent_times *t = agent_thread.times;
+    if (t->until_named) {
+        t->until_named--;
+        return false;
+    }
+    const uint32_t wanted = t->n_named++ / N_NAMED, gap = wanted < MOST_NAMED_GAP ? wanted : MOST_NAMED_GAP;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    *outer_runs = t->named_ns != 0;
+    *outer_stands_for = t->named_stands_for;
+    t->call_ns = 0; /* an array operation that runs has called back */
+    settle_named(now_ns);
+    agent_thread.hook_name = name;
+    t->until_named = gap ? any_below(2 * gap + 1) : 0; /* `gap` on average */
+    t->named_stands_for = 1 + gap;
+    t->named_ns = now_ns;
+    t->named_left_out_ns = t->left_out_ns;
+    t->n_readings++;
+    return true;
+}
+
+void agent_times_compiled_end(bool outer_runs, uint32_t outer_stands_for)
+{
+    struct agent_times *t = agent_thread.times;
+    const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    settle_named(now_ns);
+    t->named_ns = outer_runs ? now_ns : 0;
+    t->named_stands_for = outer_stands_for;
     t->named_left_out_ns = t->left_out_ns;
     t->is_recorded = false;
     t->n_readings++;
@@ -459,30 +523,36 @@ void agent_times_recorded(void)
     t->call_ns = 0;
 }
 
-/* Adds what of a block's own time compiled functions took. That was read off the clock, the own time may be without
- * waiting: then they have their share. */
-static void count_compiled(const struct ft_side_pyblock *block, uint32_t first, uint32_t end, double own_ns, uint64_t stands_for)
+/* Adds what of a block's own time compiled functions took: their `share` of it is returned. That was read off the clock, the
+ * own time may be without waiting. */
+static double count_compiled(const struct ft_side_pyblock *block, uint32_t first, uint32_t end, double own_ns,
+                             uint64_t stands_for)
 {
     double all_ns = 0;
     for (uint32_t i = first; i < end; i++)
         all_ns += (double)own->compiled[i].ns;
-    const double share = all_ns > own_ns ? own_ns / all_ns : 1;
-    for (uint32_t i = first; i < end && share > 0; i++) {
+    const double share = own_ns <= 0 ? 0 : all_ns > own_ns ? own_ns / all_ns : 1;
+    for (uint32_t i = first; i < end; i++) {
         const int64_t rounds = in_rounds((double)stands_for * share * (double)own->compiled[i].ns);
         if (rounds > 0)
             agent_count_compiled(block->block_id, own->compiled[i].name, (uint64_t)rounds);
     }
+    return share;
 }
 
 /* Adds time to a block, and what of it compiled functions took. What took very long is judged again, see `judged`. */
 static void add_rounds(struct ft_side_pyblock *block, uint32_t first, uint32_t end, double own_ns, uint64_t stands_for)
 {
     const bool is_very_long = own_ns >= VERY_LONG_NS;
-    count_compiled(block, first, end, own_ns, is_very_long ? 1 : stands_for);
+    const double share = count_compiled(block, first, end, own_ns, is_very_long ? 1 : stands_for);
     if (is_very_long) {
         judged.block = block;
         judged.own_ns = own_ns;
         judged.rounds = (uint64_t)in_rounds(own_ns);
+        judged.share = share;
+        judged.round_ns = round_ns;
+        judged.n_compiled = end - first;
+        memcpy(judged.compiled, own->compiled + first, (end - first) * sizeof *own->compiled);
         atomic_fetch_add_explicit(&block->long_rounds, judged.rounds, memory_order_relaxed);
     } else
         atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)stands_for * own_ns), memory_order_relaxed);
@@ -532,6 +602,24 @@ static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t left_
         block->array_ns = t->left_out_ns;
 }
 
+/* Charges the line that was timed with what native threads have done since a line was last: it started them, or waited for
+ * them. All that runs so long is timed, or nearly so. */
+static void charge_native_threads(const struct ft_side_pyblock *block)
+{
+    const uint64_t ns = native_threads_new_ns();
+    const int64_t rounds = round_ns > 0 ? in_rounds((double)ns) : 0;
+    if (rounds > 0) {
+        agent_count_compiled(block->block_id, NATIVE_THREADS, (uint64_t)rounds);
+        native_rounds += rounds;
+    }
+}
+
+uint64_t timing_native_rounds(void)
+{
+    const uint64_t ns = native_threads_ns(), charged_ns = native_threads_charged_ns();
+    return (uint64_t)native_rounds + timing_rounds_of(less(ns, charged_ns));
+}
+
 static void note_end(uint64_t now_ns)
 {
     const struct ft_cursor *cursor = agent_thread.cursor;
@@ -573,6 +661,8 @@ void timing_end_at(uint64_t now_ns)
     }
     count(t, less(taken_ns, left_out_ns), left_out_ns, stands_for, rest);
     count_arrays(t, stands_for, share_that_ran, is_processor_time);
+    if (now_ns - t->begun_ns >= NATIVE_NS)
+        charge_native_threads(rest > 0.5 ? t->returned_to : t->block);
 }
 
 /* Goes on with another block, for as many executions as the timing before stood for. */
@@ -611,5 +701,6 @@ void timing_return(struct ft_side_pyblock *to, bool in_hook)
     }
     t->in_hook = in_hook;
     t->named_ns = in_hook && agent_thread.hook_name ? now_ns : 0;
+    t->named_stands_for = agent_thread.named_frame ? 1 : 0;
     t->named_left_out_ns = t->left_out_ns;
 }

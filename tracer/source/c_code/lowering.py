@@ -8,6 +8,7 @@ reads files of others runs `lower_file` in a worker process with limits on its m
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -95,7 +96,7 @@ def lower_file(path: Path, options: Options | None = None) -> Unit:
         if number in source.files:
             place = Place(first, 1, last, source.files[number])
             source.skipped.append(Skipped(place, "branch", "a branch of the preprocessor that is not taken"))
-    files = tuple(str(path) if number == 0 else names[number] for number in source.files)
+    files = tuple(str(path) if number == 0 else os.path.normpath(names[number]) for number in source.files)
     functions.sort(key=lambda function: (function.place.file, function.place.line, function.name))
     return Unit(str(path), language, files, lines, tuple(functions), tuple(source.skipped))
 

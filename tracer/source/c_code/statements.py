@@ -688,9 +688,7 @@ class Lowering(Calls):
         made = self.lowered(node)
         reason = self._misread_heads.get(loop)
         if reason is not None:
-            with self.block() as head:
-                self.opaque(loop, reason)
-            made = (*head, *made)
+            made = (Opaque(self.place(loop), self.words(loop)[:MOST_TEXT], reason, anything=True), *made)
         self.breakables.pop()
         return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import statements, within
 
-from .matching import Match
+from .matching import Match, Step
 
 _OF_OBJECTS = frozenset({
     "str", "repr", "format", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "lower", "upper",
@@ -15,9 +15,51 @@ _OF_OBJECTS = frozenset({
 """Functions and methods that make or take texts and objects."""
 
 
-def is_of_arrays(match: Match) -> bool:
-    """Whether what a match binds may be arrays of numbers, as far as its function tells."""
-    function = match.steps[0].facts.function
+def views(function: form.Function) -> frozenset[form.Place]:
+    """Where a function gives a name to an array, or to a view of one: nothing is copied there."""
+    return frozenset(
+        part.place
+        for part in statements(function.body)
+        if isinstance(part, form.Assign) and isinstance(part.target, form.Name) and _is_view(part.value)
+    )
+
+
+def _is_view(value: form.Expression) -> bool:
+    match value:
+        case form.Name() | form.Member():
+            return True
+        case form.Subscript(base=base, indices=indices):
+            return _is_view(base) and all(isinstance(one, form.Section | form.Constant | form.Name) for one in indices)
+        case form.Call(function="transpose" | "reshape", arguments=(inner, *_)):
+            return _is_view(inner)
+        case form.Call(function="empty" | "allocate"):
+            return True
+        case form.Operation(operator="select", operands=(_, yes, no)):
+            return _is_view(yes) and _is_view(no)
+    return False
+
+
+def _only_moves(value: form.Expression, step: Step) -> bool:
+    """Whether a value is an element of an array or a constant, or a choice between such."""
+    if isinstance(value, form.Operation) and value.operator == "select":
+        return all(_only_moves(part, step) for part in value.operands[1:])
+    return value in step.accesses or isinstance(value, form.Constant)
+
+
+def is_of_arrays(match: Match, named: frozenset[form.Place] = frozenset()) -> bool:
+    """Whether what a match binds may be arrays of numbers that are computed or copied, as far as its function tells.
+
+    `named`: where views are given names.
+    """
+    step = match.steps[0]
+    function = step.facts.function
+    if step.effect.place in named and _only_moves(step.value, step):
+        return False
+    if any(access.array.startswith("?") for access in match.bindings.arrays.values()):
+        return False
+    inside = [part for part in within(step.value) if isinstance(part, form.Call)]
+    if step.effect.nest[-1].synthetic and any(part.function not in form.INTRINSICS for part in inside):
+        return False  # of objects: the elements of a comprehension
     roots = {access.array.split(".")[0].split("[")[0] for access in match.bindings.arrays.values()}
     for name in (*roots, *match.bindings.scalars.values()):
         variable = function.variables.get(name)

@@ -15,7 +15,7 @@ from foretrace.tracer.source.form.walk import within
 from .consistency import agrees
 from .matching import Match, Step, matches, offsets, prepared, sources
 from .patterns import IdiomDefinition
-from .python_values import is_of_arrays
+from .python_values import is_of_arrays, views
 from .records import ArrayUse, Finding, LoopReport
 
 MOST_TEXT = 200
@@ -36,7 +36,8 @@ def recognised(
         loops = facts(normal(function))
         verdicts = {id(loop.loop): verdict(loop) for loop in loops}
         reports += [_report(unit, loop, verdicts[id(loop.loop)]) for loop in loops if not loop.loop.synthetic]
-        _add(findings, _in_function(unit, loops, verdicts, definitions, lines))
+        named = views(function) if unit.language is form.Language.PYTHON else frozenset()
+        _add(findings, _in_function(unit, loops, verdicts, named, definitions, lines))
     return findings, reports
 
 
@@ -84,6 +85,7 @@ def _in_function(
     unit: form.Unit,
     loops: Sequence[LoopFacts],
     verdicts: dict[int, LoopVerdict],
+    named: frozenset[form.Place],
     definitions: Sequence[IdiomDefinition],
     lines: Sequence[str],
 ) -> list[Finding]:
@@ -111,7 +113,7 @@ def _in_function(
             carries = any(next(matches(part, steps, step), None) for part in part_of if part.name == "recurrence")
             if not agrees(match, around, carries=carries):
                 continue
-            if unit.language is form.Language.PYTHON and not is_of_arrays(match):
+            if unit.language is form.Language.PYTHON and not is_of_arrays(match, named):
                 continue
             claimed.update(_positions(match, places))
             placed.update(one.effect.place for one in match.steps)

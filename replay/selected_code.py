@@ -1,0 +1,101 @@
+"""Code that a program chose by the processor's features: on a machine with others it may choose other code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from foretrace.profiles.features import features_of
+from foretrace.profiles.profile import Profile
+from foretrace.tracer.signature.records import Provenance
+from foretrace.tracer.signature.selection import DEDICATED, Selection
+
+from .records import ErrorPart
+
+LEAST_SHARE = 0.05
+"""Of the run's instructions, from which on chosen code widens a prediction."""
+_DEDICATED_FACTOR = 6.5
+"""How much faster instructions made for a purpose are than others, at most: SHA-256 on a Cortex-A53 in 15.5 and 2.38
+cycles a byte (OpenSSL, crypto/sha/asm/sha512-armv8.pl, table of performance; 5.0 to 6.5 on five cores)."""
+_WIDTH_FACTOR = 2.0
+"""The same of vectors: twice as many elements in each."""
+_NO_FACTOR = frozenset({"erms", "fsrm"})
+"""Copies by `rep movsb`, which the engine hides: others move as many bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """What a machine has that the engine lacks, and lacks that the engine has, of features that chosen code may use."""
+
+    more: frozenset[str]
+    fewer: frozenset[str]
+    is_known: bool
+
+
+def differences(selection: Selection, profile: Profile) -> Differences:
+    """Of a machine. One whose features are not known is taken to be like that which traced."""
+    known = features_of(profile)
+    engine = frozenset(selection.engine_features)
+    there = known if known is not None else frozenset(selection.host_features)
+    if not engine or not there:
+        return Differences(frozenset(), frozenset(), False)
+    able = frozenset(selection.contained)
+
+    def matters(feature: str) -> bool:
+        return feature not in _NO_FACTOR and (feature not in DEDICATED or feature in able)
+
+    more = frozenset(filter(matters, there - engine))
+    return Differences(more, frozenset(filter(matters, engine - there)), known is not None)
+
+
+def _factor(features: frozenset[str], *, is_own: bool) -> float:
+    if is_own and features & DEDICATED:
+        return _DEDICATED_FACTOR
+    return _WIDTH_FACTOR if features - DEDICATED else 1.0
+
+
+def _applies(provenance: Provenance, profile: Profile) -> Selection | None:
+    selection = provenance.selection
+    if selection is None or selection.share < LEAST_SHARE:
+        return None
+    if profile.instruction_set not in (None, provenance.guest):
+        return None  # all of the code is another one there, which has an error of its own
+    return selection
+
+
+def selection_error(provenance: Provenance, profile: Profile) -> ErrorPart | None:
+    """What a prediction may be off by as other code is chosen on a machine; None: nothing."""
+    selection = _applies(provenance, profile)
+    if selection is None:
+        return None
+    found = differences(selection, profile)
+    low = high = 1.0
+    for share, is_own in ((selection.question_share, True), (selection.ifunc_share, False)):
+        low -= share * (1 - 1 / _factor(found.more, is_own=is_own))
+        high += share * (_factor(found.fewer, is_own=is_own) - 1)
+    return None if low == high == 1.0 else ErrorPart("code chosen by features", max(low, 1 / _DEDICATED_FACTOR), high)
+
+
+def selection_warning(provenance: Provenance, profile: Profile) -> str:
+    """The same in words; empty: nothing."""
+    selection = _applies(provenance, profile)
+    if selection is None or selection_error(provenance, profile) is None:
+        return ""
+    found = differences(selection, profile)
+    parts = []
+    if found.more:
+        parts.append(f"has {_listed(found.more)}, which the engine lacks")
+    if found.fewer:
+        parts.append(f"lacks {_listed(found.fewer)}, which the engine has")
+    first = selection.functions[0]
+    whose = "" if found.is_known else " (taken to be like this machine)"
+    return (
+        f"{selection.share:.0%} of the instructions are in code chosen by the processor's features (most of them in "
+        f"{first.function or 'a function without a name'} of {first.module.rpartition('/')[2]}); {profile.name}{whose} "
+        f"{' and '.join(parts)}: it may run other code, and the interval is widened"
+    )
+
+
+def _listed(features: frozenset[str]) -> str:
+    names = sorted(features, key=lambda name: (name not in DEDICATED, name))
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(names[:6]) + more

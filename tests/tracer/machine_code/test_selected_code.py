@@ -1,0 +1,220 @@
+"""Code that a program chose by what the processor has."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from foretrace.profiles.library import find
+from foretrace.replay.predict import predict
+from foretrace.replay.selected_code import differences, selection_error, selection_warning
+from foretrace.tracer.machine_code.debug_info.symbols import Symbols
+from foretrace.tracer.machine_code.selected_code import _INSTRUCTIONS
+from foretrace.tracer.qemu import processor_features
+from foretrace.tracer.signature.records import Provenance, Signature
+from foretrace.tracer.signature.selection import SelectedFunction, Selection
+from foretrace.tracer.tracing import trace_binary
+
+Compile = Callable[..., Path]
+
+KERNELS = r"""
+#include <cpuid.h>
+#include <stdio.h>
+#include <string.h>
+static volatile double a[1000];
+__attribute__((noinline)) void wide(void) { for (int i = 0; i < 1000; i++) a[i] = a[i] * 0.5 + i; }
+__attribute__((noinline)) void narrow(void) { for (int i = 0; i < 1000; i++) a[i] = a[i] * 0.25 + i; }
+__attribute__((noinline)) void other(void) { for (int i = 0; i < 1000; i++) a[i] += 1; }
+"""
+
+DISPATCHES = {
+    "a variable": r"""
+static unsigned features[2];
+__attribute__((constructor, noinline)) static void ask(void) {
+    unsigned a, b, c, d;
+    __cpuid_count(7, 0, a, b, c, d);
+    features[0] = b; features[1] = c;
+}
+__attribute__((noinline)) static void run(void) { if (features[0] & 1u << 29) wide(); else narrow(); }""",
+    "a pointer": r"""
+static unsigned features[2];
+static void (*chosen)(void) = narrow;
+__attribute__((constructor, noinline)) static void ask(void) {
+    unsigned a, b, c, d;
+    __cpuid_count(7, 0, a, b, c, d);
+    features[0] = b;
+}
+__attribute__((noinline)) static void choose(void) { chosen = features[0] & 1u << 29 ? wide : narrow; }
+__attribute__((noinline)) static void run(void) { static int done; if (!done++) choose(); chosen(); }""",
+    "its result": r"""
+__attribute__((noinline)) static int ask(void) {
+    unsigned a, b, c, d;
+    __cpuid_count(7, 0, a, b, c, d);
+    return b >> 29 & 1;
+}
+__attribute__((noinline)) static void run(void) { if (ask()) wide(); else narrow(); }""",
+    "the compiler": r"""
+__attribute__((noinline)) static void run(void) { if (__builtin_cpu_supports("avx512f")) wide(); else narrow(); }""",
+    "an ifunc": r"""
+static void (*resolve(void))(void) {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") ? wide : narrow;
+}
+void run(void) __attribute__((ifunc("resolve")));""",
+}
+MAIN = r"""
+int main(int argc, char **argv) {
+    char text[100];
+    for (int i = 0; i < 300; i++) { run(); if (argc > 1) for (int j = 0; j < 9; j++) other(); }
+    memset(text, 'x', sizeof text);
+    printf("%g %zu\n", a[5], strnlen(text, sizeof text));
+    return 0;
+}"""
+PLAIN = "__attribute__((noinline)) static void run(void) { narrow(); }"
+
+
+def _traced(program: Path, *arguments: str) -> Signature:
+    return trace_binary([str(program), *arguments]).signature
+
+
+@pytest.mark.parametrize("keeps", DISPATCHES)
+def test_what_is_chosen_by_a_question_is_found(keeps: str, compile_c: Compile) -> None:
+    selection = _traced(compile_c(KERNELS + DISPATCHES[keeps] + MAIN, "-O1")).provenance.selection
+    assert selection is not None
+    assert any(question.how == "cpuid" for question in selection.questions)
+    most = selection.functions[0]
+    assert most.share > 0.8
+    assert most.how == ("ifunc" if keeps == "an ifunc" else "question")
+    assert most.function in ("run", "narrow")
+
+
+def test_what_is_not_chosen_is_not_counted(compile_c: Compile) -> None:
+    selection = _traced(compile_c(KERNELS + DISPATCHES["a variable"] + MAIN, "-O1"), "more").provenance.selection
+    assert selection is not None
+    assert 0.05 < selection.question_share < 0.2
+    assert not any(function.function == "other" for function in selection.functions)
+
+
+def test_a_program_that_only_starts_is_not_widened(compile_c: Compile) -> None:
+    signature = _traced(compile_c(KERNELS + PLAIN + MAIN, "-O1"))
+    selection = signature.provenance.selection
+    assert selection is None or selection.share < 0.05
+    prediction = predict(signature, find("xeon-6980p"))
+    assert not any(part.source == "code chosen by features" for part in prediction.errors)
+
+
+def test_a_machine_with_other_features_widens(compile_c: Compile) -> None:
+    signature = _traced(compile_c(KERNELS + DISPATCHES["a variable"] + MAIN, "-O1"))
+    selection = signature.provenance.selection
+    assert selection is not None
+    more = {feature for feature in ("avx512f",) if feature not in selection.engine_features}
+    prediction = predict(signature, find("epyc-9654"))
+    assert more
+    [part] = [part for part in prediction.errors if part.source == "code chosen by features"]
+    assert part.low < 0.6
+    assert part.high == 1.0
+    assert any("chosen by the processor's features" in warning for warning in prediction.warnings)
+
+
+ON_ARM = r"""
+#include <stdio.h>
+#include <sys/auxv.h>
+static volatile double a[1000];
+static unsigned long features;
+__attribute__((noinline)) void wide(void) { for (int i = 0; i < 1000; i++) a[i] = a[i] * 0.5 + i; }
+__attribute__((noinline)) void narrow(void) { for (int i = 0; i < 1000; i++) a[i] = a[i] * 0.25 + i; }
+__attribute__((constructor, noinline)) static void ask(void) { features = getauxval(AT_HWCAP); }
+__attribute__((noinline)) static void run(void) { if (features & 1u << 22) wide(); else narrow(); }
+int main(void) { for (int i = 0; i < 300; i++) run(); printf("%g\n", a[5]); return 0; }"""
+
+
+def test_hardware_capabilities(compile_c: Compile) -> None:
+    program = compile_c(ON_ARM, "-O1", "-static", target="aarch64")
+    signature = _traced(program)
+    selection = signature.provenance.selection
+    assert selection is not None
+    assert selection.functions[0].function in ("run", "narrow")
+    assert selection.question_share > 0.8
+    assert "sve" in differences(selection, find("graviton3")).more
+    assert "sve" not in differences(selection, find("raspberry-pi-5")).more
+
+
+def test_the_engine_says_what_it_has() -> None:
+    qemu = shutil.which("qemu-x86_64")
+    if qemu is None:
+        pytest.skip("needs qemu-x86_64 (qemu-user)")
+    whole = processor_features.asked([qemu, "-cpu", "max"])
+    less = processor_features.asked([qemu, "-cpu", "max,avx2=off,bmi2=off"])
+    assert {"avx2", "bmi2", "sse4_2"} <= whole
+    assert whole - less == {"avx2", "bmi2"}
+    assert processor_features.asked(["/no/such/engine"]) == frozenset()
+
+
+def _provenance(selection: Selection) -> Provenance:
+    return Provenance((), "qemu", "x86_64", "", "", "", 1.0, 0, None, True, selection=selection)
+
+
+def _selection(*, question: float = 0.0, ifunc: float = 0.0, contained: tuple[str, ...] = ()) -> Selection:
+    zen3 = ("avx", "avx2", "aes", "sse4_2", "ssse3", "sse3", "popcnt", "bmi1", "bmi2", "fma", "f16c", "movbe", "abm")
+    functions = (SelectedFunction("/lib/libx.so", "f", "question", question + ifunc),)
+    features = (*zen3, "adx", "pclmulqdq", "vaes", "sse4_1", "sse4a")
+    return Selection((), functions, ifunc, question, features, (*features, "sha_ni"), contained)
+
+
+def test_only_features_that_the_module_can_use_widen() -> None:
+    zen3, zen4, old = find("epyc-milan-vm"), find("epyc-9654"), find("xeon-e5-2420")
+    with_sha, without = (_provenance(_selection(question=0.8, contained=one)) for one in (("sha_ni",), ()))
+    part = selection_error(with_sha, zen3)
+    assert part is not None
+    assert part.low == pytest.approx(1 - 0.8 * (1 - 1 / 6.5))
+    assert part.high == 1.0
+    assert selection_error(without, zen3) is None
+    assert selection_warning(without, zen3) == ""
+    wider = selection_error(without, zen4)
+    assert wider is not None
+    assert wider.low == pytest.approx(1 - 0.8 / 2)
+    slower = selection_error(without, old)
+    assert slower is not None
+    assert slower.high == pytest.approx(1 + 0.8)
+    text = selection_warning(with_sha, zen3)
+    assert "f of libx.so" in text
+    assert "epyc-milan-vm has sha_ni, which the engine lacks" in text
+
+
+def test_ifuncs_of_libraries_depend_on_the_width_alone() -> None:
+    provenance = _provenance(_selection(ifunc=0.6, contained=("sha_ni",)))
+    assert selection_error(provenance, find("epyc-milan-vm")) is None
+    part = selection_error(provenance, find("epyc-9654"))
+    assert part is not None
+    assert part.low == pytest.approx(1 - 0.6 / 2)
+    assert selection_error(_provenance(_selection(ifunc=0.04)), find("epyc-9654")) is None
+    assert selection_error(provenance, find("graviton3")) is None, "all code is another one there"
+
+
+ENCODED = {
+    "sha_ni": ("sha256rnds2 %xmm1, %xmm2", "sha1msg1 %xmm9, %xmm3"),
+    "aes": ("aesenc %xmm1, %xmm2", "aesdeclast %xmm10, %xmm11"),
+    "pclmulqdq": ("pclmulqdq $1, %xmm1, %xmm9",),
+    "sse4_2": ("crc32q %rax, %rbx", "crc32b %al, %ecx"),
+    "gfni": ("gf2p8mulb %xmm1, %xmm2", "vgf2p8affineqb $3, %ymm1, %ymm9, %ymm10"),
+    "vaes": ("vaesenc %ymm1, %ymm2, %ymm3", "vaesdeclast %zmm17, %zmm2, %zmm3"),
+    "vpclmulqdq": ("vpclmulqdq $1, %ymm1, %ymm2, %ymm3", "vpclmulqdq $0, %zmm1, %zmm20, %zmm3"),
+}
+
+
+def test_instructions_of_features_are_known_by_their_bytes(compile_c: Compile) -> None:
+    """As GNU as encodes them; those of other features, and plain ones, are not taken for them."""
+    for feature, texts in ENCODED.items():
+        lines = "".join(f'__asm__("{text}");' for text in texts)
+        program = compile_c(f"void f(void) {{ {lines} }} int main(void) {{ return 0; }}", "-O1")
+        symbols = Symbols(str(program))
+        [function] = [function for function in symbols.functions() if function.name == "f"]
+        assert symbols._elf is not None
+        code = symbols._elf.loaded_at(function.start, function.end - function.start)
+        counts = {name: len(re.findall(pattern, code, re.DOTALL)) for name, pattern in _INSTRUCTIONS.items()}
+        assert counts.pop(feature) == len(texts)
+        assert not any(counts.values()), feature
