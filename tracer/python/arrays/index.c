@@ -154,7 +154,7 @@ static void write_masked_chunk(struct masked *m, const char *mask, int64_t mask_
     struct agent_bulk bulk;
     agent_bulk_begin(&bulk, m->mask_name, 1, &count);
     bulk.continued = true; /* of the counting pass */
-    agent_bulk_add(&bulk, mask, &mask_stride, 1, false);
+    agent_bulk_add(&bulk, mask, &mask_stride, 1, false)->kind = 'b'; /* as the counting pass has it */
     agent_bulk_write(&bulk, NULL);
     choose(&chosen, mask, mask_stride, count, true, stride);
     const int64_t n = chosen.n;
