@@ -15,7 +15,7 @@ import click
 from foretrace import __version__, standard_streams
 
 from . import limits
-from .errors import ForetraceError
+from .errors import ForetraceError, LimitError
 from .verb import Bounds
 
 VERBS = {
@@ -34,7 +34,6 @@ VERBS = {
     "sgbench": "bandwidth of gather and scatter on this machine",
     "validate": "reference figures beside foretrace's own",
 }
-_LIMIT = 85
 _PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 
 
@@ -153,11 +152,14 @@ def _run() -> int:
     try:
         code = group.main(prog_name="foretrace", standalone_mode=False, obj=Bounds())
     except limits.TimeLimitReachedError:
-        return _complain("it takes more processor time than its limit; foretrace --max-time S VERB allows more", _LIMIT)
+        return _complain(
+            "it takes more processor time than its limit; foretrace --max-time S VERB allows more",
+            LimitError.exit_code,
+        )
     except MemoryError:
         return _complain(
             "it takes more memory than its limit, or than there is; foretrace --max-memory GIB VERB allows more",
-            _LIMIT,
+            LimitError.exit_code,
         )
     except ForetraceError as error:
         return _complain(str(error), error.exit_code)

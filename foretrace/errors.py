@@ -99,3 +99,9 @@ class EventsError(ForetraceError):
     """A process has no software-defined events, or what it left is damaged."""
 
     exit_code = 84
+
+
+class LimitError(ForetraceError):
+    """A verb takes more memory or processor time than its limit, or than there is."""
+
+    exit_code = 85

@@ -29,12 +29,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from foretrace.api.predictions import predict
-from foretrace.api.signatures import SignatureLike
 from foretrace.benchmarks.harness.tables import table, times
 from foretrace.errors import EngineError, ForetraceError
+from foretrace.profiles.library import find
 from foretrace.profiles.published import PublishedFigure, read_published
+from foretrace.replay.node.predictions import predict_on
+from foretrace.replay.workload import Workload
 from foretrace.terminal import console
+from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.records import Signature
 
 from .public_runs import Runner
 
@@ -113,7 +116,7 @@ def programs() -> tuple[Program, ...]:
 def compared(
     chosen: Sequence[Program],
     figures: Iterable[PublishedFigure],
-    signature_of: Callable[[Program, str, tuple[str, ...], int], SignatureLike],
+    signature_of: Callable[[Program, str, tuple[str, ...], int], Signature],
     say: Progress,
 ) -> Iterator[Speed]:
     """Each published speed of the chosen programs beside its prediction.
@@ -144,12 +147,11 @@ def compared(
                 say(f"{program.program} {metric}: {error}")
 
 
-def _speeds(signatures: Sequence[SignatureLike], metric: str, published: Sequence[PublishedFigure]) -> Iterator[Speed]:
-    machines = list(dict.fromkeys(one.machine for one in published))
-    long, short = (predict(one, machines) for one in signatures)
-    of_machine = {machine: pair for machine, *pair in zip(machines, long, short, strict=True)}
+def _speeds(signatures: Iterable[Signature], metric: str, published: Sequence[PublishedFigure]) -> Iterator[Speed]:
+    workloads = [Workload.of(one) for one in signatures]
     for one in published:
-        more, less = of_machine[one.machine]
+        profile = find(one.machine)
+        (more, *_), (less, *_) = (predict_on(workload, profile) for workload in workloads)
         speed = (LONG_BYTES - SHORT_BYTES) / max(more.time_s - less.time_s, 1e-12)
         yield Speed(
             one.program, metric, one.machine, one.value, speed,
@@ -280,7 +282,8 @@ def main() -> None:
         directory = options.directory or Path(scratch)
         directory.mkdir(parents=True, exist_ok=True)
         traces = Traces(directory, text, Runner(LIMIT_S, 1, realtime=False))
-        speeds = list(compared(chosen, read_published(options.speeds), traces.of, failed.append))
+        figures = read_published(options.speeds)
+        speeds = list(compared(chosen, figures, lambda *of: read_signature(traces.of(*of)), failed.append))
     if options.json:
         print(json.dumps(document(speeds, failed), indent=2))
     else:

@@ -94,7 +94,7 @@ def _word_products(profile: Profile, core: CoreClass) -> InstructionCost | None:
     if measured:
         return _measured(min(measured, key=lambda cost: cost.elements))
     cost = listed_cost(Operation.VECTOR_MUL, _WORD, core)
-    return cost and InstructionCost(np.array(cost.latency_cycles), np.array(cost.interval_cycles))
+    return None if cost is None else InstructionCost(np.array(cost.latency_cycles), np.array(cost.interval_cycles))
 
 
 def _text(cost: InstructionCost) -> str:

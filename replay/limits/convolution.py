@@ -123,7 +123,13 @@ def convolve(
         memory_parts_s=memory_parts[TYPICAL],
         compute_parts_s=compute_parts[TYPICAL],
         bound_by=_bounds(
-            *(part[TYPICAL] for part in (compute, memory, python, compute_parts, memory_parts)), unseen, traced
+            compute[TYPICAL],
+            memory[TYPICAL],
+            python[TYPICAL],
+            compute_parts[TYPICAL],
+            memory_parts[TYPICAL],
+            unseen,
+            traced,
         ),
         as_traced=traced,
     )

@@ -69,7 +69,8 @@ def compiled_calls(
 def _native_threads(charged: Mapping[int, float], all_lines: float, least: float) -> list[CompiledCalls]:
     """Native threads by the line that let them run, in all what they took. What is hardly any is the line's with most:
     the processor's clocks are not read at one time, and a thread that is about to run Python is not known at once."""
-    by_caller: dict[int | None, float] = {**charged, None: max(all_lines - sum(charged.values()), 0.0)}
+    by_caller: dict[int | None, float] = dict(charged.items())
+    by_caller[None] = max(all_lines - sum(charged.values()), 0.0)
     all_lines = sum(by_caller.values())
     most = max(by_caller, key=lambda caller: by_caller[caller])
     for caller in [caller for caller in by_caller if caller != most]:
