@@ -44,6 +44,7 @@ _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thin
     "fp_add_latency_cycles": ("serial_adds",),
     "branch_miss_cycles": ("branch_misses",),
     "issue_width_instructions_per_cycle": ("instructions",),
+    "memory core_write_bandwidth_bytes_per_s": ("stores",),
     "python_line": ("python_lines",),
     "python_bytecode": ("python_bytecodes",),
     "python_call": ("python_calls",),
