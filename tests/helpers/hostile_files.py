@@ -705,7 +705,7 @@ def fault_of(code: int, output: str, killed: bool) -> str:
 def cases(
     names: Sequence[str], number: int, seed: int, keep: Path | None, most_s: float = float("inf")
 ) -> Iterator[tuple[str, int, Result]]:
-    """So many cases of each kind, each made of its seed alone; none begins more than `most_s` after its kind's first."""
+    """So many cases of each kind, each made of its seed alone. None begins more than `most_s` after the first."""
     for verb in cli.VERBS:
         importlib.import_module(f"foretrace.commands.{verb}")
     for name in names:
