@@ -60,10 +60,10 @@ class Activity:
     """
 
     node: int
-    nodes: tuple[int, ...]
+    nodes: Sequence[int]
     host_s: float
     offload: Offload | None = None
-    own_nodes: tuple[int, ...] = ()
+    own_nodes: Sequence[int] = ()
     runs: tuple[Run, ...] = ()
     below: tuple[Activity, ...] = ()
 

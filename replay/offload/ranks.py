@@ -103,7 +103,7 @@ class _Builder:
         return tuple(made)
 
     def node(self, node: int) -> Activity:
-        nodes = tuple(self.work.below(node))
+        nodes = self.work.below(node)
         offload = self.terms(node)
         if not any(self.has_asked[child] for child in self.work.children[node]):
             seconds = self.host_s(nodes)

@@ -311,7 +311,7 @@ class _Report:
         none = np.zeros(3)
         return Candidate(
             node,
-            tuple(self.work.below(node)),
+            self.work.below(node),
             float(self.alone_s[node]),
             int(self.work.entries[node]),
             None,

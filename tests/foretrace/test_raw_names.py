@@ -149,3 +149,27 @@ def test_what_is_said_on_a_terminal_shows_escapes(directory: bytes) -> None:
 
 def test_bytes_are_shown_as_such() -> None:
     assert plain(os.fsdecode(b"a\xff\x1b\xc3\xa9")) == "a\\xff\\x1bé"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+def test_a_signature_keeps_names_whatever_the_encoding_of_the_system(encoding: str, tmp_path: Path) -> None:
+    program = (
+        "import dataclasses, sys, msgspec\n"
+        "from tree_samples import Tree\n"
+        "from foretrace.tracer.signature.file import read_signature, write_signature\n"
+        "tree = Tree()\n"
+        "tree.does(tree.thread(), 10)\n"
+        "one = tree.signature()\n"
+        "block = msgspec.structs.replace(one.blocks[0], file='caf\\xe9\\udcff.c')\n"
+        "one = dataclasses.replace(one, blocks=(block, *one.blocks[1:]))\n"
+        "write_signature(one, 'x.sig')\n"
+        "read = read_signature('x.sig').blocks[0].file\n"
+        "print(sys.getfilesystemencoding(), ascii(read))\n"
+    )
+    utf8 = str(int(encoding == "utf-8"))
+    environment = os.environ | {
+        "LC_ALL": "C", "PYTHONUTF8": utf8, "PYTHONCOERCECLOCALE": "0",
+        "PYTHONPATH": str(Path(__file__).parents[1] / "helpers"),
+    }  # fmt: skip
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, cwd=tmp_path, env=environment)
+    assert (result.stderr, result.stdout.decode().split()) == (b"", [encoding, "'caf\\xe9\\udcff.c'"])

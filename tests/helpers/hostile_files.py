@@ -42,7 +42,7 @@ from foretrace.tracer.native.timing_file import write_timing
 from foretrace.tracer.signature import checksum
 from foretrace.tracer.signature.file import read_signature, write_signature
 
-MAX_MEMORY_GIB, MAX_TIME_S, WALL_S = 2, 60, 300
+MAX_MEMORY_GIB, MAX_TIME_S, WALL_S, SLOW_S = 2, 60, 300, 15
 PROGRAMS = Path(__file__).parents[2] / "benchmarks" / "programs"
 OWN_CODES = {0, 1, 2, 141, *range(70, 85)}
 HOST, DEVICE = "epyc-9654", "h200-vm"
@@ -702,14 +702,19 @@ def fault_of(code: int, output: str, killed: bool) -> str:
     return ""
 
 
-def cases(names: Sequence[str], number: int, seed: int, keep: Path | None) -> Iterator[tuple[str, int, Result]]:
-    """So many cases of each kind, each made of its seed alone."""
+def cases(
+    names: Sequence[str], number: int, seed: int, keep: Path | None, most_s: float = float("inf")
+) -> Iterator[tuple[str, int, Result]]:
+    """So many cases of each kind, each made of its seed alone. None begins more than `most_s` after the first."""
     for verb in cli.VERBS:
         importlib.import_module(f"foretrace.commands.{verb}")
     for name in names:
         kind = KINDS[name]
         samples = kind.samples()
+        until = time.monotonic() + most_s
         for index in range(number) if samples else ():
+            if time.monotonic() > until:
+                break
             yield name, index, one_case(name, kind, samples, f"{seed} {name} {index}", keep)
 
 
@@ -742,6 +747,7 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200, help="of each kind")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(KINDS), help="names, separated by commas")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="for each kind; no case begins later")
     parser.add_argument("--keep", type=Path, help="folder for the files of cases that went wrong")
     options = parser.parse_args()
     names = options.kinds.split(",")
@@ -751,17 +757,19 @@ def main() -> int:
     faults = 0
     codes: dict[str, Counter[int]] = {}
     most: dict[str, tuple[float, int]] = {}
-    for name, index, result in cases(names, options.cases, options.seed, options.keep):
+    for name, index, result in cases(names, options.cases, options.seed, options.keep, options.seconds):
         codes.setdefault(name, Counter())[result.code] += 1
         cpu_s, memory = most.get(name, (0.0, 0))
         most[name] = max(cpu_s, result.cpu_s), max(memory, result.memory_bytes)
         if result.fault:
             faults += 1
             print(f"{name} {index}: {' '.join(result.command)}: {result.fault}", flush=True)
-        if codes[name].total() == options.cases:
-            ends = ", ".join(f"{number} x {code}" for code, number in sorted(codes[name].items()))
-            took = f"at most {most[name][0]:.1f} s and {most[name][1] >> 20} MiB"
-            print(f"{name}: {options.cases} cases, {took}; exit codes {ends}", flush=True)
+        elif result.cpu_s > SLOW_S:
+            print(f"{name} {index}: {' '.join(result.command)}: {result.cpu_s:.1f} s", flush=True)
+    for name, count in codes.items():
+        ends = ", ".join(f"{number} x {code}" for code, number in sorted(count.items()))
+        took = f"at most {most[name][0]:.1f} s and {most[name][1] >> 20} MiB"
+        print(f"{name}: {count.total()} cases, {took}; exit codes {ends}", flush=True)
     print(f"seed {options.seed}: {faults} of {sum(count.total() for count in codes.values())} cases went wrong")
     return int(faults > 0)
 

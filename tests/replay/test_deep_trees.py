@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from offload_samples import gpu
+from offload_samples import gpu, work_of
 from replay_samples import measured_host
 from tree_samples import Tree
 
@@ -40,3 +40,14 @@ def test_what_is_nested_900_deep_is_replayed_and_triaged() -> None:
 def test_what_is_nested_too_deeply_is_refused_with_a_line() -> None:
     with pytest.raises(PredictionError, match=f"are nested {MOST_LEVELS + 1} deep, and {MOST_LEVELS} are replayed"):
         replay_on(nested(MOST_LEVELS + 1), measured_host())
+
+
+def test_nodes_below_take_no_memory_where_they_are_numbered_depth_first() -> None:
+    levels = 300
+    deep = work_of([node - 1 for node in range(levels)], [1.0] * levels, ())
+    assert [deep.below(node) for node in range(levels)] == [range(node, levels) for node in range(levels)]
+
+
+def test_nodes_below_are_found_in_any_order() -> None:
+    mixed = work_of([-1, 0, 0, 1, 2, 1], [1.0] * 6, ())
+    assert [list(mixed.below(node)) for node in range(6)] == [[0, 1, 2, 3, 4, 5], [1, 3, 5], [2, 4], [3], [4], [5]]

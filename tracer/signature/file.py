@@ -247,12 +247,12 @@ def _fill(database: sqlite3.Connection, signature: Signature) -> None:
 def _as_bytes(value: Any) -> Any:
     """Text that is not UTF-8 as its bytes; anything else as it is."""
     is_text = not isinstance(value, str) or not any("\udc80" <= letter <= "\udcff" for letter in value)
-    return value if is_text else os.fsencode(value)
+    return value if is_text else value.encode("utf-8", "surrogateescape")
 
 
 def _as_text(value: Any) -> Any:
     """What `_as_bytes` was given."""
-    return os.fsdecode(value) if isinstance(value, bytes) else value
+    return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def _rows(kind: type[Record], records: Iterable[Record], skip: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:

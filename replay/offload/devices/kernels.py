@@ -13,6 +13,7 @@ serial loop only the threads of one block are left, and a warp takes as long as 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,7 +86,7 @@ class Candidate:
     """
 
     node: int
-    nodes: tuple[int, ...]
+    nodes: Sequence[int]
     host_s: float
     launches: int
     terms: Terms | None
@@ -205,7 +206,7 @@ class _General:
         beyond = not way.shared_memory and footprint > self.rates.capacity_bytes
         return Candidate(
             node=node,
-            nodes=tuple(nodes),
+            nodes=nodes,
             host_s=float(self.host_s[node]),
             launches=launches,
             terms=terms,
@@ -239,7 +240,7 @@ class _General:
             return False
         return self.evidence.parallel[node] is Parallel.REDUCTION or not self.stores[node]
 
-    def terms(self, node: int, nodes: list[int]) -> Terms:
+    def terms(self, node: int, nodes: Sequence[int]) -> Terms:
         rates = self.rates
         threads, share, longer, longest = self.threads_of(node, nodes)
         sums = {name: float((values[nodes] / share).sum()) for name, values in self.counts.items()}
@@ -272,7 +273,7 @@ class _General:
             sums | {"places": places, "longest": float(longer[:, TYPICAL].max())},
         )
 
-    def threads_of(self, root: int, nodes: list[int]) -> tuple[Floats, Floats, Floats, Floats]:
+    def threads_of(self, root: int, nodes: Sequence[int]) -> tuple[Floats, Floats, Floats, Floats]:
         """How each node below `root` is divided among threads, in one entry of the root.
 
         Returns:

@@ -202,14 +202,28 @@ class Work:
             found[one.block_id].append(one)
         return found
 
-    def below(self, node: int) -> list[int]:
-        """A node and all below it, ascending."""
+    def below(self, node: int) -> Sequence[int]:
+        """A node and all below it, ascending: a range where they are numbered depth first, which takes no memory."""
+        size, last = self._subtrees
+        if last[node] - node + 1 == size[node]:
+            return range(node, last[node] + 1)
         found, pending = [], [node]
         while pending:
             one = pending.pop()
             found.append(one)
             pending += self.children[one]
         return sorted(found)
+
+    @cached_property
+    def _subtrees(self) -> tuple[list[int], list[int]]:
+        """Of each node, how many it and those below it are, and the last of them."""
+        size, last = [1] * len(self), list(range(len(self)))
+        for node in range(len(self) - 1, -1, -1):
+            parent = int(self.parent[node])
+            if parent >= 0:
+                size[parent] += size[node]
+                last[parent] = max(last[parent], last[node])
+        return size, last
 
     def of_operations(self, values: Floats) -> Floats:
         """What memory operations count, [operations], as their nodes' own: [nodes]."""

@@ -59,6 +59,16 @@ def test_a_function_prints_as_its_loops() -> None:
     assert [line.split("# ")[1] for line in lines] == ["3-7", "4-6", "5"]
 
 
+def test_statements_are_walked_in_the_order_of_the_source_however_deep() -> None:
+    one, two, three = (Jump(Place(number), JumpKind.CONTINUE) for number in (1, 2, 3))
+    branch = Branch(Place(9), Constant(1), (one,), (two,))
+    assert list(statements((branch, three))) == [branch, one, two, three]
+    deep = branch
+    for _ in range(5000):
+        deep = Branch(Place(9), Constant(1), (deep,), ())
+    assert sum(1 for _ in statements((deep,))) == 5003
+
+
 @pytest.mark.parametrize(
     ("expression", "text"),
     [

@@ -167,10 +167,7 @@ class Lowering(Calls):
     # What the parser did not understand
 
     def _start_of(self, node: int) -> tuple[int, int]:
-        """Where a statement starts: an operator stands behind its first operand."""
-        tree = self.tree
-        part = range(node, tree.end[node])
-        return min((tree.line[one], tree.column[one]) for one in part if tree.file[one] == tree.file[node])
+        return self.tree.starts()[node]
 
     def _end_of(self, node: int) -> tuple[int, int]:
         return self.tree.last_line[node], self.tree.last_column[node]

@@ -192,14 +192,27 @@ FUNCTION_KINDS = frozenset({Node.FUNCTION, Node.METHOD, Node.CONSTRUCTOR, Node.D
 class Tree:
     """The nodes of one function, in preorder; the children of node i are i + 1, end[i + 1], ... below end[i]."""
 
-    __slots__ = ("column", "conversion", "declaration", "end", "file", "kind", "last_column", "last_line", "line",
-                 "operation", "type",
-                 "value")  # fmt: skip
+    __slots__ = (
+        "_starts",
+        "column",
+        "conversion",
+        "declaration",
+        "end",
+        "file",
+        "kind",
+        "last_column",
+        "last_line",
+        "line",
+        "operation",
+        "type",
+        "value",
+    )  # fmt: skip
 
     def __init__(self, columns: _syntax.Columns) -> None:
         """Nodes as columns of their properties."""
         (self.kind, self.operation, self.end, self.type, self.conversion, self.declaration, self.line, self.column,
          self.last_line, self.last_column, self.file, self.value) = columns  # fmt: skip
+        self._starts: list[tuple[int, int]] | None = None
 
     def children(self, node: int) -> list[int]:
         """The children of a node, in order."""
@@ -208,6 +221,21 @@ class Tree:
         while child < end:
             found.append(child)
             child = ends[child]
+        return found
+
+    def starts(self) -> list[tuple[int, int]]:
+        """Line and column where the text of each node begins in its file: an operator stands behind its operand."""
+        if self._starts is not None:
+            return self._starts
+        self._starts = found = [(0, 0)] * len(self.end)
+        inside: dict[int, dict[int, tuple[int, int]]] = {}
+        for node in range(len(self.end) - 1, -1, -1):
+            first = {self.file[node]: (self.line[node], self.column[node])}
+            for child in self.children(node):
+                for file, place in inside.pop(child).items():
+                    first[file] = min(first.get(file, place), place)
+            inside[node] = first
+            found[node] = first[self.file[node]]
         return found
 
     def depth(self) -> int:

@@ -141,10 +141,15 @@ def blocks(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
 
 def statements(body: Sequence[Statement]) -> Iterator[Statement]:
     """All statements of a body and inside them, in the order of the source."""
-    for statement in body:
-        yield statement
-        for block in blocks(statement):
-            yield from statements(block)
+    left = [iter(body)]
+    while left:
+        for statement in left[-1]:
+            yield statement
+            if inside := blocks(statement):
+                left += [iter(block) for block in reversed(inside)]
+                break
+        else:
+            left.pop()
 
 
 def loops(body: Sequence[Statement], around: tuple[Loop, ...] = ()) -> Iterator[tuple[Loop, ...]]:
