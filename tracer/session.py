@@ -531,6 +531,7 @@ class Session:
             operation_longest_range=np.frombuffer(self._reader.longest_ranges(), np.uint64),
             edges=np.frombuffer(self._reader.edges(), np.uint64).reshape(-1, 3).copy(),
             maps=tuple(table.maps),
+            files=tuple(table.files),
             guest_base=self._reader.header()["guest_base"],
             unseen=self._in_side_table(self._side.unseen),
             linear=self._in_side_table(self._side.linear),

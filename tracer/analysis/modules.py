@@ -13,22 +13,27 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.reader.raw_trace import RawFile
+
 # proc(5), /proc/pid/maps: address range, permissions, offset, device, inode, path.
 _LINE = re.compile(
-    r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) [r-][w-][x-][ps] ([0-9a-f]{1,16}) [0-9a-f]+:[0-9a-f]+ \d+(?: +(.*))?"
+    r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) [r-][w-][x-][ps] ([0-9a-f]{1,16}) [0-9a-f]+:[0-9a-f]+ (\d{1,20})(?: +(.*))?"
 )
 _ESCAPE = re.compile(r"\\([0-3][0-7]{2})")
 ANONYMOUS = "[anonymous]"
 UNMAPPED = "[unmapped]"
+_NAMELESS = " (deleted)"
 
 
 class Mapping(msgspec.Struct, frozen=True):
-    """Guest addresses [start, end) mapped from `path` at `file_offset`. A path like `[vdso]` is no file."""
+    """Guest addresses [start, end) mapped from `path` at `file_offset`. A path like `[vdso]` is no file; an `inode` of
+    0 is not known."""
 
     start: int
     end: int
     file_offset: int
     path: str
+    inode: int = 0
 
 
 def parse_maps(text: str, guest_base: int) -> tuple[list[Mapping], int]:
@@ -47,16 +52,20 @@ def parse_maps(text: str, guest_base: int) -> tuple[list[Mapping], int]:
             damaged += 1
             continue
         if start >= guest_base:
-            path = _ESCAPE.sub(lambda escape: chr(int(escape[1], 8)), match[4] or "")
-            mappings.append(Mapping(start - guest_base, end - guest_base, offset, path or ANONYMOUS))
+            path = _ESCAPE.sub(lambda escape: chr(int(escape[1], 8)), match[5] or "")
+            mappings.append(Mapping(start - guest_base, end - guest_base, offset, path or ANONYMOUS, int(match[4])))
     return mappings, damaged
 
 
 class ModuleMap:
-    """What was mapped where over a whole run: the union of the copies, a later one winning over an earlier."""
+    """What was mapped where over a whole run: the union of the copies, a later one winning over an earlier.
 
-    def __init__(self, maps: Sequence[str], guest_base: int) -> None:
-        """`maps` are copies of /proc/self/maps in order of time; guest address + `guest_base` = host address."""
+    `copies` has what files hold that had no name any more when the run ended, by the path in their mappings.
+    """
+
+    def __init__(self, maps: Sequence[str], guest_base: int, files: Sequence[RawFile] = ()) -> None:
+        """`maps` are copies of /proc/self/maps in order of time; guest address + `guest_base` = host address. `files`
+        are copies of files that are gone."""
         self.damaged_lines = 0
         layers: list[list[Mapping]] = []
         for text in maps:
@@ -64,6 +73,25 @@ class ModuleMap:
             layers.append(mappings)
             self.damaged_lines += damaged
         self._starts, self._owners = _overlay(layers)
+        self.copies: dict[str, bytes] = {}
+        if files:
+            self._find_copies(files)
+
+    def _find_copies(self, files: Sequence[RawFile]) -> None:
+        """Name by inode what several files of one name are mapped from."""
+        content = {(file.path.removesuffix(_NAMELESS), file.inode): file.content for file in files}
+        inodes: dict[str, dict[int, None]] = {}
+        for owner in self._owners:
+            if owner is not None and owner.path.startswith("/"):
+                inodes.setdefault(owner.path.removesuffix(_NAMELESS), {})[owner.inode] = None
+        for at, owner in enumerate(self._owners):
+            name = owner.path.removesuffix(_NAMELESS) if owner is not None else ""
+            copy = content.get((name, owner.inode)) if owner is not None else None
+            if owner is None or copy is None:
+                continue
+            path = owner.path if len(inodes[name]) == 1 else f"{owner.path} [inode {owner.inode}]"
+            self._owners[at] = msgspec.structs.replace(owner, path=path)
+            self.copies[path] = copy
 
     def mappings(self) -> list[Mapping]:
         """By address, without overlaps: what was mapped last."""

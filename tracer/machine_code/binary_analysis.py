@@ -221,7 +221,7 @@ class _Places:
     def __init__(self, raw: RawTrace, blocks: BasicBlocks, arch: str, compiled: PerfMap) -> None:
         self._blocks, self._is_x86 = blocks, arch == "x86_64"
         self._compiled = compiled
-        self._map = ModuleMap(raw.maps, raw.guest_base)
+        self._map = ModuleMap(raw.maps, raw.guest_base, raw.files)
         self._symbols: dict[str, Symbols] = {}
         self.module_paths: list[str] = []
         self.module_of, self.offsets = self._locate(blocks.addresses)
@@ -310,7 +310,7 @@ class _Places:
             in_file = addresses[indices] - np.uint64(mapping.start) + np.uint64(mapping.file_offset)
             if path.startswith("/"):
                 if path not in self._symbols:
-                    self._symbols[path] = Symbols(path)
+                    self._symbols[path] = Symbols(path, self._map.copies.get(path))
                 in_file = self._symbols[path].link_addresses(in_file)
             offsets[indices] = in_file
             if self._compiled.functions and _is_no_file(path):

@@ -75,13 +75,14 @@ def _missing_instruction(raw: RawTrace, last_blocks: Sequence[int], guest: str, 
     dynamic loader, where another thread may stand): the block that ran least often comes first, as no thread gets past
     what the engine lacks.
     """
-    maps = ModuleMap(raw.maps, raw.guest_base)
+    maps = ModuleMap(raw.maps, raw.guest_base, raw.files)
     blocks = {block.block_id: block for block in raw.blocks}
     last = [block for number in last_blocks if (block := blocks.get(number)) is not None and block.lengths]
     for block in sorted(last, key=lambda block: block.executions):
         path, offset, instruction = _last_instruction(block, maps, guest)
         if instruction is not None and instruction.mnemonic not in _TRAPS:
-            return f"{instruction.text} in {_place(path, offset)}: {_advice(instruction, guest, engine)}"
+            place = _place(path, offset, maps.copies.get(path))
+            return f"{instruction.text} in {place}: {_advice(instruction, guest, engine)}"
     return ""
 
 
@@ -133,9 +134,9 @@ def _extension(code: bytes, guest: str) -> str:
     return "SVE" if guest == "aarch64" and (group == 2 or (group == 0 and word >> 31)) else ""
 
 
-def _place(path: str, offset: int) -> str:
+def _place(path: str, offset: int, content: bytes | None) -> str:
     """Function, source line and module, as far as they are known."""
-    symbols = Symbols(path) if path.startswith("/") else None
+    symbols = Symbols(path, content) if path.startswith("/") else None
     address = symbols.link_address(offset) if symbols else None
     if symbols is None or address is None:
         return f"{path}+{offset:#x}"

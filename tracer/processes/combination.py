@@ -21,7 +21,7 @@ from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
 from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
 from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
 from foretrace.tracer.reader.raw_events import RawEventSamples
-from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
+from foretrace.tracer.reader.raw_trace import RawBlock, RawFile, RawTrace
 from foretrace.tracer.recorded import Part
 from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
 
@@ -71,6 +71,7 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         edges=np.concatenate([moved.edges for moved in raws]),
         maps=(regions.maps(),),
         guest_base=0,
+        files=_files(parts),
         paths=tuple(path for moved in raws for path in moved.paths),
         tree=tree_of(parts, parents),
         flow=flow_of(flows, parts, offsets),
@@ -85,6 +86,14 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         reuse=reuse_of([part.reuse for part in parts], offsets),
         bursts=bursts_of([part.bursts for part in parts]),
     )
+
+
+def _files(parts: Sequence[Part]) -> tuple[RawFile, ...]:
+    """Copies of files that are gone, under the names that the processes' modules have."""
+    found: dict[str, bytes] = {}
+    for part in parts:
+        found |= ModuleMap(part.raw.maps, part.raw.guest_base, part.raw.files).copies
+    return tuple(RawFile(path, 0, content) for path, content in found.items())
 
 
 def tree_of(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
@@ -112,7 +121,8 @@ def _flows(parts: Sequence[Part], regions: _Regions) -> list[RawFlow | None]:
         None
         if part.raw.flow is None
         else with_sites(
-            part.raw.flow, partial(_address, ModuleMap(part.raw.maps, part.raw.guest_base), regions, process)
+            part.raw.flow,
+            partial(_address, ModuleMap(part.raw.maps, part.raw.guest_base, part.raw.files), regions, process),
         )
         for process, part in enumerate(parts)
     ]
@@ -142,7 +152,7 @@ def _address(maps: ModuleMap, regions: _Regions, process: int, address: int) -> 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:
     """A trace with its blocks at their modules' addresses, and numbered from `block_offset`."""
-    maps = ModuleMap(raw.maps, raw.guest_base)
+    maps = ModuleMap(raw.maps, raw.guest_base, raw.files)
 
     def move(block: RawBlock) -> RawBlock:
         address = _address(maps, regions, process, block.address)

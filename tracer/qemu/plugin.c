@@ -19,6 +19,7 @@
 #include "departures.h"
 #include "guest_registers.h"
 #include "landing_pads.h"
+#include "mapped_files.h"
 #include "masked_access.h"
 #include "plain_access.h"
 #include "qemu_api.h"
@@ -101,6 +102,7 @@ static ft_accesses_of *accesses_of;
 static qemu_plugin_id_t plugin_id;
 static uint32_t n_vcpus_started;
 static _Thread_local int mapped_file = -1; /* that the thread is mapping, shared */
+static _Thread_local int mapped_code = -1; /* that it is mapping to run */
 static uint64_t not_recorded; /* accesses by the only thread so far; nobody reads it */
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
@@ -422,6 +424,8 @@ static void record_maps(void)
             text.length += (size_t)got;
         uint64_t hash = hash_bytes(UINT64_C(0xcbf29ce484222325), (const unsigned char *)text.bytes, text.length);
         if (hash != last_hash) {
+            if (!last_hash)
+                ft_mapped_files_first(text.bytes, text.length);
             ft_departures_mapped(text.bytes, text.length);
             ft_writer_append(sizeof(struct ft_side_entry) + text.length, NULL, fill_maps_entry, &text);
             ft_landing_pads_mapped(text.bytes, text.length);
@@ -595,9 +599,11 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     ft_threads_call(vcpu, cursors[vcpu], number, arguments);
     ft_allocations_call(vcpu, number, arguments);
     ft_departures_call(number, arguments);
+    ft_mapped_files_call(number, arguments);
     if (((uint64_t)number == header->mmap_call || (uint64_t)number == header->mprotect_call) && (a3 & PROT_EXEC))
         atomic_store(&maps_changed, true);
     ft_event_samples_look();
+    mapped_code = (uint64_t)number == header->mmap_call && a3 & PROT_EXEC && !(a4 & MAP_ANONYMOUS) ? (int)a5 : -1;
     mapped_file = (uint64_t)number == header->mmap_call && a4 & MAP_SHARED ? (int)a5 : -1;
     if (asks_for_time(number))
         atomic_fetch_add(&header->clock_reads, 1);
@@ -611,6 +617,8 @@ static void system_call_returns(qemu_plugin_id_t id, unsigned int vcpu, int64_t 
     ft_departures_returned(number, result); /* first: it may have lowered a limit */
     ft_threads_returned(cursors[vcpu], number, result);
     ft_allocations_returned(vcpu, number, result);
+    if (mapped_code >= 0 && (uint64_t)number == ft_writer_header()->mmap_call && (uint64_t)result < -UINT64_C(4096))
+        ft_mapped_files_mapped(mapped_code);
     if (mapped_file >= 0 && (uint64_t)number == ft_writer_header()->mmap_call && (uint64_t)result < -UINT64_C(4096))
         ft_event_samples_mapped((uint64_t)result + ft_writer_header()->guest_base, mapped_file);
 }
@@ -692,6 +700,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     if (!ft_departures_begin(info->target_name, most_mapped_bytes))
         return -1;
     target = info->target_name;
+    ft_mapped_files_begin(info->target_name);
     ft_children_remember();
     accesses_of = ft_accesses_on(info->target_name);
     ft_threads_begin(info->target_name);

@@ -579,7 +579,7 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
 /* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_landing", sizeof(struct ft_side_landing), "side_object", sizeof(struct ft_side_object), "side_entry", sizeof(struct ft_side_entry), "side_block",
+    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_file", sizeof(struct ft_side_file), "side_landing", sizeof(struct ft_side_landing), "side_object", sizeof(struct ft_side_object), "side_entry", sizeof(struct ft_side_entry), "side_block",
                          sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
                          "side_operation", sizeof(struct ft_side_operation), "side_unseen",
                          sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",

@@ -129,6 +129,14 @@ class RawObject(msgspec.Struct, frozen=True):
     name: str
 
 
+class RawFile(msgspec.Struct, frozen=True):
+    """A copy of a file with code, whose name was gone before the run ended. `inode` 0: not known."""
+
+    path: str
+    inode: int
+    content: bytes
+
+
 class RawCompiled(msgspec.Struct, frozen=True):
     """Time that a block of bytecode spent in a compiled function whose accesses were not seen.
 
@@ -201,6 +209,7 @@ class RawTrace:
     event_samples: tuple[RawEventSamples, ...] = ()
     landings: tuple[tuple[int, int], ...] = ()
     whole_masked_loads: int = 0
+    files: tuple[RawFile, ...] = ()
 
     def executed(self) -> RawTrace:
         """The same without the blocks that never ran, which a forked child has from its parent."""

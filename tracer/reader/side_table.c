@@ -113,9 +113,9 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
     }
     if (kind == FT_SIDE_OPERATION && bytes >= sizeof(struct ft_side_operation))
         return add_array(reader, (const struct ft_side_operation *)entry);
-    if (kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen))
-        return FT_READ_IDLE;
-    if ((kind == FT_SIDE_LINEAR && bytes >= sizeof(struct ft_side_linear)) ||
+    if ((kind == FT_SIDE_UNSEEN && bytes >= sizeof(struct ft_side_unseen)) ||
+        (kind == FT_SIDE_FILE && bytes >= sizeof(struct ft_side_file)) ||
+        (kind == FT_SIDE_LINEAR && bytes >= sizeof(struct ft_side_linear)) ||
         (kind == FT_SIDE_COMPILED && bytes >= sizeof(struct ft_side_compiled)) ||
         (kind == FT_SIDE_CHILD && bytes >= sizeof(struct ft_side_child)))
         return FT_READ_IDLE;

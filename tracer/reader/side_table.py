@@ -14,7 +14,7 @@ import msgspec
 
 from foretrace.errors import ForetraceError
 
-from .raw_trace import RawChild, RawCompiled, RawLinear, RawObject, RawUnseen
+from .raw_trace import RawChild, RawCompiled, RawFile, RawLinear, RawObject, RawUnseen
 
 MEMORY_BYTES = 1 << 30
 """Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
@@ -22,7 +22,7 @@ MEMORY_BYTES = 1 << 30
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
 SIDE_CHILD = 8
 CHILD_ENDED, CHILD_BECAME = 1, 2
-SIDE_OBJECT, SIDE_LANDING = 9, 10
+SIDE_OBJECT, SIDE_LANDING, SIDE_FILE = 9, 10, 11
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
 """That a table of blocks has room for, on average."""
@@ -38,6 +38,7 @@ COMPILED = struct.Struct("<IIIIQ")
 CHILD = struct.Struct("<IIIIiI")
 OBJECT = struct.Struct("<IIIIQII")
 LANDING = struct.Struct("<IIQQ")
+FILE = struct.Struct("<IIQQII")
 OPERATION_BYTES = OPERATION.size + MAX_OPERANDS * OPERAND.size
 
 
@@ -160,6 +161,13 @@ def _compiled(entry: bytes) -> RawCompiled:
     return RawCompiled(block_id, _text(entry[COMPILED.size : COMPILED.size + name_bytes]), rounds)
 
 
+@lru_cache(maxsize=16)  # forked processes have their parent's files
+def _file(entry: bytes) -> RawFile:
+    _, _, inode, file_bytes, path_bytes, _ = FILE.unpack_from(entry)
+    begin = FILE.size + path_bytes
+    return RawFile(_text(entry[FILE.size : begin]), inode, entry[begin : begin + file_bytes])
+
+
 def _child(entry: bytes) -> RawChild:
     _, _, pid, event, status, command_bytes = CHILD.unpack_from(entry)
     words = entry[CHILD.size : CHILD.size + command_bytes].split(b"\0")[:-1]
@@ -175,6 +183,7 @@ class SideTable:
         self.blocks: list[BlockEntry | PythonBlockEntry] = []
         self.operations: list[OperationEntry] = []
         self.maps: list[str] = []
+        self.files: list[RawFile] = []
         self.children: list[RawChild] = []
         self.objects: list[RawObject] = []
         self.landings: dict[tuple[int, int], None] = {}
@@ -218,6 +227,8 @@ class SideTable:
             self.landings[behind, pad] = None
         elif kind == SIDE_MAPS:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
+        elif kind == SIDE_FILE:
+            self.files.append(_file(entry))
         elif kind == SIDE_UNSEEN:
             _unseen(entry)
             self._unseen.append(slice(self._position, self._position + len(entry)))

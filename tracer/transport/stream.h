@@ -274,7 +274,8 @@ enum ft_side_kind {
     FT_SIDE_COMPILED = 7,  /* struct ft_side_compiled, then its name (UTF-8, not terminated) */
     FT_SIDE_CHILD = 8,     /* struct ft_side_child, then the words of its command, each with a NUL after it */
     FT_SIDE_OBJECT = 9,    /* struct ft_side_object, then its name (UTF-8, not terminated) */
-    FT_SIDE_LANDING = 10   /* struct ft_side_landing */
+    FT_SIDE_LANDING = 10,  /* struct ft_side_landing */
+    FT_SIDE_FILE = 11      /* struct ft_side_file, then its path (not terminated), then what it holds */
 };
 
 struct ft_side_entry {
@@ -343,6 +344,15 @@ struct ft_side_landing {
     struct ft_side_entry entry;
     uint64_t behind;
     uint64_t pad;
+};
+
+/* A copy of a file that was mapped to run its code and whose name was gone before the run ended. */
+struct ft_side_file {
+    struct ft_side_entry entry;
+    uint64_t inode;
+    uint64_t file_bytes;
+    uint32_t path_bytes;
+    uint32_t unused;
 };
 
 /* Array operations of one name, called in one block, whose accesses are not in the stream, or are there as one pass over

@@ -96,7 +96,7 @@ def test_the_overlay_is_what_painting_page_by_page_gives(copies: list[list[tuple
     for copy in copies:
         lines = []
         for start, length, name in copy:
-            mapping = Mapping(start * 4096, (start + length) * 4096, 0, f"/{name}")
+            mapping = Mapping(start * 4096, (start + length) * 4096, 0, f"/{name}", 1)
             painted.update(dict.fromkeys(range(start, start + length), mapping))
             lines.append(f"{mapping.start:x}-{mapping.end:x} r-xp 00000000 08:01 1 {mapping.path}\n")
         texts.append("".join(lines))

@@ -29,6 +29,7 @@ def test_python_agrees_with_the_header() -> None:
     assert layout["side_child"] == stream.CHILD.size
     assert layout["side_object"] == stream.OBJECT.size
     assert layout["side_landing"] == stream.LANDING.size
+    assert layout["side_file"] == stream.FILE.size
     assert layout["operand"] == stream.OPERAND.size
 
 

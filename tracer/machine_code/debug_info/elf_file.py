@@ -56,9 +56,9 @@ class ElfFile:
         ValueError, struct.error, UnicodeDecodeError: it is no such file, or damaged.
     """
 
-    def __init__(self, path: str) -> None:
-        """Map the file and read its headers."""
-        self.mapping = _map(path)
+    def __init__(self, path: str, content: bytes | None = None) -> None:
+        """Map the file, or take its `content`, and read its headers."""
+        self.mapping = _map(path) if content is None else content
         if self.mapping[: len(_IDENT)] != _IDENT:
             raise ValueError("it does not begin as a 64-bit little-endian one")
         self.machine: int

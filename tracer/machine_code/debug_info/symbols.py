@@ -95,15 +95,15 @@ def import_for_lines(path: str) -> None:
 class Symbols:
     """What an ELF file tells about its code. For what is no readable ELF file, nothing."""
 
-    def __init__(self, path: str) -> None:
-        """Open the file and read its headers."""
+    def __init__(self, path: str, content: bytes | None = None) -> None:
+        """Open the file, or take the copy of its `content`, and read its headers."""
         self.path = path
         self.notes: list[str] = []
         self._name = PurePosixPath(path).name
         self._elf: ElfFile | None = None
         self._loaded: list[tuple[int, int, int]] = []
         try:
-            self._elf = ElfFile(path)
+            self._elf = ElfFile(path, content)
             self._loaded = [(s.begin, s.end, s.address) for s in self._elf.segments if s.kind == PT_LOAD]
         except FileNotFoundError:
             self._note("no names and lines: it was removed while the program ran; have the program keep it")
