@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from loop_keywords import keywords_in
 
+from foretrace.tracer.source.counting import text_of
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Findings
@@ -250,10 +251,38 @@ def test_loops_in_c_text(text: str, number: int) -> None:
         ("do concurrent (i = 1:n)\nend do\nforall (i = 1:n) a(i) = 0\nend forall", 2),
         ("print *, 'do i = 1, n' ! do i = 1, n\ndouble precision x\ndo_it = 3\nend do", 0),
         ("10 do 20 k=1,3\n20 continue", 1),
+        ("do ! until the end of the run\nexit\nend do", 1),
+        ("dofz = min(dofz, a(1, 2))\ndom = made(of=grid, by=2)\ndo i = f(1, 2), n\nend do", 1),
+        ("do 10, i = 1, n\n10 a(i) = 0\ndo, i = 1, n\nend do", 2),
+        ("do 10 i = 1, n\ndo 10 j = 1, n\n10 continue", 2),
     ],
 )
-def test_loops_in_fortran_text(text: str, number: int) -> None:
+def test_loops_in_fortran_text(tmp_path: Path, text: str, number: int) -> None:
     assert len(fortran_text.loops_in(text.splitlines()).loops) == number
+    (tmp_path / "a.f90").write_text(text)
+    assert keywords_in(tmp_path / "a.f90") == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("      DO10I=1,N\n   10 CONTINUE\n      DOI=1,N\n      ENDDO\n      DO1=2\n", 2),
+        ("c     do i = 1, n\n\tdo i = 1, n\n\tend do\n", 1),
+        ("      do i = 1,\n     &  n\n      end do\n", 1),
+    ],
+)
+def test_loops_in_fixed_form(tmp_path: Path, text: str, number: int) -> None:
+    path = tmp_path / "a.f"
+    path.write_text(text)
+    assert len(text_of(path, path.read_bytes()).loops) == number == keywords_in(path)
+
+
+def test_loops_in_headers_of_either_language(tmp_path: Path) -> None:
+    for text in ("subroutine s(n,a)\n real a(n)\n do i=1,n\n  a(i)=0\n end do\nend subroutine\n",
+                 "static void f(int n, double *a) {\n  for (int i = 0; i < n; i++)\n    a[i] = 0;\n}\n"):  # fmt: skip
+        path = tmp_path / "own.h"
+        path.write_text(text)
+        assert len(text_of(path, path.read_bytes()).loops) == 1 == keywords_in(path)
 
 
 def test_loops_in_python_text() -> None:
