@@ -26,7 +26,10 @@ def keywords_in(path: Path) -> int:
     """How many loops a file's text has."""
     text = path.read_text(errors="replace")
     if path.suffix == ".py":
-        return sum(isinstance(node, ast.For | ast.While | ast.AsyncFor) for node in ast.walk(ast.parse(text)))
+        try:
+            return sum(isinstance(node, ast.For | ast.While | ast.AsyncFor) for node in ast.walk(ast.parse(text)))
+        except SyntaxError:  # of Python 2
+            return len(re.findall(r"^[ \t]*(?:for\b.*\bin\b|while\b).*:", text, re.MULTILINE))
     is_header = path.suffix.lower() in (".h", ".inc") and _FORTRAN_HEADER.search(text)
     if path.suffix.lower() in (".f", ".f90") or is_header:
         if path.suffix.lower() == ".f":
@@ -38,6 +41,6 @@ def keywords_in(path: Path) -> int:
             nested, text = text, re.sub(r"\([^()\n]*\)", "", text)
         return len(_FORTRAN.findall(text))
     text = _C_BLANK.sub(" ", text)
-    text = re.sub(r"#[ \t]*(?!define)\w+.*", " ", text.replace("\\\n", " "))
+    text = re.sub(r"(?m)^[ \t]*#[ \t]*(?!define)\w+.*", " ", text.replace("\\\n", " "))
     # The `while` that ends a `do` stands for it.
     return len(re.findall(r"\bfor\s*(?:constexpr\s*)?\(", text)) + len(re.findall(r"\bwhile\s*\(", text))
