@@ -149,7 +149,7 @@ def _unread(
         first = min(part.line for part in untaken)
         conditions = [condition for line, condition in loop.branches if line >= first] or [loop.branches[-1][1]]
         conditions = [*included, *conditions]
-        return UnreadLoop(file, loop.line, loop.column, f"in a branch of the preprocessor: {' && '.join(conditions)}",
+        return UnreadLoop(file, loop.line, loop.column, f"in a branch of the preprocessor: {_all_of(conditions)}",
                           options(conditions))  # fmt: skip
     if whole is not None and not is_read:
         reason = whole.reason
@@ -161,7 +161,7 @@ def _unread(
         reason = others[0].reason
     elif included and not is_read:
         conditions = [*included, *(condition for _, condition in loop.branches)]
-        reason = f"included in a branch of the preprocessor: {' && '.join(conditions)}"
+        reason = f"included in a branch of the preprocessor: {_all_of(conditions)}"
         return UnreadLoop(file, loop.line, loop.column, reason, options(conditions))
     elif Path(file).suffix.lower() in HEADER_SUFFIXES and not is_read:
         reason = "in a header of which no file that was read uses a loop"
@@ -170,6 +170,11 @@ def _unread(
                    default=None)  # fmt: skip
         reason = f"what is around it was not understood: line {near.line}: {near.reason}" if near else "not understood"
     return UnreadLoop(file, loop.line, loop.column, reason)
+
+
+def _all_of(conditions: Sequence[str]) -> str:
+    one = len(conditions) == 1
+    return " && ".join(text if one or "||" not in text else f"({text})" for text in conditions)
 
 
 def options(conditions: Sequence[str]) -> str:

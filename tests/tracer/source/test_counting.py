@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from loop_keywords import keywords_in
 
+from foretrace.tracer.source.counting import text_of
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Findings
@@ -157,6 +158,13 @@ def test_a_branch_that_is_not_taken_is_listed_with_what_would_take_it(tmp_path: 
     assert [finding.first_line for finding in tried.findings] == [4, 2]
 
 
+def test_conditions_of_branches_inside_each_other_keep_their_parts_together(tmp_path: Path) -> None:
+    text = "#if defined(A) || B\n#if C\nvoid f(int n) { while (n) n--; }\n#endif\n#endif\n"
+    assert [one.reason for one in read(tmp_path, "a.c", text).unread] == [
+        "in a branch of the preprocessor: (defined(A) || B) && C",
+    ]  # fmt: skip
+
+
 def test_fortran_units_that_a_branch_includes(tmp_path: Path) -> None:
     (tmp_path / "own.h").write_text("subroutine s(n,a)\n real a(n)\n do i=1,n\n  a(i)=0\n end do\nend subroutine\n")
     text = 'module m\ncontains\n#if defined(MPI)\n# include "own.h"\n#endif\nend module\n'
@@ -175,6 +183,21 @@ def test_a_loop_in_a_macro_is_read_where_the_macro_is_used(tmp_path: Path) -> No
     found = scanned([tmp_path], built_in(), processes=1)
     assert (found.loops_read, found.loops_in_text, len(found.loops)) == (1, 2, 1)
     assert found.unread[0].reason == "in the macro NEVER, which no file that was read uses"
+
+
+def test_a_header_that_is_included_under_two_names_is_one_file(tmp_path: Path) -> None:
+    for folder in ("inc", "one", "two"):
+        (tmp_path / folder).mkdir()
+    header = tmp_path / "inc" / "own.h"
+    header.write_text(
+        "template <class T> void own(int n, T *a) {\n  for (int i = 0; i < n; i++)\n    a[i] = 2 * a[i];\n}\n"
+    )
+    (tmp_path / "one" / "a.cpp").write_text('#include "../inc/own.h"\nvoid f(double *a) { own(3, a); }\n')
+    (tmp_path / "two" / "b.cpp").write_text('#include "../one/../inc/own.h"\nvoid g(double *a) { own(4, a); }\n')
+    found = scanned([tmp_path], built_in(), processes=1)
+    assert [(loop.file, loop.line) for loop in found.loops] == [(str(header), 2)]
+    assert [(one.file, one.idiom) for one in found.findings] == [(str(header), "stream")]
+    assert (found.loops_read, len(found.unread), found.loops_in_text) == (1, 0, 1)
 
 
 @pytest.mark.parametrize("bad", ["b(i) @@ 3", "2 ** ** a(i,1)", "(1,, 2)"])
@@ -250,10 +273,40 @@ def test_loops_in_c_text(text: str, number: int) -> None:
         ("do concurrent (i = 1:n)\nend do\nforall (i = 1:n) a(i) = 0\nend forall", 2),
         ("print *, 'do i = 1, n' ! do i = 1, n\ndouble precision x\ndo_it = 3\nend do", 0),
         ("10 do 20 k=1,3\n20 continue", 1),
+        ("do ! until the end of the run\nexit\nend do", 1),
+        ("dofz = min(dofz, a(1, 2))\ndom = made(of=grid, by=2)\ndo i = f(1, 2), n\nend do", 1),
+        ("do 10, i = 1, n\n10 a(i) = 0\ndo, i = 1, n\nend do", 2),
+        ("do 10 i = 1, n\ndo 10 j = 1, n\n10 continue", 2),
+        ("write (6, '(a)') &\n    'all of a line'\n!\ndo i = 1, n\nend do", 1),
+        ('write (6, *) &\n  "first", &\n  "don\'t", & ! last\n  ""\ndo i = 1, n\nend do', 1),
     ],
 )
-def test_loops_in_fortran_text(text: str, number: int) -> None:
+def test_loops_in_fortran_text(tmp_path: Path, text: str, number: int) -> None:
     assert len(fortran_text.loops_in(text.splitlines()).loops) == number
+    (tmp_path / "a.f90").write_text(text)
+    assert keywords_in(tmp_path / "a.f90") == number
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("      DO10I=1,N\n   10 CONTINUE\n      DOI=1,N\n      ENDDO\n      DO1=2\n", 2),
+        ("c     do i = 1, n\n\tdo i = 1, n\n\tend do\n", 1),
+        ("      do i = 1,\n     &  n\n      end do\n", 1),
+    ],
+)
+def test_loops_in_fixed_form(tmp_path: Path, text: str, number: int) -> None:
+    path = tmp_path / "a.f"
+    path.write_text(text)
+    assert len(text_of(path, path.read_bytes()).loops) == number == keywords_in(path)
+
+
+def test_loops_in_headers_of_either_language(tmp_path: Path) -> None:
+    for text in ("subroutine s(n,a)\n real a(n)\n do i=1,n\n  a(i)=0\n end do\nend subroutine\n",
+                 "static void f(int n, double *a) {\n  for (int i = 0; i < n; i++)\n    a[i] = 0;\n}\n"):  # fmt: skip
+        path = tmp_path / "own.h"
+        path.write_text(text)
+        assert len(text_of(path, path.read_bytes()).loops) == 1 == keywords_in(path)
 
 
 def test_loops_in_python_text() -> None:

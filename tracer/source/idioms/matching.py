@@ -1069,6 +1069,18 @@ def _updates(match: Match, array: str) -> bool:
     return any(step.target in within(part) for part in (step.value, *step.conditions))
 
 
+def _rewritten(match: Match, array: str) -> bool:
+    """Whether the next loop around writes other elements of the array than are read: a solve in place, no product."""
+    step, access = match.steps[0], match.bindings.arrays.get(array)
+    if access is None or len(step.effect.nest) < 2:
+        return False
+    return any(
+        isinstance(part, form.Assign) and isinstance(part.target, form.Subscript)
+        and part.target != access.subscript and array_name(part.target) == access.array
+        for part in statements(step.effect.nest[-2].body)
+    )  # fmt: skip
+
+
 def _most_offsets(match: Match) -> int:
     return max((len(places) for places in offsets(match).values()), default=0)
 
@@ -1263,5 +1275,5 @@ _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
     "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
     "in_step": _in_step, "behind": _behind, "commutes": _commutes,
-    "grows": _grows, "indexes": _indexes, "ragged": _ragged,
+    "grows": _grows, "indexes": _indexes, "ragged": _ragged, "rewritten": _rewritten,
 }  # fmt: skip

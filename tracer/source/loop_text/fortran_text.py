@@ -58,5 +58,10 @@ _PARTS = re.compile(r"""'(?:[^']|'')*'?|"(?:[^"]|"")*"?|!.*""")
 
 
 def _code(line: str) -> str:
-    """A line without its comment, with blanks for what stands in quotes."""
-    return _PARTS.sub(lambda found: "" if found[0][0] == "!" else " " * len(found[0]), line)
+    """A line without its comment, and blank what stands in quotes. The quotes stay: a text can be all of a line."""
+    return _PARTS.sub(lambda found: "" if found[0][0] == "!" else _blanked(found[0]), line)
+
+
+def _blanked(text: str) -> str:
+    closed = len(text) > 1 and text[-1] == text[0]
+    return text[0] + " " * (len(text) - 1 - closed) + text[0] * closed

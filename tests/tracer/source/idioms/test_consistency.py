@@ -161,3 +161,62 @@ def test_python_streams_are_of_arrays(tmp_path: Path) -> None:
     )  # fmt: skip
     assert [(one.idiom, one.first_line) for one in found] == [("stream", 4), ("stream", 5)]
     assert found[0].arrays[0].name == "c"
+
+
+SOLVES = {
+    "lower, by rows": "for (int k = rb[i]; k < rb[i+1] - 1; k++) s -= v[k] * x[ci[k]]; x[i] = s / v[rb[i+1]-1];",
+    "lower, unit diagonal": "for (int k = rb[i]; k < rb[i+1]; k++) s -= v[k] * x[ci[k]]; x[i] = s;",
+    "into the element": "for (int k = rb[i]; k < rb[i+1]; k++) x[i] -= v[k] * x[ci[k]];",
+    "added": "for (int k = rb[i]; k < rb[i+1]; k++) x[i] += v[k] * x[ci[k]];",
+    "padded": "for (int k = 0; k < w; k++) s -= v[i*w+k] * x[ci[i*w+k]]; x[i] = s;",
+    "dense": "for (int k = 0; k < i; k++) s -= mv[i][k] * x[k]; x[i] = s / mv[i][i];",
+}
+
+
+@pytest.mark.parametrize("row", SOLVES.values(), ids=SOLVES)
+@pytest.mark.parametrize("order", ["int i = 0; i < n; i++", "int i = n - 1; i >= 0; i--"])
+def test_a_triangular_solve_in_place_is_no_product(tmp_path: Path, row: str, order: str) -> None:
+    text = f"{HEAD}  for ({order}) {{ double s = x[i]; {row} }}\n}}\n"
+    (tmp_path / "a.c").write_text(text)
+    found = file_result(tmp_path / "a.c", built_in()).findings
+    assert not [one.idiom for one in found if "product" in one.idiom]
+
+
+@pytest.mark.parametrize(
+    "update",
+    ["all = all && a[i]", "any = any || a[i]", "all = a[i] && all", "any = any || a[i] > 0", "any |= a[i] != 0",
+     "all = all && b[i] < 1.0"],
+)  # fmt: skip
+def test_logical_operators_reduce(tmp_path: Path, update: str) -> None:
+    (tmp_path / "a.c").write_text(
+        "int f(int n, int *a, double *b) {\n  int all = 1, any = 0;\n  for (int i = 0; i < n; i++)\n"
+        f"    {update};\n  return all + 2 * any;\n}}\n"
+    )
+    result = file_result(tmp_path / "a.c", built_in())
+    assert [(one.idiom, one.first_line) for one in result.findings] == [("reduction", 4)]
+    assert [loop.verdict for loop in result.loops] == [Verdict.REDUCTION]
+
+
+@pytest.mark.parametrize("update", ["one = a[i] && one != 3", "one = one == (a[i] != 0)"])
+def test_what_only_looks_like_a_logical_reduction_is_none(tmp_path: Path, update: str) -> None:
+    text = f"int f(int n, int *a) {{\n  int one = 1;\n  for (int i = 0; i < n; i++)\n    {update};\n  return one;\n}}\n"
+    assert "reduction" not in idioms_of(tmp_path, "a.c", text)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["b = a[1:n]", "b = a[:, 0]", "b = a.T", "b = a.reshape(n, 2)", "b = a", "b = a[1:] if n else a[:-1]",
+     "b = np.empty(n)", "b = a[k][1:]"],
+)  # fmt: skip
+def test_names_and_views_of_python_arrays_move_nothing(tmp_path: Path, statement: str) -> None:
+    text = f"import numpy as np\ndef f(a, n, k):\n    {statement}\n    return b\n"
+    assert idioms_of(tmp_path, "a.py", text) == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "idiom"),
+    [("b[:] = a[1:n]", "stream"), ("b = 2 * a[1:n]", "stream"), ("b = a[1:].copy()", "stream")],
+)
+def test_copies_of_python_arrays_move_something(tmp_path: Path, statement: str, idiom: str) -> None:
+    text = f"import numpy as np\ndef f(a, b, n):\n    {statement}\n    return b\n"
+    assert idioms_of(tmp_path, "a.py", text) == [idiom]
