@@ -40,7 +40,7 @@ def python_block(block_id: int, code_id: int, offset_bytes: int, instructions: i
     """The side table's entry of a block of bytecode; without instructions it says that the block there goes on."""
     kind, size = stream.SIDE_PYBLOCK, stream.PYBLOCK.size
     return stream.PYBLOCK.pack(
-        kind, size, block_id, code_id, 1, 1, offset_bytes, instructions, 0, 0, goes_on, 0, 0, 0, 0, 0, 0, 0
+        kind, size, block_id, code_id, 1, 1, offset_bytes, instructions, 0, 0, goes_on, 0, 0, 0, 0, 0, 0
     )
 
 

@@ -242,7 +242,7 @@ def test_each_source_is_used_and_most_figures_are_from_one_that_was_opened(name)
     profile = find(name)
     used = [source for _, _, _, source, _ in figures(profile)]
     points = (*profile.bandwidth, *profile.latency, *profile.idiom_rates, *profile.operations, *profile.gather_scatter)
-    used += [point.source for point in points]
+    used += [point.source for point in (*points, *profile.array_costs)]
     assert set(used) == set(profile.sources)
     for source in profile.sources.values():
         assert source.read_on is None or source.read_on >= source.date[:10]

@@ -435,12 +435,17 @@ def test_an_undisturbed_time_is_never_above_the_best_run():
 
 @on_x86_64
 @pytest.mark.parametrize("guest", ["x86_64", "python"])
-def test_a_timing_of_a_busy_machine_falls_back_to_the_best_run(guest, compile_c, monkeypatch):
+def test_a_timing_of_a_busy_machine_falls_back_to_the_best_run(guest, compile_c, monkeypatch, tmp_path):
     """Whole runs took less than segments add up to: one that a neighbour slowed down counts as well as others."""
     program = compile_c(ENDS["early"], "-O1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "script.py").write_text("")
     timing = time_natively([str(program)])
     run = timing.runs[0]
-    runs = (dataclasses.replace(run, cpu_s=0.09, slowdown=1.0), dataclasses.replace(run, cpu_s=0.067, slowdown=1.5))
+    runs = tuple(
+        dataclasses.replace(run, user_s=user_s, system_s=0.0, slowdown=slowdown)
+        for user_s, slowdown in ((0.09, 1.0), (0.067, 1.5))
+    )
     timing = dataclasses.replace(timing, runs=runs)
     busy = dataclasses.replace(FOUND, time_s=0.169, low_s=0.15, high_s=0.2)
     monkeypatch.setattr(segments, "_time", lambda *_: busy)

@@ -36,7 +36,7 @@ _STB_LOCAL = 0
 _IRELATIVE = frozenset({37, 1032, 58})
 """Types of relocations whose addend is the address of an IFUNC's resolver: R_X86_64_IRELATIVE (System V ABI, AMD64
 supplement, table 4.9), R_AARCH64_IRELATIVE (ELF for AArch64, section 5.7.14), R_RISCV_IRELATIVE (RISC-V ELF psABI)."""
-_SYSTEM_LIBRARY = re.compile(r"/(usr/)?lib(32|64|x32)?/.*\.so(\.|$)")
+_SYSTEM_LIBRARY = re.compile(r"/(usr/)?([a-z0-9_]+-linux-[a-z0-9]+/)?lib(32|64|x32)?/.*\.so(\.|$)")
 _PLT_ENTRY_BYTES = 16
 _FIRST_STUB = "resolver@plt"
 """What precedes the stubs: it jumps to the dynamic linker, which resolves the symbol."""
