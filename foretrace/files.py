@@ -49,6 +49,20 @@ def read_bounded(path: Path, max_bytes: int, what: str, error: type[ForetraceErr
     return content
 
 
+def open_unfollowed(path: Path | str, access: int = os.O_RDONLY) -> int:
+    """Open a file whose name anyone may have made: no symbolic link is followed, and no pipe waited for.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    return os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def is_file_of(status: os.stat_result, user: int) -> bool:
+    """Whether a file is a regular one that belongs to a user."""
+    return stat.S_ISREG(status.st_mode) and status.st_uid == user
+
+
 def is_standard_output(path: Path | str) -> bool:
     """Whether an output path means standard output: `-`, or a name that the system has for it."""
     return str(path) in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")

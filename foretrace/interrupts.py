@@ -1,4 +1,4 @@
-"""What ^C, SIGTERM and SIGHUP do while the results of a program's run are worked out and written: what there is is
+"""Handling of ^C, SIGTERM and SIGHUP while the results of a program's run are worked out and written: what there is is
 written soon, without what takes long. The second ^C in a row does no harm, the third gives up, as does a second SIGTERM
 or SIGHUP.
 """

@@ -57,7 +57,7 @@ def decode(data: bytes | str, kind: type[_Decoded]) -> _Decoded:
 
 
 def _with_surrogates(data: bytes | str, kind: type[_Decoded]) -> _Decoded:
-    """The same of JSON with lone surrogates, which msgspec does not decode."""
+    """Decode JSON with lone surrogates, which msgspec refuses."""
     import json
 
     try:

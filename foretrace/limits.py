@@ -15,12 +15,12 @@ from typing import NoReturn
 
 GIB = 1 << 30
 GRACE_S = 30
-"""What a verb may take beyond its time to end by itself, before the kernel kills it."""
+"""Seconds beyond a verb's limit of processor time at which the kernel kills it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a verb may take.
+    """Memory and processor time that a verb may take.
 
     Attributes:
         memory_bytes: private memory beyond that of the started interpreter.
@@ -33,7 +33,7 @@ class Limits:
     note: str = ""
 
     def __str__(self) -> str:
-        """As --help shows them."""
+        """The limits in the words of --help."""
         note = f" ({self.note})" if self.note else ""
         return f"{self.memory_bytes / GIB:g} GiB of memory, {self.cpu_s} s of processor time{note}"
 
@@ -53,7 +53,8 @@ LIMITS = {
     "events": Limits(4 * GIB, 600, "of a program that it runs: from its end"),
     "machines": Limits(1 * GIB, 60),
 }
-"""Of verbs that read files. The others (time, calibrate, sgbench, validate) run programs, which would inherit them."""
+"""Limits of verbs that read files. The others (time, calibrate, sgbench, validate) run programs, which would inherit
+them."""
 
 
 def changed(limits: Limits, memory_gib: float | None, cpu_s: int | None) -> Limits:

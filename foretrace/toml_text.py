@@ -7,7 +7,7 @@ import tomllib
 from typing import Any
 
 MAX_FILE_BYTES = 1 << 20
-"""Of files that users name, which takes the parser 450 MB at most."""
+"""Largest file that users may name; the parser takes at most 450 MB for it."""
 MAX_LINE_BYTES = 4096
 MAX_KEY_PARTS = 16
 """The parser takes time and memory by the square of a dotted key's parts."""

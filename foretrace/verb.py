@@ -44,7 +44,7 @@ class _Limited(click.Command):
         return super().invoke(ctx)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """What the verb may take, and the examples."""
+        """Write the verb's limits, then its examples."""
         if verb := _verb_of(ctx):
             with formatter.section("Limits"):
                 formatter.write_text(f"{limits.LIMITS[verb]}; foretrace --max-memory and --max-time change them.")

@@ -34,7 +34,7 @@ SOURCES: Mapping[str, str] = {
     "llvm-skylake": _llvm("X86SchedSkylakeServer.td"),
     "llvm-icelake": _llvm("X86SchedIceLake.td"),
 }
-"""Of the table's entries, by the key that they have there."""
+"""Entries of the table by their key there."""
 _OF_ARM = ("neoverse-", "cortex-", "a64fx", "firestorm")
 
 
@@ -90,7 +90,7 @@ def listed_costs() -> tuple[ListedCost, ...]:
 
 @functools.cache
 def listed_cost(operation: Operation, element_bits: int, core: CoreClass) -> CostRange | None:
-    """What the table tells of an operation on a core; None where it has nothing of the operation."""
+    """The published cost of an operation on a core; None if the table does not have the operation."""
     entries = [one for one in listed_costs() if one.operation is operation]
     entries = [one for one in entries if one.element_bits == element_bits] or [
         one for one in entries if not one.element_bits

@@ -41,7 +41,7 @@ NOISE_OF_SHARED = 0.25
 NOISE_OF_PREFETCH = 0.03
 """The same of the share of lines that prefetchers fetch ahead: of a core's own design, and near 1."""
 NOISE_OF_CLASS = 0.3
-"""The same of array operations, from machines whose vectors are as wide: two such differ by up to 1.7."""
+"""Noise of array costs taken from other machines whose vectors are as wide: two such differ by up to 1.7."""
 _VECTORS = {
     **dict.fromkeys(("haswell", "skylake", "zen2", "zen3"), "AVX2"),
     **dict.fromkeys(("sunny-cove", "golden-cove", "redwood-cove", "zen4", "zen5"), "AVX-512"),
@@ -109,7 +109,7 @@ def informed(profile: Profile) -> Informed | None:
 
 @dataclass(frozen=True, slots=True)
 class ArrayCosts:
-    """Costs of array operations, and of which machines they are: "" of this one itself, None where there are none."""
+    """Costs of array operations and their origin: "" the machine itself, None if there are none."""
 
     costs: tuple[ArrayCost, ...]
     machines: str | None
@@ -155,7 +155,7 @@ class _Taken:
         self.keys: list[str] = []
         self._own, self._other = ([cache.size_bytes for cache in one.caches] for one in (profile, relative))
         self._same_caches = self._own[:-1] == self._other[:-1] and len(self._own) == len(self._other)
-        """But for the last one, of which virtual machines show what they get."""
+        """Whether all caches but the last are equal; virtual machines show a share of the last."""
 
     def core(self, own: Core) -> Core:
         assert self._relative.core is not None

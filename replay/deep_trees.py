@@ -25,7 +25,7 @@ _FRAMES_A_LEVEL = 6
 
 
 def levels_of(tree: ExecutionTree) -> int:
-    """How many nodes lie within one another at most."""
+    """The depth of the tree: the largest number of nodes within one another."""
     levels = [0] * len(tree)
     for node, parent in enumerate(tree.parent.tolist()):
         levels[node] = levels[parent] + 1 if parent >= 0 else 1

@@ -538,7 +538,7 @@ def _several(provenance: Provenance) -> str:
 
 
 def _of_arrays(workload: Workload, figures: MachineFigures, times: RegionTimes) -> Iterator[Assumption]:
-    """What is taken of array operations: of those that were calibrated, and of those that take as long as traced."""
+    """Assumptions on array operations: those that were calibrated, and those that take as long as traced."""
     traced = times.as_traced
     if np.nansum(workload.totals.array_points[~traced]):
         less, more = ARRAY_POINT

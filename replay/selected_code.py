@@ -12,19 +12,19 @@ from foretrace.tracer.signature.selection import DEDICATED, Selection
 from .records import ErrorPart
 
 LEAST_SHARE = 0.05
-"""Of the run's instructions, from which on chosen code widens a prediction."""
+"""Least share of the run's instructions in chosen code that widens a prediction."""
 _DEDICATED_FACTOR = 6.5
-"""How much faster instructions made for a purpose are than others, at most: SHA-256 on a Cortex-A53 in 15.5 and 2.38
+"""Largest speed-up by instructions made for a purpose: SHA-256 on a Cortex-A53 in 15.5 and 2.38
 cycles a byte (OpenSSL, crypto/sha/asm/sha512-armv8.pl, table of performance; 5.0 to 6.5 on five cores)."""
 _WIDTH_FACTOR = 2.0
-"""The same of vectors: twice as many elements in each."""
+"""Largest speed-up by wider vectors (assumed): twice as many elements in each."""
 _NO_FACTOR = frozenset({"erms", "fsrm"})
 """Copies by `rep movsb`, which the engine hides: others move as many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What a machine has that the engine lacks, and lacks that the engine has, of features that chosen code may use."""
+    """Features that chosen code may use: those the machine has more than the engine, and those it has fewer."""
 
     more: frozenset[str]
     fewer: frozenset[str]
@@ -32,7 +32,7 @@ class Differences:
 
 
 def differences(selection: Selection, profile: Profile) -> Differences:
-    """Of a machine. One whose features are not known is taken to be like that which traced."""
+    """The differences of a machine from the engine. Unknown features are taken to be those of the tracing machine."""
     known = features_of(profile)
     engine = frozenset(selection.engine_features)
     there = known if known is not None else frozenset(selection.host_features)
@@ -63,7 +63,7 @@ def _applies(provenance: Provenance, profile: Profile) -> Selection | None:
 
 
 def selection_error(provenance: Provenance, profile: Profile) -> ErrorPart | None:
-    """What a prediction may be off by as other code is chosen on a machine; None: nothing."""
+    """The error of a prediction from other code being chosen on a machine; None: none."""
     selection = _applies(provenance, profile)
     if selection is None:
         return None
@@ -76,7 +76,7 @@ def selection_error(provenance: Provenance, profile: Profile) -> ErrorPart | Non
 
 
 def selection_warning(provenance: Provenance, profile: Profile) -> str:
-    """The same in words; empty: nothing."""
+    """A warning that other code may be chosen on a machine; empty: none."""
     selection = _applies(provenance, profile)
     if selection is None or selection_error(provenance, profile) is None:
         return ""

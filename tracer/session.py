@@ -97,7 +97,7 @@ class Engine(Protocol):
         ...
 
     def access_parts(self, code: bytes) -> int:
-        """What the engine reports of an access that it makes in parts, by enum ft_parts (tracer/reader/reader.h)."""
+        """The form of the engine's report of an access made in parts: enum ft_parts (tracer/reader/reader.h)."""
         ...
 
 
@@ -186,7 +186,7 @@ class Progress:
     interrupts: int = 0
     ended: bool = False
     stage: str = ""
-    """What is being worked out of what was recorded, once the program has ended."""
+    """The current step of the analysis, once the program has ended."""
     hurries: bool = False
     """Set by whoever shows it, once the program has ended: to write what there is, without what takes long."""
 
@@ -555,7 +555,7 @@ class Session:
 
 
 def _said_of_full(what: int) -> str:
-    """Which of the trace's limits was met first: enum ft_full of stream.h."""
+    """A message on the limit that the trace met first: enum ft_full of stream.h."""
     limits = {
         1: f"{MAX_BLOCKS:,} blocks",
         2: f"{MAX_BLOCKS * INSTRUCTIONS_PER_BLOCK:,} different instructions",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from .machine_facts import Load, load
 
 MOST_BUSY = 0.2
-"""Of the processors' time, that others may take without a wait."""
+"""Largest share of processor time used by others at which measuring starts without waiting."""
 PROBE_S = 0.5
 LONGEST_WAIT_S, QUICK_LONGEST_WAIT_S = 60.0, 20.0
 

@@ -64,7 +64,7 @@ class Program(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def metrics(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """What its metric begins with, and the command for it."""
+        """Pairs of a metric's first word and the command that does it."""
         if not self.unpack:
             return (("", self.pack),)
         return ("compress", self.pack), ("decompress", self.unpack)
@@ -109,7 +109,7 @@ class Order:
 
 
 def programs() -> tuple[Program, ...]:
-    """Those of `published_programs.toml`."""
+    """The programs of `published_programs.toml`."""
     return msgspec.toml.decode(PROGRAMS.read_bytes(), type=_File).programs
 
 
@@ -160,7 +160,7 @@ def _speeds(signatures: Iterable[Signature], metric: str, published: Sequence[Pu
 
 
 def order_of(speeds: Sequence[Speed]) -> Order:
-    """How well predictions order machines, over all pairs of machines and programs."""
+    """Agreement of predicted and published order, over all pairs of machines and programs."""
     pairs, right, errors = 0, 0, []
     groups: dict[tuple[str, str], list[Speed]] = {}
     for speed in speeds:
@@ -191,7 +191,7 @@ def summary(speeds: Sequence[Speed]) -> dict[str, Any]:
 
 
 def document(speeds: Sequence[Speed], failed: Sequence[str]) -> dict[str, Any]:
-    """What `--json` prints; speeds in bytes a second."""
+    """The document that `--json` prints; speeds in bytes per second."""
     rows = [asdict(speed) | {"ratio": speed.ratio, "inside": speed.is_inside} for speed in speeds]
     return {"schema": "foretrace.published/1", "summary": summary(speeds), "speeds": rows, "failed": list(failed)}
 
@@ -226,7 +226,7 @@ class Traces:
     """Signatures of the programs in a folder, each made once."""
 
     def __init__(self, directory: Path, text: bytes, runner: Runner) -> None:
-        """Of a text that has at least `LONG_BYTES`."""
+        """Make traces of a text with at least `LONG_BYTES`."""
         self._directory = directory
         self._text = text
         self._runner = runner

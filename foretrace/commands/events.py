@@ -175,7 +175,7 @@ def _clean() -> None:
 
 
 def _user_number(user: str | None) -> int | None:
-    """Of a user who is named, or given by number."""
+    """The number of a user given by name or number."""
     import pwd
 
     if user is None:

@@ -375,7 +375,7 @@ def _calls(calls: Sequence[LibraryCall]) -> str:
 
 
 def _show_left_out(signature: Signature, of_loops: Sequence[int], shown: int) -> None:
-    """What the table of loops leaves out."""
+    """Lines on the work that the table of loops leaves out."""
     lines = (
         rest_line(of_loops, shown, "loops", "instructions", signature.totals.instructions),
         outside_loops_line(signature),

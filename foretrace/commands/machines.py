@@ -86,7 +86,7 @@ def show(machine: str, output: Path | None, wanted: tuple[str, ...], force: bool
 def check(file: Path | None, published: Path | None, as_json: bool) -> None:
     """Check FILE, a profile of your own: what contradicts, what is missing and what the model assumes for it.
 
-    With --published, its bandwidths and figures stand beside those of a CSV file (docs/machine-profiles.md).
+    With --published, compares its bandwidths and figures with those of a CSV file (docs/machine-profiles.md).
     """
     if published is not None:
         _check_published(str(file) if file is not None else None, published, as_json=as_json)

@@ -341,7 +341,7 @@ def with_plain_types(rows: pandas.DataFrame) -> pandas.DataFrame:
 
 
 MOST_ROWS = 2000
-"""Of a table on the screen."""
+"""Largest number of rows of a table on the screen."""
 
 
 def show(sources: Sequence[EventSource]) -> None:

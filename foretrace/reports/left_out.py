@@ -1,4 +1,4 @@
-"""What tables leave out, in a line below each: rows beyond the first, and instructions that belong to no row."""
+"""Lines below tables on what these leave out: rows beyond the first, and instructions that belong to no row."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from foretrace.tracer.signature.records import Signature
 from foretrace.units import format_count
 
 MOST_FUNCTIONS = 3
-"""That are named in a line."""
+"""Largest number of functions named in a line."""
 
 
 def outside_loops(signature: Signature) -> Counter[tuple[str, str, str]]:
@@ -23,7 +23,7 @@ def outside_loops(signature: Signature) -> Counter[tuple[str, str, str]]:
 
 
 def outside_loops_line(signature: Signature) -> str:
-    """Which functions ran the instructions outside loops; empty if there are none."""
+    """A line on the functions that ran the instructions outside loops; empty if there are none."""
     outside = outside_loops(signature)
     total, left = signature.totals.instructions, outside.total()
     if not total or not left:
@@ -39,7 +39,7 @@ def outside_loops_line(signature: Signature) -> str:
 
 
 def rest_line(values: Sequence[float], shown: int, what: str, of: str, total: float = 0) -> str:
-    """How much of a sum the rows beyond the first `shown` have, which are sorted; empty if there are none.
+    """A line on the share of a sum in the sorted rows beyond the first `shown`; empty if there are none.
 
     `what` names the rows, `of` what is summed. The `total` is that of all rows, if it is not given.
     """

@@ -85,7 +85,7 @@ def _measured(cost: OperationCost) -> InstructionCost:
 
 
 def _word_products(profile: Profile, core: CoreClass) -> InstructionCost | None:
-    """Of 32-bit elements."""
+    """The cost of vector products of 32-bit elements."""
     measured = [
         cost
         for cost in profile.operations
@@ -98,7 +98,7 @@ def _word_products(profile: Profile, core: CoreClass) -> InstructionCost | None:
 
 
 def _text(cost: InstructionCost) -> str:
-    """As in "latency 4 cycles (3 to 8), one every 0.5 (0.25 to 1)"."""
+    """A cost in words: "latency 4 cycles (3 to 8), one every 0.5 (0.25 to 1)"."""
     parts = []
     for fast, typical, slow in (cost.latency, cost.interval):
         parts.append(f"{typical:g}" + (f" ({fast:g} to {slow:g})" if fast < slow else ""))

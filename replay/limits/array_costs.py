@@ -160,7 +160,7 @@ class _Region:
         return points
 
     def branch_misses(self) -> float:
-        """How often masks change."""
+        """The number of changes between set and clear elements of masks."""
         if self.blocks[0].module.removeprefix("numpy.") in _PICKING:
             return self._changes()
         if not any(block.module.endswith(" (mask)") for block in self.blocks):
@@ -169,7 +169,7 @@ class _Region:
         return float(sum(_MISSES_OF_RUN * max(max(map(_breaks, one), default=0) - self.calls, 0) for one in picked))
 
     def _changes(self) -> float:
-        """How often masks change that decide for each element what is done; all of these lie in C order."""
+        """The number of changes in masks, all in C order, that decide for each element what is done."""
         points = self._mask_points()
         changes = 0.0
         for block, accesses in zip(self.blocks, self.accesses, strict=True):

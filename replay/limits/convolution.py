@@ -272,7 +272,7 @@ def _bounds(
     unseen: npt.NDArray[np.bool_],
     traced: npt.NDArray[np.bool_],
 ) -> tuple[Bound, ...]:
-    """What each region is bound by: the largest part of the largest of its three times.
+    """The bound of each region: the largest part of the largest of its three times.
 
     One that takes as long as it was traced is bound by what it does most, of what is known.
     """

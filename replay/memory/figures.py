@@ -181,7 +181,7 @@ class _Source:
         return self.hierarchy.levels[level].name if level < self.num_caches else "main memory"
 
     def kind_of(self, level: int) -> str:
-        """Of a cache: "first", "middle" or "last"."""
+        """The position of a cache: "first", "middle" or "last"."""
         return "first" if level == 0 else "last" if level > 1 and level == self.num_caches - 1 else "middle"
 
     def size_bytes(self, level: int) -> float:

@@ -1,4 +1,4 @@
-"""Published bandwidths and figures of a machine beside what its profile tells, or the model assumes for it."""
+"""Comparison of published bandwidths and figures with a machine's profile, or the model's assumptions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from .bandwidth import MemoryBandwidth
 _BW_MEM = re.compile(r"bw_mem-(rd|wr|rdwr)-([\d.]+)")
 _STREAM = re.compile(r"(Copy|Scale|Add|Triad|read-only), (\d+) threads?")
 _LINES = {"read-only": (1, 0), "Copy": (1, 1), "Scale": (1, 1), "Add": (2, 1), "Triad": (2, 1)}
-"""Of STREAM's kernels: lines loaded and stored for each element's line."""
+"""Lines loaded and stored for each line of elements by STREAM's kernels."""
 _STEP_BYTES = 16
-"""lmbench's bw_mem touches one word of 4 bytes in so many, and counts all of them."""
+"""Stride of lmbench's bw_mem: it touches one word of 4 bytes in each, and counts all bytes."""
 _TABLES = ("core", "memory")
 _WELL_INSIDE = 0.75
-"""Of a cache's size: a larger working set lies in part in the next level."""
+"""Largest share of a cache's size that a working set inside it has: a larger one lies in part in the next level."""
 NEAR = 0.1
 """Published figures of like machines differ by so much (benchmarks/published/memory.csv): inside is within it."""
 
@@ -97,7 +97,7 @@ def _values(profile: Profile, figures: MachineFigures, one: PublishedFigure, cor
 
 
 def _line_times(figures: MachineFigures, level: int) -> tuple[float, Floats, Floats]:
-    """Of a stream out of a level: bytes of its lines, times [3] of a line that is loaded and of one stored to."""
+    """A stream out of a cache level: bytes of its lines, times [3] of a line that is loaded and of one stored to."""
     memory = figures.memory
     line_bytes = float(memory.line_bytes[max(level - 1, 0)])
     loaded = (

@@ -1,6 +1,6 @@
 """Runs the verbs on damaged and hostile files of each kind that foretrace reads: `make hostile`.
 
-Whatever is in a file, a verb ends with an answer or one line: no traceback, no crash, no more than its limits. Each
+For any content of a file, a verb ends with an answer or one line: no traceback, no crash, within its limits. Each
 case is a forked process with a copy of everything imported, under lower limits than those stated; a case that reaches
 them is reported, too. A case is made from its seed alone.
 """
@@ -115,7 +115,7 @@ def changed(content: Any, chance: random.Random) -> Any:
 
 
 def as_json(content: Any) -> bytes:
-    """As JSON, lone surrogates and NaN included; integers of any length."""
+    """Hostile JSON: lone surrogates and NaN included, integers of any length."""
     sys.set_int_max_str_digits(0)
     with suppress(RecursionError):
         return json.dumps(content).encode()
@@ -388,7 +388,7 @@ def signatures() -> tuple[bytes, ...]:
 
 
 def profiles() -> tuple[bytes, ...]:
-    """Of hosts and accelerators that come with foretrace."""
+    """Profiles of hosts and accelerators that come with foretrace."""
     folder = Path(library.__file__).parent / "machines"
     return tuple(path.read_bytes() for path in sorted(folder.glob("*.toml"))[::4])
 
@@ -411,7 +411,7 @@ def sources(*endings: str) -> Callable[[], tuple[bytes, ...]]:
 
 @cache
 def boards() -> tuple[bytes, ...]:
-    """What a process left that was killed, up to what it used."""
+    """The board of a killed process, cut to the bytes it used."""
     with tempfile.TemporaryDirectory() as folder:
         code = (
             "import os, signal\n"
@@ -438,7 +438,7 @@ def boards() -> tuple[bytes, ...]:
 
 
 def place_board(data: bytes, chance: random.Random) -> None:
-    """As that of a process that is no more."""
+    """Mark a board as that of an ended process."""
     process = int.from_bytes(data[12:16], "little") if chance.random() < 0.95 else 1
     path = Path(f"foretrace-events-{os.geteuid()}-{process}")
     path.write_bytes(data)
@@ -447,7 +447,7 @@ def place_board(data: bytes, chance: random.Random) -> None:
 
 
 def threads_of() -> tuple[bytes, ...]:
-    """Of one of several threads."""
+    """The stream of one of several threads."""
     return (drmemtrace(ACCESSES),)
 
 
@@ -521,7 +521,7 @@ def traced_signature() -> bytes:
 
 
 def timing() -> bytes:
-    """Of the program of that signature."""
+    """A timing of the signature's program."""
     with tempfile.NamedTemporaryFile() as file:
         Path(file.name).write_bytes(traced_signature())
         command = read_signature(file.name).provenance.command
@@ -622,7 +622,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Result:
-    """How a case ended: `fault` says what is wrong, "" if nothing is."""
+    """The end of a case: `fault` says what is wrong, "" if nothing is."""
 
     command: tuple[str, ...]
     fault: str
@@ -683,7 +683,7 @@ def _become(words: Sequence[str], folder: Path, environment: dict[str, str]) -> 
 
 
 def fault_of(code: int, output: str, killed: bool) -> str:
-    """What is wrong with an end; "" if nothing is."""
+    """The fault of an end; "" if there is none."""
     if killed:
         return f"no end within {WALL_S} s"
     if "Traceback (most recent call last)" in output or code == 99:
@@ -705,7 +705,7 @@ def fault_of(code: int, output: str, killed: bool) -> str:
 def cases(
     names: Sequence[str], number: int, seed: int, keep: Path | None, most_s: float = float("inf")
 ) -> Iterator[tuple[str, int, Result]]:
-    """So many cases of each kind, each made of its seed alone. None begins more than `most_s` after the first."""
+    """Run `number` cases of each kind, each from its own seed; none begins later than `most_s` after the first."""
     for verb in cli.VERBS:
         importlib.import_module(f"foretrace.commands.{verb}")
     for name in names:

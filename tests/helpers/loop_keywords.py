@@ -23,7 +23,7 @@ _FORTRAN_HEADER = re.compile(
 
 
 def keywords_in(path: Path) -> int:
-    """How many loops a file's text has."""
+    """The number of loops in a file's text."""
     text = path.read_text(errors="replace")
     if path.suffix == ".py":
         try:

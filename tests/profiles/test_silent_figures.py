@@ -57,7 +57,7 @@ def test_stores_of_one_core_lie_in_the_range_of_its_class(name, published):
      ("graviton4", 1, 70.7e9), ("xeon-platinum-8480", 2, 32.4e9)],
 )  # fmt: skip
 def test_caches_deliver_what_was_published_of_their_class(name, level, published):
-    """Of lines; loads of 8 bytes may not take them as fast."""
+    """Bandwidth by whole lines; loads of 8 bytes may be slower."""
     memory = memory_of(find(name))
     bandwidth = memory.line_bytes[level - 1] / memory.line_s[:, :, level].min(axis=1)
     loads = memory.line_bytes[0] / memory.line_s[:, :, 0].min(axis=1)

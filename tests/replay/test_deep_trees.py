@@ -17,7 +17,7 @@ from foretrace.tracer.signature.records import Signature
 
 
 def nested(levels: int) -> Signature:
-    """So many calls and a loop within one another, and work in the loop and in each call."""
+    """A tree of nested calls around a loop, with work in the loop and in each call."""
     tree = Tree()
     node = tree.thread()
     for number in range(levels - 2):

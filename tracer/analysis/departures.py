@@ -1,4 +1,4 @@
-"""What the engine for compiled programs did otherwise than the system, as far as a program met it."""
+"""Departures of the engine for compiled programs from the system that a program met."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _COUNTS = struct.Struct("=7Q")  # enum ft_departure of tracer/transport/stream.h
 
 @dataclass(frozen=True, slots=True)
 class Departures:
-    """How often a program met each departure of the engine from the system; `refused_bytes` of address space."""
+    """Counts of a program's encounters with each departure; `refused_bytes` of address space."""
 
     refused_bytes: int = 0
     no_replace: int = 0
@@ -28,7 +28,7 @@ class Departures:
         return cls(*_COUNTS.unpack(counts))
 
     def __add__(self, other: Departures) -> Departures:
-        """Those of two processes."""
+        """The sums over two processes."""
         pairs = zip(self._numbers(), other._numbers(), strict=True)
         return Departures(*(one + another for one, another in pairs))
 
@@ -37,7 +37,7 @@ class Departures:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What made the program do other work than it does without tracing, or can have made it."""
+        """Departures that may have made the program do other work than without tracing."""
         found = []
         if self.stale:
             found.append(

@@ -58,7 +58,7 @@ def parse_maps(text: str, guest_base: int) -> tuple[list[Mapping], int]:
 
 
 class ModuleMap:
-    """What was mapped where over a whole run: the union of the copies, a later one winning over an earlier.
+    """The memory map of a whole run: the union of the copies, a later one winning over an earlier.
 
     `copies` has what files hold that had no name any more when the run ended, by the path in their mappings.
     """

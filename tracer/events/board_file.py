@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.errors import EventsError
+from foretrace.files import is_file_of, open_unfollowed
 from foretrace.tracer.signature.event_records import (
     VALUE_DTYPES,
     EventElement,
@@ -38,13 +38,13 @@ MOST_EVENTS = 1 << 17
 _MOST_LANES = 1 << 14
 _MOST_ELEMENTS = 1 << 20
 MOST_VALUE_BYTES = 1 << 30
-"""Of all recorders of a board that is shown."""
+"""Largest size of the recorded values of a board that is shown."""
 _MOST_RECORDER_BYTES = 1 << 32
 _MOST_CHUNKS = 1 << 20
 _READ_AGAIN = 2
 """No byte of a board belongs to two events: all that is read is bounded by what its file takes on the disk."""
 _LEAST_BYTES = 64 << 20
-"""Of a small board, or one on a disk that compresses, so much may be read."""
+"""Bytes that may always be read: a board may be small, or on a disk that compresses."""
 BOARD_NAME = re.compile(rf"foretrace-events-(\d+)-(\d+)({re.escape(REPLACED)})?")
 _KINDS = {
     1: EventKind.PLACEHOLDER, 2: EventKind.REGISTERED, 3: EventKind.CALLBACK, 4: EventKind.CREATED,
@@ -174,16 +174,15 @@ def _files(user: int | None) -> list[tuple[Path, int]]:
 
 def _is_of(path: Path, user: int) -> bool:
     try:
-        found = path.lstat()
+        return is_file_of(path.lstat(), user)
     except OSError:
         return False
-    return stat.S_ISREG(found.st_mode) and found.st_uid == user
 
 
 def start_of(path: Path) -> int:
     """When the process of a board began, in ticks; 0 where that is not known."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_unfollowed(path)
     except OSError:
         return 0
     try:
@@ -226,12 +225,12 @@ def read_board(path: Path, process: int | None = None) -> Board:
     """
     named = BOARD_NAME.fullmatch(path.name)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_unfollowed(path)
     except OSError as error:
         raise EventsError(f"{path}: cannot be read: {error.strerror}") from None
     try:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or (named and int(named[1]) != found.st_uid):
+        if not is_file_of(found, int(named[1]) if named else found.st_uid):
             raise EventsError(f"{path}: is no board: its owner is not the user in its name")
         reader = _Reader(descriptor, path, most_value_bytes=MOST_VALUE_BYTES)
         wanted = int(named[2]) if named and process is None else process

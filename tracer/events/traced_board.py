@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-import stat
 from contextlib import suppress
 from dataclasses import dataclass
 
 from foretrace.errors import EventsError
+from foretrace.files import is_file_of, open_unfollowed
 from foretrace.tracer.signature.event_records import MOST_KEPT_BYTES, MOST_KEPT_VALUES, RecordedEvent
 
 from .board_file import REPLACED, CBoard, directory, each_event
@@ -49,7 +49,7 @@ class TracedBoard:
             return
         for path in self._paths:
             with suppress(OSError):
-                self._descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+                self._descriptor = open_unfollowed(path, os.O_RDWR)
                 if self._is_own() and self._head().traced_process == self._pid:
                     return
                 os.close(self._descriptor)
@@ -57,8 +57,7 @@ class TracedBoard:
 
     def _is_own(self) -> bool:
         """Anyone may make a file of that name."""
-        found = os.fstat(self._descriptor)
-        return stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
+        return is_file_of(os.fstat(self._descriptor), os.geteuid())
 
     def _head(self) -> CBoard:
         return CBoard.from_buffer_copy(

@@ -298,7 +298,7 @@ static uint32_t find_frame_with(const struct ft_tree *tree, const struct ft_tree
     return FT_NONE;
 }
 
-/* How many frames are below the one whose call an exception left to continue at an address; FT_NONE if there is none. */
+/* The number of frames below the one whose call an exception left to continue at an address; FT_NONE if there is none. */
 static uint32_t find_frame_that_lands(const struct ft_tree *tree, const struct ft_tree_thread *t, uint64_t pad)
 {
     if (LIKELY(ft_table_find(&tree->landing_table, 0, pad) == FT_NONE))

@@ -38,7 +38,7 @@ _MOST_TABLE = 256
 _USES = 4
 """Of each element of a table, at least."""
 _LEAST_MASKED = 0.5
-"""Of the range that a loop's iterations have, one vector each, what one with masks has at least."""
+"""Least share of the range of whole vectors, one per iteration, that a stream with masks covers."""
 _MOST_STEPS = 200
 """Of a path from a value to its use."""
 

@@ -256,7 +256,7 @@ class _Places:
         return found
 
     def ran(self) -> Ran:
-        """Where blocks are, for what chose them."""
+        """The places of blocks, for finding what chose them."""
         static: list[tuple[int, int]] = []
         for path, symbols in self._symbols.items():
             mapping = self._map.first_of(path)
@@ -769,7 +769,7 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
 
 
 def _hidden_accesses(blocks: BasicBlocks, raw: RawTrace) -> list[str]:
-    """What the engine could not see, as notes."""
+    """Notes on accesses that the engine could not see."""
     hidden = _executions(blocks, [kind.hides_access for kind in blocks.classes])
     what = "instructions that set whole cache lines to zero (DC ZVA), which QEMU does not show as stores"
     notes = [f"not among the stores: {hidden} executions of {what}"] if hidden else []

@@ -25,16 +25,15 @@ from .basic_blocks import BasicBlocks
 _CPUID, _XGETBV = b"\x0f\xa2", b"\x0f\x01\xd0"
 _ASKS_SYSTEM = frozenset({"getauxval", "__getauxval", "elf_aux_info"})
 _MOST_EXECUTIONS = 64
-"""Of a store that keeps an answer: programs ask once."""
+"""Largest number of executions of a store that keeps an answer: programs ask once."""
 _MOST_KEPT_BYTES = 256
 _NEAR_QUESTION, _NEAR_READING, _NEAR_CALL = 64, 8, 3
-"""How many blocks behind a question, or a reading, an answer is stored, and how many behind a reading a call is
-chosen."""
+"""Largest numbers of blocks from a question or a reading to the store of an answer, and from a reading to a call."""
 _LEVELS = 3
-"""Of functions that return an answer to their callers; and of answers made from answers."""
+"""Levels of functions that return an answer to their callers, and of answers made from answers."""
 _MOST_FUNCTIONS = 20
 _TESTS = (b"\x85\xc0", b"\x84\xc0", b"\xa9", b"\xa8", b"\x3d", b"\x3c", b"\x83\xf8", b"\x0f\xba\xe0")
-"""How x86-64 code begins that tests what a function returns: test, cmp or bt of eax or al."""
+"""First bytes of x86-64 tests of a function's result: test, cmp or bt of eax or al."""
 _FIRST_INSTRUCTIONS = 4
 
 
@@ -63,7 +62,7 @@ _INSTRUCTIONS = {
     "vaes": _encoded(2, rb"[\xdc-\xdf]"),
     "vpclmulqdq": _encoded(3, rb"\x44"),
 }
-"""Of x86-64: the bytes of instructions of a feature (Intel SDM, volume 2)."""
+"""Patterns of x86-64 instructions of a feature (Intel SDM, volume 2)."""
 _LEAST_FOUND = 8
 """Such bytes come by chance, too: once in some million."""
 _MOST_SCANNED_BYTES = 64 << 20
@@ -71,7 +70,7 @@ _MOST_SCANNED_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Where blocks are. `modules`, `names` and `functions` (numbers) are of each block, `chosen` says whether an IFUNC
+    """Places of blocks. `modules`, `names` and `functions` (numbers) are of each block, `chosen` says whether an IFUNC
     chose it.
 
     `static` are the ranges of static variables [n, 2], sorted and without overlaps.
@@ -88,7 +87,7 @@ class Ran:
 
 
 def find_selected(blocks: BasicBlocks, statistics: OperationStatistics, ran: Ran, arch: str) -> Selection | None:
-    """What was chosen by what the processor has, of the blocks that ran; None if nothing was asked or chosen."""
+    """Blocks that ran and were chosen by processor features; None if nothing was asked or chosen."""
     return _Finder(blocks, statistics, ran, arch).find()
 
 
@@ -97,7 +96,7 @@ class _Finder:
         self._blocks, self._statistics, self._ran, self._arch = blocks, statistics, ran, arch
         self._next: dict[int, list[int]] = defaultdict(list)
         self._entered: dict[int, list[int]] = defaultdict(list)
-        """Of the function of each block, the blocks of others that follow on one of its own: where it returns to."""
+        """By function, the blocks of other functions that follow one of its own: its return points."""
         functions = ran.functions
         for source, target, _ in blocks.edges.tolist():
             self._next[source].append(target)
@@ -241,7 +240,7 @@ class _Finder:
         return readings
 
     def _chosen_by(self, readings: set[int]) -> set[int]:
-        """What runs behind a reading in its function, and functions that are called right behind it."""
+        """Blocks that run after a reading in its function, and functions called right after it."""
         functions = self._ran.functions
         entered = self._near(readings, _NEAR_CALL, across=True)
         called = {functions[block] for block in entered}

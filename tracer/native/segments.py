@@ -193,7 +193,7 @@ def _of_interpreter(
 
 
 def no_more_than(found: SegmentTime, best_s: float) -> SegmentTime:
-    """The same, where it is no longer than the best whole run but for an error of measurement, which is left out.
+    """A segment timing bounded by the best whole run; an excess within measurement error is cut off.
 
     Raises:
         UndividedError: it is longer: no segment was at rest.

@@ -176,8 +176,8 @@ static inline bool agent_hook_running(void)
 void agent_times_named_begin(const char *name);
 void agent_times_named_end(const char *outer_name, bool outer_runs);
 
-/* The same of functions of extension types, which may be called often: then not each call is timed. The first is false of a
- * call that is not. It fills in what the second is to be given: whether an outer function's time was being charged, which is
+/* The same for functions of extension types, with a sample of their calls where these are many. The first returns false for a
+ * call that is not timed. It fills in what the second is to be given: whether an outer function's time was being charged, which is
  * agent_thread.hook_name until then, and what that stood for. */
 bool agent_times_compiled_begin(const char *name, bool *outer_runs, uint32_t *outer_stands_for);
 void agent_times_compiled_end(bool outer_runs, uint32_t outer_stands_for);

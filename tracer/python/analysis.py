@@ -54,7 +54,7 @@ _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
 """What reads or writes a single element, of whatever type; with one point each time it runs."""
 
 _OF_MASK = ("(mask)", "(picked)")
-"""What is recorded of a subscript that is a mask of the array's shape: its passes over the mask, and the elements."""
+"""Record of a subscript by a mask of the array's shape: its passes over the mask, and the elements."""
 
 _FLOP_KINDS = {
     "multiply": OperationKind.FP_MUL,
@@ -408,7 +408,7 @@ class _Arrays:
             )
 
     def times(self, round_lines: float) -> Iterable[ArrayTime]:
-        """What each block took."""
+        """The time of each block."""
         for member in filter(self.is_loop, self.members):
             line = self.line_of(member)
             all_executions = line.executions / line.timed if line.timed else 1.0

@@ -27,13 +27,13 @@ _VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
 _VERSION_BYTES = 80  # of what QEMU says of itself: its name and version come first
 _ELF_HEADER_BYTES = 20
 _TABLE_BYTES_PER_PAGE = 25
-"""What QEMU before 8.0 takes of memory for each page of 4 KiB that a program maps or reserves (struct PageDesc in
+"""Memory that QEMU before 8.0 takes for each page of 4 KiB that a program maps or reserves (struct PageDesc in
 accel/tcg/translate-all.c); later versions keep ranges instead (accel/tcg/user-exec.c)."""
 _TABLE_SHARE = 64
-"""Of this machine's memory, the part that such a table may take."""
+"""Largest share of this machine's memory that such a table may take."""
 _LEAST_MAPPED_BYTES = 16 << 30
 _MOST_STACK_BYTES = 16 << 30
-"""Of a stack without a limit: its address space is reserved when the program starts."""
+"""Largest size of a stack without a limit: its address space is reserved when the program starts."""
 _ELFCLASS64, _ELFDATA2LSB = 2, 1
 _ET_EXEC, _ET_DYN = 2, 3
 
@@ -154,7 +154,7 @@ def _version_of(qemu: str, name: str) -> str:
 
 
 def most_mapped_bytes(version: str, memory_bytes: int) -> int:
-    """How much address space a program may take before the engine's own table of it hurts this machine; 0: any."""
+    """Address space that a program may take before the engine's own table of it hurts this machine; 0: any."""
     if int(version.partition(".")[0]) >= 8:
         return 0
     return max(memory_bytes // _TABLE_SHARE // _TABLE_BYTES_PER_PAGE * 4096, _LEAST_MAPPED_BYTES)
@@ -218,13 +218,13 @@ class QemuEngine:
         return self._qemu, [self._qemu, *options, str(self.path), *self._program[1:]], dict(os.environ)
 
     def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those of the emulated processor, and of this machine's, that programs choose code by; empty: unknown."""
+        """Features of the emulated processor, and of this machine's, that programs choose code by; empty: unknown."""
         if self.guest == "aarch64":
             return tuple(sorted(processor_features.AARCH64)), ()
         if self.guest != "x86_64":
             return (), ()
         cpu = self._options[self._options.index("-cpu") + 1]
-        engine = processor_features.asked([self._qemu, "-cpu", cpu])
+        engine = processor_features.asked(self._qemu, "-cpu", cpu)
         return tuple(sorted(engine)), tuple(sorted(processor_features.asked()))
 
     @property

@@ -1,4 +1,4 @@
-/* Where the engine departs from the system: what it does otherwise is counted in the header (enum ft_departure), and what
+/* Departures of the engine from the system: what it does otherwise is counted in the header (enum ft_departure), and what
  * would take too much of its memory is refused, as the system refuses it under a limit of address space.
  *
  * A call is refused by lowering the engine's own limit of address space until it has returned: a plugin can neither change a

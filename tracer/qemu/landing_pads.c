@@ -222,7 +222,7 @@ void ft_landing_pads_mapped(const char *maps, size_t bytes)
     }
 }
 
-/* What a common entry says of how its functions' entries are written. OMITTED: they have no data of their language. */
+/* Encodings that a common entry gives for its functions' entries. OMITTED: they have no data of their language. */
 struct encodings {
     unsigned char pointer, language;
     bool has_length;
@@ -299,7 +299,7 @@ static void make_table(struct image *image, int memory, uint64_t frames, uint64_
         qsort(image->entries, image->num_entries, sizeof *image->entries, compare);
 }
 
-/* Where the file says that its .eh_frame is loaded: link-time address and length; that is not told by what is mapped of it. */
+/* The place of .eh_frame by the file: link-time address and length; that is not told by what is mapped of it. */
 static bool find_frames(const char *path, uint64_t *address, uint64_t *bytes)
 {
     Elf64_Ehdr elf;

@@ -19,10 +19,10 @@ struct ft_masked {
     bool is_followed; /* ft_masked_ended will be called */
 };
 
-/* Of an instruction for QEMU's `target`. */
+/* The masked access of an instruction for QEMU's `target`. */
 struct ft_masked ft_masked_of(const char *target, const unsigned char *code, size_t length);
 
-/* What a load stands for: `lanes` by bit, from an address. */
+/* Lanes of a masked load: `lanes` by bit, from an address. */
 struct ft_masked_lanes {
     uint64_t address;
     uint32_t lanes;

@@ -1,15 +1,15 @@
-"""What a processor says it has, of that which programs choose their code by: extensions of its instruction set.
+"""Features of processors by which programs choose code: extensions of the instruction set.
 
 The engine is asked by a tiny program that it runs; natively the same program asks this machine.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import struct
 import subprocess
-from collections.abc import Sequence
 
 _LEAVES = ((1, 0), (7, 0), (7, 1), (0x80000001, 0))
 _EAX, _EBX, _ECX, _EDX = range(4)
@@ -30,8 +30,8 @@ _LEAF_BYTES = 16
 _BASE = 0x400000
 
 AARCH64 = frozenset({"aes", "sha2", "crc32", "lse", "fp16", "dotprod", "sha3", "i8mm", "bf16"})
-"""What QEMU's processor `max` has for AArch64 without SVE and SME (target/arm/cpu64.c, aarch64_max_initfn), named as by
-GCC (AArch64 options, -march)."""
+"""Features of QEMU's processor `max` for AArch64 without SVE and SME (target/arm/cpu64.c, aarch64_max_initfn), named as
+by GCC (AArch64 options, -march)."""
 
 
 def _asking_program() -> bytes:
@@ -63,7 +63,8 @@ def _named(answer: bytes) -> frozenset[str]:
     )
 
 
-def asked(engine: Sequence[str] = ()) -> frozenset[str]:
+@functools.cache
+def asked(*engine: str) -> frozenset[str]:
     """Features of the processor that an engine's command emulates; of this machine's without one. Empty: unknown."""
     if not engine and platform.machine() != "x86_64":
         return frozenset()

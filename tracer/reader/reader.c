@@ -215,7 +215,7 @@ static bool join(struct ft_reader *reader, uint64_t address, uint32_t size, uint
     return true;
 }
 
-/* The same of a processor's state, between whose parts its instruction reads one that says which there are (XSAVE). */
+/* Processor state in parts, between which its instruction reads one that says which there are (XSAVE). */
 static bool join_interrupted(struct ft_reader *reader, uint64_t address, uint32_t size, uint32_t operation)
 {
     if (reader->batch_length < 2)

@@ -45,7 +45,7 @@ struct ft_block {
     const unsigned char *lengths; /* of its instructions, as many as half of n_slots; NULL for one that is no machine code */
 };
 
-/* What the engine reports of an access that it makes in parts. */
+/* Forms of the engine's report of an access made in parts. */
 enum ft_parts {
     FT_PARTS_ADJACENT, /* all of it, one part behind the other */
     FT_PARTS_MASKED,   /* some of it, in order: the lanes that a mask has on. It has their bytes, at the first one */

@@ -187,7 +187,7 @@ class SideTable:
         self.children: list[RawChild] = []
         self.objects: list[RawObject] = []
         self.landings: dict[tuple[int, int], None] = {}
-        """Where calls return to, and exceptions that leave them continue."""
+        """Addresses at which calls return, with those at which exceptions leaving them continue."""
         self._unseen: list[slice] = []
         self._linear: list[slice] = []
         self._compiled: list[slice] = []
@@ -242,7 +242,7 @@ class SideTable:
             self._compiled.append(slice(self._position, self._position + len(entry)))
 
     def array_times(self, table: memoryview) -> tuple[tuple[int, int, int], ...]:
-        """Of each array operation, rounds, faults and calls that were kept so far: see struct ft_side_operation."""
+        """Rounds, faults and kept calls of each array operation so far: see struct ft_side_operation."""
         return tuple(OPERATION.unpack_from(table, where)[-3:] for where in self._operations)
 
     def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int]]:

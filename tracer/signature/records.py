@@ -154,7 +154,7 @@ class InterpreterTime(msgspec.Struct, frozen=True):
 
 
 class ArrayTime(msgspec.Struct, frozen=True):
-    """What a block of array operations took while it was traced, and on which types of elements it worked.
+    """Traced time of a block of array operations, and the types of its elements.
 
     `operand_types` are NumPy's names, of the block's memory operations in their order, with commas between; "-" where
     one is not known. `lines` is the time of all calls that have their time here, in lines as in `InterpreterTime`; a
@@ -597,7 +597,7 @@ class Provenance(msgspec.Struct, frozen=True):
     thread_settings: dict[str, str] | None = None
     """Those of `THREAD_SETTINGS` that were set; None: not known."""
     selection: Selection | None = None
-    """What a compiled program chose by the features of the processor; None: nothing, or not known."""
+    """Code of a compiled program chosen by processor features; None: none, or not known."""
 
 
 class Totals(msgspec.Struct, frozen=True):
@@ -631,7 +631,7 @@ class Signature:
     interpreter_times: Sequence[InterpreterTime] = ()
     """Of blocks of Python; not of all of them."""
     array_times: Sequence[ArrayTime] = ()
-    """Of all blocks of array operations of Python; none where nothing was timed."""
+    """Traced times of all blocks of array operations of Python; none if nothing was timed."""
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
     """What ran inside what; None where the engine did not tell, as for streams of other tools."""

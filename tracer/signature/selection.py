@@ -1,4 +1,4 @@
-"""What a program chose by the features of the processor that it ran on."""
+"""Code that a program chose by the features of the processor that it ran on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SelectedFunction(msgspec.Struct, frozen=True):
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """What was asked, and what ran by the answers: at most 20 `functions`, those with the most instructions.
+    """Questions about features, and the code that ran by the answers: the 20 `functions` of most instructions.
 
     `ifunc_share` and `question_share`, from 0 to 1, are of the run's instructions. `engine_features` are those of the
     processor that the engine emulates, `host_features` those of the machine that traced, both named as in Linux's
@@ -49,10 +49,10 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """Of the run's instructions that were chosen."""
+        """The share of the run's instructions in chosen code."""
         return min(1.0, self.ifunc_share + self.question_share)
 
     @property
     def lacking(self) -> tuple[str, ...]:
-        """What the machine that traced has, and the engine did not offer."""
+        """Features that the tracing machine has and the engine did not offer."""
         return tuple(sorted(set(self.host_features) - set(self.engine_features)))

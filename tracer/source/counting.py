@@ -47,7 +47,7 @@ def text_of(path: Path, data: bytes) -> LoopText:
 
 
 def accounted(results: Sequence[tuple[Path, FileResult]], loops: Iterable[LoopReport]) -> tuple[int, list[UnreadLoop]]:
-    """How many loops of the text were read, and those that were not.
+    """The number of loops in the text that were read, and the loops that were not.
 
     Args:
         results: of all files, headers included.

@@ -102,7 +102,7 @@ class Join:
     other_versions: frozenset[str] = frozenset()
     """Files of the source that are of another version than what ran."""
     coverage: str = ""
-    """How many of the source's loops were read; "": all."""
+    """A warning with the number of the source's loops that were read; "": all."""
 
     def of(self, module: str, function: str, file: str, line: int) -> Joined | None:
         """The source of what ran at a place, with the findings of what ran inside; None: it has none."""

@@ -159,7 +159,7 @@ def scanned(
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is asked of each file."""
+    """The work to do on each file."""
 
     definitions: tuple[IdiomDefinition, ...]
     """The idioms to look for."""
@@ -169,7 +169,7 @@ class Job:
     branches: bool = False
 
     def text(self) -> str:
-        """What results depend on besides the files."""
+        """The inputs of results besides the files."""
         roots = (str(root.resolve()) for root in self.roots)
         return "\n".join([*map(as_text, self.definitions), *roots, *self.defines, str(self.branches)])
 
@@ -291,7 +291,7 @@ def _result(path: Path, job: Job) -> FileResult:
 def _lowered(
     path: Path, job: Job, source: Sequence[str], defines: Sequence[str], undefines: Sequence[str]
 ) -> FileResult:
-    """What a file holds with certain symbols of the preprocessor."""
+    """A file's result with certain symbols of the preprocessor."""
     symbols = (tuple(defines), tuple(undefines)) if defines or undefines else ()
     unit = lower(path, job.roots, *symbols)
     findings, loops = recognised(unit, job.definitions, source)
@@ -310,7 +310,7 @@ def _part(unit: Unit, place: Place, what: str, reason: str) -> SkippedPart:
 
 
 def _with_branches(path: Path, job: Job, source: Sequence[str], result: FileResult) -> FileResult:
-    """The same with what stands in branches that are not taken: the file read again with symbols that choose them."""
+    """A file's result including branches that are not taken: the file read again with symbols that choose them."""
     loops, findings, skipped = list(result.loops), list(result.findings), list(result.skipped)
     includes = dict(result.includes)
     tried: set[str] = set()

@@ -94,10 +94,10 @@ struct ft_schedule {
 };
 #define FT_MIN_PHASE_CHUNKS 4u /* so that marks are few among the chunks in the queue */
 
-/* What there was no more room for, 0 for nothing. */
+/* The limit that was reached first, 0 for none. */
 enum ft_full { FT_FULL_BLOCKS = 1, FT_FULL_INSTRUCTIONS, FT_FULL_BYTES /* of the side table */ };
 
-/* What the engine does otherwise than the system, as far as the program met it: how often. */
+/* Departures of the engine from the system: how often the program met each. */
 enum ft_departure {
     FT_DEPARTURE_REFUSED,   /* bytes of address space that were refused: the engine's tables of them would take too much memory */
     FT_DEPARTURE_NOREPLACE, /* MAP_FIXED_NOREPLACE where something is mapped: fails by another error */

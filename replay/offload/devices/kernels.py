@@ -274,7 +274,7 @@ class _General:
         )
 
     def threads_of(self, root: int, nodes: Sequence[int]) -> tuple[Floats, Floats, Floats, Floats]:
-        """How each node below `root` is divided among threads, in one entry of the root.
+        """The division of each node below `root` among threads, in one entry of the root.
 
         Returns:
             Threads at a time, [nodes, 3]; the share of the device that they can use, [nodes] (a block of threads is on

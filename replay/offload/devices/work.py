@@ -216,7 +216,7 @@ class Work:
 
     @cached_property
     def _subtrees(self) -> tuple[list[int], list[int]]:
-        """Of each node, how many it and those below it are, and the last of them."""
+        """For each node, the size of its subtree and the last node in it."""
         size, last = [1] * len(self), list(range(len(self)))
         for node in range(len(self) - 1, -1, -1):
             parent = int(self.parent[node])

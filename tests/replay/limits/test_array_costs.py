@@ -130,7 +130,7 @@ def test_what_was_not_calibrated_stands_for_nothing(traced: Signature, number: i
 
 
 def test_gathers_and_masks_of_one_site_are_two_regions(tmp_path: Path) -> None:
-    """As library code has them, which is charged to the line that called it."""
+    """Frames of library code, which is charged to the line that called it."""
     library = tmp_path / "site-packages"
     library.mkdir()
     (library / "both.py").write_text("def both(a, i, m):\n    return a[i], a[m]\n")

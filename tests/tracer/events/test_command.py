@@ -9,7 +9,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,15 @@ int main(int argc, char **argv)
 )
 
 
+@contextmanager
+def waiting(program: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has made its board, and waits."""
+    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+
+
 @pytest.fixture
 def program(compile_c: Compile, foretrace: Run) -> Path:
     """Built with the flags that the command prints."""
@@ -110,9 +120,7 @@ def test_a_process_is_shown_while_it_runs_and_after_it_was_killed(
     program: Path, foretrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
-    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    with waiting(program) as process:
         running, every = foretrace("events", "--json", str(process.pid)), foretrace("events")
         process.kill()
     assert json.loads(running.stdout)["sources"][0]["ended"] is False
@@ -145,9 +153,7 @@ def test_a_board_that_cannot_be_read_does_not_hide_the_others(
 ) -> None:
     monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
     (tmp_path / f"foretrace-events-{os.geteuid()}-4000000000").write_bytes(content)
-    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+    with waiting(program) as process:
         listed, document = foretrace("events"), json.loads(foretrace("events", "--json").stdout)
         process.kill()
     assert f"{process.pid}  running       6" in listed.stdout
@@ -164,9 +170,7 @@ def test_a_board_is_of_the_user_and_process_in_its_name(
     program: Path, foretrace: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
-    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    with waiting(program) as process:
         process.kill()
     own = tmp_path / f"foretrace-events-{os.geteuid()}-{process.pid}"
     with own.open("rb") as board:  # it is long, and nearly all a hole
@@ -194,9 +198,7 @@ def test_a_variable_is_read_only_from_the_process_that_made_the_board(
 ) -> None:
     """Not from a later one that has its number: the start in the head tells them apart."""
     monkeypatch.setenv("FORETRACE_EVENTS_DIRECTORY", str(tmp_path))
-    with subprocess.Popen([program, "wait"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
+    with waiting(program) as process:
         path = tmp_path / f"foretrace-events-{os.geteuid()}-{process.pid}"
 
         def iterations() -> tuple[int | None, bool]:
@@ -267,7 +269,7 @@ def test_what_a_board_holds_is_bounded_by_its_file(foretrace: Run, tmp_path: Pat
 
 
 def board_of(num_events: int, name_bytes: int) -> bytes:
-    """Of counters that all have the same long name and description."""
+    """A board of counters with equal long names and descriptions."""
     head = CBoard(magic=b"ftevents", version=VERSION, process=4000000000)
     name = ctypes.sizeof(CBoard)
     first = name + name_bytes + 1

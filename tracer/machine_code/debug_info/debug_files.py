@@ -1,4 +1,4 @@
-"""Where debug information lies that an ELF file leaves to another one, and how its sections are read.
+"""Separate debug files of ELF files: where they are, and how their sections are read.
 
 Debuggers look in the same places: "Debugging Information in Separate Files" in the GDB manual. Compressed sections:
 System V ABI, chapter 4, "Compressed Sections" (zlib, Zstandard), and GNU's older `.zdebug_` form.
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from elftools.dwarf.dwarfinfo import DWARFInfo
 
 SYSTEM_FOLDERS = (Path("/usr/lib/debug"),)
-"""Where distributions install debug information."""
+"""Folders in which distributions install debug information."""
 _MOST_BYTES = 1 << 30
-"""Of a section, decompressed."""
+"""Largest size of a decompressed section."""
 _SHF_COMPRESSED = 0x800
 _ZLIB, _ZSTD = 1, 2
 _COMPRESSION = struct.Struct("<IIQQ")  # Elf64_Chdr
@@ -153,7 +153,7 @@ def _shared_file(elf: ElfFile, path: str) -> ElfFile | None:
 
 
 def section_content(elf: ElfFile, section: Section) -> bytes:
-    """What a section holds, decompressed.
+    """The decompressed content of a section.
 
     Raises:
         ValueError, zlib.error, struct.error: it is damaged, or compressed in a way that cannot be read here.

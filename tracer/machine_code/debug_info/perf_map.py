@@ -15,6 +15,8 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from foretrace.files import open_unfollowed
+
 from .symbols import Function
 
 MAX_BYTES = 64 << 20
@@ -49,7 +51,7 @@ def read_perf_map(pid: int, since_s: float, directory: str = "/tmp") -> PerfMap:
     """The perf map of a process that began at a time (seconds since the epoch); an empty one if there is none."""
     path = f"{directory}/perf-{pid}.map"
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = open_unfollowed(path)
     except FileNotFoundError:
         return NO_MAP
     except OSError as error:

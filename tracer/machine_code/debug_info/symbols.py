@@ -172,7 +172,7 @@ class Symbols:
         return [(s.address, s.address + s.size_bytes) for s in sections if s.flags & SHF_WRITE and s.address]
 
     def code(self) -> list[bytes]:
-        """What the file's sections of code hold."""
+        """The contents of the file's sections of code."""
         elf = self._elf
         return [] if elf is None else [elf.data(s) for s in elf.sections if s.flags & SHF_EXECINSTR]
 

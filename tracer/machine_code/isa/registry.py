@@ -99,7 +99,7 @@ class DataFlow(msgspec.Struct, frozen=True):
 
 
 class AccessParts(IntEnum):
-    """What an engine reports of an access that it makes in parts. Values: enum ft_parts (tracer/reader/reader.h)."""
+    """Form of an engine's report of an access made in parts. Values: enum ft_parts (tracer/reader/reader.h)."""
 
     ADJACENT = 0
     """All of it, one part behind the other."""
@@ -130,7 +130,7 @@ class Isa(Protocol):
         ...
 
     def access_parts(self, code: bytes) -> AccessParts:
-        """What the engine reports of the instruction's access where it makes that in parts."""
+        """The form of the engine's report of the instruction's access, if made in parts."""
         ...
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:

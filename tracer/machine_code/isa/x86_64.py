@@ -122,7 +122,7 @@ _STATE_BYTES = {
         _words("xsave xsave64 xsavec xsavec64 xsaveopt xsaveopt64 xsaves xsaves64 xrstor xrstor64 xrstors xrstors64"), 0
     ),
 }
-"""What saves and restores the processor's state, or a number digit by digit, and how many bytes it has (Intel SDM,
+"""Instructions that save or restore processor state, or a number digit by digit, and their bytes (Intel SDM,
 volume 1, sections 4.7, 8.1.10, 10.5 and 13.4); 0: as many as are in use."""
 _ELEMENT_BYTES = {"ps": 4, "pd": 8, "d": 4, "q": 8}
 

@@ -205,7 +205,7 @@ static void hook_code_attribute(void)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------- */
 
-/* What frames, generators and tracebacks show of their code, and of their place in it. Attributes are replaced in their types'
+/* Views of frames, generators and tracebacks on their code, and on their place in it. Attributes are replaced in their types'
  * dictionaries: which of them are members, and which properties, depends on the version of Python. */
 static PyObject *original_attribute(PyObject *self, void *closure);
 static PyObject *get_code_of(PyObject *self, void *closure);

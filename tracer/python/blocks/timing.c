@@ -31,7 +31,7 @@
 
 #define BYTECODE_NS 200u        /* a call that takes no longer is what bytecode takes as well */
 #define N_NAMED 64u             /* calls of extension types that are all timed, in one timing; then ever fewer */
-#define MOST_NAMED_GAP 64u      /* down to one of so many */
+#define MOST_NAMED_GAP 64u      /* largest sampling interval, in calls */
 
 #define NATIVE_NS 100000u       /* who lets native threads run waits for them so long */
 

@@ -41,7 +41,7 @@ uint64_t timing_now_ns(void);
 /* A processor time in millionths of a round, at the interpreter's last known speed; 0 where nothing is timed. */
 uint64_t timing_rounds_of(uint64_t ns);
 
-/* Of native threads, likewise: what lines were charged for them, and what they were not. */
+/* All time of native threads, charged to lines or not, in millionths of a round. */
 uint64_t timing_native_rounds(void);
 
 /* Has the next execution timed in place of this one, of which nothing is to be counted. */

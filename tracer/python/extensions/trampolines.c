@@ -52,7 +52,7 @@
             TRAMPOLINE(argument, "ft_extension_" #convention) " .p2align 4\n .set number, number + 1\n .endr\n"); \
     extern const char trampolines_##convention[] __asm__("ft_trampolines_" #convention) \
         __attribute__((visibility("hidden")))
-/* What trampolines jump to. */
+/* The targets of trampolines. */
 #define TARGET(convention) __asm__("ft_extension_" #convention) __attribute__((used, noinline))
 
 struct hook {

@@ -22,7 +22,7 @@
 
 static const char UNHOOKED[] = "(compiled functions beyond those that can be hooked)";
 
-/* Of the standard library: modules whose functions and types compute, by the first part of their names. */
+/* Modules of the standard library whose functions and types compute, by the first part of their names. */
 static const char *const computing[] = {
     "_blake2", "_bz2", "_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw", "_csv",
     "_ctypes", "_dbm", "_decimal", "_elementtree", "_gdbm", "_hashlib", "_hmac", "_json", "_lzma", "_md5", "_multibytecodec",
@@ -49,7 +49,7 @@ static bool is_among(const char *const *names, size_t n, const char *module)
 
 enum owner { OWN, INTERPRETER, LIBRARY, NUMPY, EXTENSION };
 
-/* Of an object file: the interpreter's, a module of the standard library, another. */
+/* The kind of an object file: the interpreter's, a module of the standard library, another. */
 static enum owner owner_of_file(const char *file, const void *base)
 {
     Dl_info info;
@@ -83,7 +83,7 @@ static bool is_in_scope(extension_function function, const char *module)
 
 /* ---- memory of others --------------------------------------------------------------------------------------------- */
 
-/* Whether a word may be written: tables of methods can lie in constant memory. The kernel is asked to write what is there. */
+/* Whether a word is writable: method tables can lie in read-only memory. Tested by having the kernel rewrite its value. */
 static bool is_writable(void *word)
 {
     static uintptr_t last_page;
@@ -262,7 +262,7 @@ static void hook_attributes(PyTypeObject *type, const char *prefix, const char *
 
 /* ---- slots -------------------------------------------------------------------------------------------------------- */
 
-/* Where slots are: in the type itself, or in a table that it points to. */
+/* The place of slots: the type itself, or a table that it points to. */
 enum suite { IN_TYPE, IN_NUMBER, IN_SEQUENCE, IN_MAPPING, IN_ASYNC };
 
 static const struct suite_place {
@@ -367,7 +367,7 @@ static extension_function *place_of(PyTypeObject *type, const struct slot *slot)
     return table ? (extension_function *)(void *)(table + slot->offset) : NULL;
 }
 
-/* The same to be written: the table is replaced where it is constant. */
+/* A slot for writing: a constant table is replaced. */
 static extension_function *writable_place_of(PyTypeObject *type, const struct slot *slot)
 {
     extension_function *place = place_of(type, slot);

@@ -26,7 +26,7 @@ STUBS = Path(__file__).parent / "stubs"
 MOST_COMMANDS_BYTES = 128 << 20
 MOST_ARGUMENTS = 2000
 MOST_COMMAND_LETTERS = 1 << 17
-"""As Linux has it for one argument (MAX_ARG_STRLEN); words are split in time by the square of the longest."""
+"""Largest command, as Linux limits one argument (MAX_ARG_STRLEN); splitting takes time by the square of a word."""
 _CXX_WORDS = re.compile(
     rb"^[ \t]*(?:class\b|template\b|namespace\b|using\b|public:|private:|typename\b)|\bstd::|\boperator\b", re.MULTILINE
 )

@@ -12,7 +12,7 @@ _PRAGMA = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+((?:[^\n\\]|\\\r?\n|\\.)*)", r
 _PIECE = re.compile(
     rb"[ \t\r\n]+|//[^\n]*|/\*.*?(?:\*/|\Z)|#[ \t]*pragma(?P<words>(?:[^\n\\]|\\\r?\n|\\.)*)", re.DOTALL
 )
-"""What may stand between a pragma and its statement."""
+"""Text that may stand between a pragma and its statement."""
 _WORDS = re.compile(r"[a-z_]+")
 _COLLAPSE = re.compile(r"collapse\s*\(\s*(\d{1,4})\s*\)")
 _ORDERED_LENGTH = re.compile(r"safelen\s*\(")

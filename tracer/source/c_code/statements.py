@@ -184,7 +184,7 @@ class Lowering(Calls):
             self.out.append(Opaque(place, text[:MOST_TEXT], reason, reads, writes, True))
 
     def _misread(self, node: int) -> str:
-        """What the parser did not understand of a statement itself, not of those inside it; "": nothing."""
+        """The part of a statement itself, not of those inside it, that the parser did not understand; "": none."""
         errors = self.source.errors
         if not errors or self.line_of_inlining is not None or self.tree.file[node] != 0:
             return ""

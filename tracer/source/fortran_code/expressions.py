@@ -68,7 +68,7 @@ class Expressions:
         """
         self.scope = scope
         self.unread_met: list[form.Unknown] = []
-        """Those whose names were met as parts of expressions."""
+        """Functions whose names were met as parts of expressions."""
         self._unread = unread or {}
         self.before: list[tuple[str, form.Call]] = []
         self.associated: dict[str, form.Expression] = {}

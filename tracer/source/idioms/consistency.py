@@ -53,7 +53,7 @@ def _carries_own(match: Match, inner: LoopVerdict) -> bool:
 
 
 def contradictions(findings: Sequence[Finding], loops: Sequence[LoopReport]) -> list[str]:
-    """What contradicts in a report, one line each: of findings that carry something all loops around are parallel, or
+    """Contradictions in a report, one line each: of findings that carry something all loops around are parallel, or
     the innermost loop around a finding that carries nothing is a recurrence of nothing but its one statement."""
     found = []
     for one in findings:

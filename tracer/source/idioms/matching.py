@@ -968,7 +968,7 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
 
 
 def _chosen_among(value: form.Expression) -> Iterator[form.Expression]:
-    """A value and its parts, but not the conditions by which it is chosen: they decide, and enter no sum."""
+    """A value and its parts, without the conditions that choose it: these enter no sum."""
     pending = [value]
     while pending:
         current = pending.pop()

@@ -16,7 +16,7 @@ _OF_OBJECTS = frozenset({
 
 
 def views(function: form.Function) -> frozenset[form.Place]:
-    """Where a function gives a name to an array, or to a view of one: nothing is copied there."""
+    """Statements in which a function names an array, or a view of one: nothing is copied there."""
     return frozenset(
         part.place
         for part in statements(function.body)

@@ -132,7 +132,7 @@ class Findings:
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
     def coverage(self) -> str:
-        """How many of the loops in the text were read, and with which options of a compiler more would be."""
+        """The number of loops in the text that were read, and compiler options by which more would be."""
         text = f"read {self.loops_read:,} of {self.loops_in_text:,} loops"
         more = list(self.options_for_more().items())
         if more:

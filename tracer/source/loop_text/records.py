@@ -1,4 +1,4 @@
-"""What the text says of loops."""
+"""Loops by the text alone."""
 
 from __future__ import annotations
 
