@@ -335,7 +335,7 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
     out.print()
     out.print(rows)
     if rest := rest_line([process.instructions for process in ranked], top, "processes", "instructions"):
-        out.print(plain(rest), soft_wrap=True)
+        out.print(plain(rest))
 
 
 def _show_events(signature: Signature, path: Path, top: int) -> None:
@@ -381,7 +381,7 @@ def _show_left_out(signature: Signature, of_loops: Sequence[int], shown: int) ->
         outside_loops_line(signature),
     )
     for line in filter(None, lines):
-        console().print(plain(line), soft_wrap=True)
+        console().print(plain(line))
 
 
 def _show_loops(signature: Signature, top: int) -> None:

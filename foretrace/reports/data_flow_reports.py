@@ -193,7 +193,7 @@ def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
         )
     out.print(table)
     if rest := rest_line([float(flow.flow_bytes[row]) for row in _hottest(flow)], top, "flows", "bytes"):
-        out.print(plain(rest), soft_wrap=True)
+        out.print(plain(rest))
     nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: one.live_in + one.live_out, reverse=True)
     table = Table(title="Nodes", box=None, title_justify="left")
     for column, justify in (("live-in", "right"), ("live-out", "right"), ("footprint", "right"), ("node", "left")):

@@ -35,7 +35,7 @@ def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> Non
     out = console()
     out.print(rows)
     if rest := rest_line([loop.iterations for loop in loops], top, "loops", "iterations"):
-        out.print(plain(rest), soft_wrap=True)
+        out.print(plain(rest))
     out.print("Evidence of this run and its input, no proof.")
 
 

@@ -52,7 +52,7 @@ def test_what_reads_lines_is_imported_for_programs_that_have_any(
     files["damaged"].write_bytes(files["with"].read_bytes()[:100])
     script = (
         "import sys; from foretrace.tracer.machine_code.debug_info.symbols import import_for_lines; "
-        "import_for_lines(sys.argv[1]); print('elftools.elf.elffile' in sys.modules)"
+        "import_for_lines(sys.argv[1]); print('elftools.dwarf.dwarfinfo' in sys.modules)"
     )
     for name, path in files.items():
         command = [sys.executable, "-P", "-c", script, str(path)]

@@ -423,7 +423,7 @@ def boards() -> tuple[bytes, ...]:
             "os.kill(os.getpid(), signal.SIGKILL)"
         )
         subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, "-P", "-c", code],
             env=os.environ | {"FORETRACE_EVENTS_DIRECTORY": folder},
             check=False,
             capture_output=True,
@@ -712,7 +712,9 @@ def cases(
         kind = KINDS[name]
         samples = kind.samples()
         until = time.monotonic() + most_s
-        for index in range(number) if samples else ():
+        if not samples:
+            raise SystemExit(f"{name}: there is no sample to change")
+        for index in range(number):
             if time.monotonic() > until:
                 break
             yield name, index, one_case(name, kind, samples, f"{seed} {name} {index}", keep)

@@ -192,13 +192,17 @@ def _of_interpreter(
     return partial(affordable, candidates, about_s), about_s
 
 
+_STARTS_DIFFER_S = 1e-3
+"""Processor time by which starts of one program differ: of a short one it is more than `DISTURBED` allows."""
+
+
 def no_more_than(found: SegmentTime, best_s: float) -> SegmentTime:
     """A segment timing bounded by the best whole run; an excess within measurement error is cut off.
 
     Raises:
         UndividedError: it is longer: no segment was at rest.
     """
-    if found.time_s > DISTURBED * best_s:
+    if found.time_s > max(DISTURBED * best_s, best_s + _STARTS_DIFFER_S):
         raise UndividedError(
             f"the machine is busy: its segments take {format_seconds(found.time_s)} at their quietest, and the best "
             f"whole run took {format_seconds(best_s)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tree_sitter import Parser
+    from tree_sitter import Node, Parser
 
 PREFIX = "ft_unread_"
 
@@ -46,7 +46,11 @@ _SHAPES: tuple[tuple[re.Pattern[str], str, str, str], ...] = (
     (re.compile(r"do\b.*$", re.I | re.S), "", "end do", "do while ({})"),
     (re.compile(r"select\s*case\s*\(.*\)\s*$", re.I | re.S), "", "end select", "select case ({})"),
     (re.compile(r"case\s*\(.*\)\s*(?:\w+\s*)?$", re.I | re.S), "select case (x)", "end select", "case ({})"),
+    (re.compile(r"where\b", re.I), "", "end where", "where ({})"),
+    (re.compile(r"forall\b", re.I), "", "end forall", "forall ({0} = {0}:{0})"),
 )
+_OF_ONE = re.compile(r"where\b|forall\b", re.IGNORECASE)
+"""Statements that open a block, unless one that they rule follows on the same line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,8 @@ def replaced(lines: Sequence[str], parser: Parser, first: int) -> tuple[list[str
         words = text[head.end() :]
         if not words.strip() or (_FREE.match(words) and not re.match(r"else\s*if", words, re.IGNORECASE)):
             continue
-        shape = next((one for one in _SHAPES if one[0].match(_TEXTS.sub("''", words))), None)
+        plain = _TEXTS.sub("''", words)
+        shape = None if _OF_ONE.match(plain) and not _ends_with_header(plain) else _shape_of(plain)
         if _parses(parser, text, shape):
             continue
         number = first + len(unread)
@@ -83,12 +88,35 @@ def replaced(lines: Sequence[str], parser: Parser, first: int) -> tuple[list[str
     return made, unread
 
 
+def _shape_of(plain: str) -> tuple[re.Pattern[str], str, str, str] | None:
+    return next((one for one in _SHAPES if one[0].match(plain)), None)
+
+
+def _ends_with_header(plain: str) -> bool:
+    """Whether nothing follows the parentheses behind a statement's keyword."""
+    depth = 0
+    for position, letter in enumerate(plain):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == ")" and depth == 0:
+            return not plain[position + 1 :].strip()
+    return True
+
+
 def _parses(parser: Parser, text: str, shape: tuple[re.Pattern[str], str, str, str] | None) -> bool:
     before, behind = ("", "") if shape is None else shape[1:3]
     label = re.search(r"do\s+(\d+)", text, re.IGNORECASE)
     behind = behind.format(label[1] if label else "")
     whole = f"subroutine s\n{before}\n{text}\n{behind}\nend subroutine\n"
-    return not parser.parse(whole.encode()).root_node.has_error
+    return not _has_error(parser.parse(whole.encode()).root_node)
+
+
+def _has_error(node: Node) -> bool:
+    """Whether a tree has an error, but for masks of FORALL: the lowering reads them, though the grammar does not."""
+    if not node.has_error:
+        return False
+    if node.is_error or node.is_missing:
+        return not (node.parent is not None and node.parent.type == "forall_statement" and node.named_children)
+    return any(_has_error(child) for child in node.children)
 
 
 def _instead(head: re.Match[str], words: str, shape: tuple[re.Pattern[str], str, str, str] | None, number: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrace.tracer.source.flow.records import LoopVerdict, Verdict
+from foretrace.tracer.source.flow.records import Dependence, LoopVerdict, Verdict
 from foretrace.tracer.source.form.records import Name
 
 from .matching import Match
@@ -19,7 +19,7 @@ CARRYING = frozenset({"reduction", "prefix-scan", "recurrence", "compaction", "p
 """Idioms of which some loop around carries something."""
 INDEPENDENT = frozenset({
     "stream", "transpose", "matrix-product", "matrix-vector-product", "sparse-product-csr", "sparse-product-ell",
-    "table-lookup", "fft-butterfly",
+    "fft-butterfly",
 })  # fmt: skip
 """Idioms of which the statement itself carries nothing from one iteration of the innermost loop to the next, but for
 sums."""
@@ -41,13 +41,18 @@ def agrees(match: Match, around: Sequence[LoopVerdict], *, carries: bool) -> boo
     return True
 
 
+def flows(one: Dependence) -> bool:
+    """Whether a load certainly needs an earlier store. Where it only comes before the store, a copy frees the loop."""
+    return one.certain and one.source.store and not one.sink.store
+
+
 def _carries_own(match: Match, inner: LoopVerdict) -> bool:
-    """Whether the innermost loop certainly carries what the statements write to what they themselves read."""
+    """Whether the innermost loop certainly carries what the statements write to what they themselves read later."""
     places = {step.effect.place for step in match.steps}
     written = {step.store.array for step in match.steps if step.store is not None}
     written |= {step.target.name for step in match.steps if step.store is None and isinstance(step.target, Name)}
     return inner.verdict is Verdict.RECURRENCE and any(
-        one.certain and one.source.array in written and one.source.place in places and one.sink.place in places
+        flows(one) and one.source.array in written and one.source.place in places and one.sink.place in places
         for one in inner.dependences
     )
 
@@ -68,9 +73,8 @@ def contradictions(findings: Sequence[Finding], loops: Sequence[LoopReport]) -> 
             found.append(f"{one.file}:{one.first_line}: {one.idiom}, and every loop around is parallel")
         inner = max(around, key=lambda loop: (loop.line, loop.column))
         own = f"between lines {one.first_line} and {one.first_line}"
-        certain = [text for text in inner.reason.split("; ") if " has distance " in text or " has a varying" in text]
         written = next((use.name for use in one.arrays if use.role in ("A", "C", "Y")), "")
-        if one.idiom in INDEPENDENT and any(text.startswith(f"{written} has") and own in text for text in certain):
+        if one.idiom in INDEPENDENT and any(text.startswith(f"{written} has") and own in text for text in inner.flows):
             alone = sum(other.first_line == one.first_line and other.file == one.file for other in findings) == 1
             if alone:
                 found.append(f"{one.file}:{one.first_line}: {one.idiom}, and {inner.reason}")

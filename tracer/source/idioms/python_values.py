@@ -9,16 +9,19 @@ from .matching import Match, Step
 
 _OF_OBJECTS = frozenset({
     "str", "repr", "format", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "lower", "upper",
-    "replace", "encode", "decode", "startswith", "endswith", "dict", "set", "list", "tuple", "frozenset", "open",
+    "replace", "encode", "decode", "startswith", "endswith", "dict", "set", "frozenset", "open",
     "input", "read", "readline", "items", "keys", "values", "append", "deepcopy", "getattr", "type", "isinstance",
 })  # fmt: skip
 """Functions and methods that make or take texts and objects."""
 
 
-def views(function: form.Function) -> frozenset[form.Place]:
-    """Statements in which a function names an array, or a view of one: nothing is copied there."""
+_DICTIONARY = form.Call("dict", ())
+
+
+def views(function: form.Function) -> frozenset[tuple[form.Place, str]]:
+    """Statements in which a function names an array, or a view of one, and the name: nothing is copied there."""
     return frozenset(
-        part.place
+        (part.place, part.target.name)
         for part in statements(function.body)
         if isinstance(part, form.Assign) and isinstance(part.target, form.Name) and _is_view(part.value)
     )
@@ -46,19 +49,24 @@ def _only_moves(value: form.Expression, step: Step) -> bool:
     return value in step.accesses or isinstance(value, form.Constant)
 
 
-def is_of_arrays(match: Match, named: frozenset[form.Place] = frozenset()) -> bool:
+def is_of_arrays(match: Match, named: frozenset[tuple[form.Place, str]] = frozenset()) -> bool:
     """Whether what a match binds may be arrays of numbers that are computed or copied, as far as its function tells.
 
-    `named`: where views are given names.
+    `named`: its `views`.
     """
     step = match.steps[0]
     function = step.facts.function
-    if step.effect.place in named and _only_moves(step.value, step):
+    counts = match.definition.name == "gather-modify-scatter"  # by a dictionary, too
+    target = step.store.array if step.store is not None else ""
+    is_name = step.effect.nest[-1].synthetic and (step.effect.place, target) in named
+    if is_name and "I" not in match.bindings.arrays and _only_moves(step.value, step):
         return False
-    if any(access.array.startswith("?") for access in match.bindings.arrays.values()):
+    if not counts and any(access.array.startswith("?") for access in match.bindings.arrays.values()):
+        return False
+    if any(isinstance(one.value, form.Call) and one.value.function in ("list", "tuple") for one in match.steps):
         return False
     inside = [part for part in within(step.value) if isinstance(part, form.Call)]
-    if step.effect.nest[-1].synthetic and any(part.function not in form.INTRINSICS for part in inside):
+    if step.effect.nest[-1].synthetic and any(part.function not in form.INTRINSICS | {"list"} for part in inside):
         return False  # of objects: the elements of a comprehension
     roots = {access.array.split(".")[0].split("[")[0] for access in match.bindings.arrays.values()}
     for name in (*roots, *match.bindings.scalars.values()):
@@ -72,7 +80,8 @@ def is_of_arrays(match: Match, named: frozenset[form.Place] = frozenset()) -> bo
         match part:
             case form.Assign(target=form.Name(name=name), value=form.Call(function="dict" | "set")) if name in roots:
                 return False
-    return not any(_makes_objects(part) for step in match.steps for part in within(step.value))
+    values = (part for one in match.steps for part in within(one.value))
+    return not any(_makes_objects(part) for part in values if not (counts and part == _DICTIONARY))
 
 
 def _makes_objects(part: form.Expression) -> bool:

@@ -12,7 +12,7 @@ from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import expression_text, type_text
 from foretrace.tracer.source.form.walk import within
 
-from .consistency import agrees
+from .consistency import agrees, flows
 from .matching import Match, Step, matches, offsets, prepared, sources
 from .patterns import IdiomDefinition
 from .python_values import is_of_arrays, views
@@ -55,6 +55,7 @@ def _report(unit: form.Unit, loop: LoopFacts, found: LoopVerdict) -> LoopReport:
         ),
         assumptions=found.assumptions,
         column=place.column,
+        flows=tuple(map(_dependence, filter(flows, found.dependences))),
     )
 
 
@@ -85,7 +86,7 @@ def _in_function(
     unit: form.Unit,
     loops: Sequence[LoopFacts],
     verdicts: dict[int, LoopVerdict],
-    named: frozenset[form.Place],
+    named: frozenset[tuple[form.Place, str]],
     definitions: Sequence[IdiomDefinition],
     lines: Sequence[str],
 ) -> list[Finding]:

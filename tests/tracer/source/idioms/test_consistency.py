@@ -220,3 +220,45 @@ def test_names_and_views_of_python_arrays_move_nothing(tmp_path: Path, statement
 def test_copies_of_python_arrays_move_something(tmp_path: Path, statement: str, idiom: str) -> None:
     text = f"import numpy as np\ndef f(a, b, n):\n    {statement}\n    return b\n"
     assert idioms_of(tmp_path, "a.py", text) == [idiom]
+
+
+def test_where_and_forall_stay_beside_a_statement_that_does_not_parse(tmp_path: Path) -> None:
+    text = (
+        "subroutine s(n, a, b, m)\n  integer :: n, i\n  real :: a(n), b(n)\n  logical :: m(n)\n"
+        "  where (a == b)\n    a = b + 1.0\n  elsewhere (m)\n    a = 0.0\n  end where\n"
+        "  forall (i = 1:n, m(i))\n    a(i) = 2.0 * b(i)\n  end forall\n  where (m) a = b\n"
+        "  a(1) = ?? 3\nend subroutine\n"
+    )
+    found = findings_of(tmp_path, "a.f90", text)
+    assert {6, 8, 11, 13} <= {one.first_line for one in found}
+    skipped = file_result(tmp_path / "a.f90", built_in()).skipped
+    assert [part.line for part in skipped] == [14]
+
+
+@pytest.mark.parametrize(
+    ("text", "idiom"),
+    [
+        ("def f(b, at):\n    return [b[place] for place in at]\n", "gather"),
+        ("def f(rows):\n    return [value for row in rows for value in row]\n", "stream"),
+        ("def f(n, m):\n    return [[0.0] * n for _ in range(m)]\n", "stream"),
+        ("def f(x, following):\n    while x >= 0:\n        x = following[x]\n    return x\n", "pointer-chase"),
+        ("def f(node):\n    while node is not None:\n        node = node.next\n", "pointer-chase"),
+        ("import numpy as np\ndef f(x):\n    at = np.argsort(x)\n    y = x[at]\n    return y.max()\n", "gather"),
+        (
+            "def f(words):\n    n = {}\n    for w in words:\n        n[w] = n.get(w, 0) + 1\n    return n\n",
+            "gather-modify-scatter",
+        ),
+        (
+            "def f(n):\n    f = [0, 1] + [0] * n\n    for i in range(2, n):\n        f[i] = f[i - 1] + f[i - 2]\n",
+            "recurrence",
+        ),
+    ],
+)
+def test_lists_comprehensions_and_chains_of_python_are_found(tmp_path: Path, text: str, idiom: str) -> None:
+    assert idiom in idioms_of(tmp_path, "a.py", text)
+
+
+def test_a_copy_that_is_shifted_in_place_is_a_stream(tmp_path: Path) -> None:
+    """Each element is read before it is written: no iteration needs the result of another."""
+    text = "void f(int n, double *a) {\n  for (int i = 0; i < n - 1; i++)\n    a[i] = a[i + 1];\n}\n"
+    assert idioms_of(tmp_path, "a.c", text) == ["stream"]
