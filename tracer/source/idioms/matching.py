@@ -17,7 +17,7 @@ from foretrace.tracer.source.flow import algebra
 from foretrace.tracer.source.flow.dependences import reduction_operator, truth
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
 from foretrace.tracer.source.flow.stores import overlaps
-from foretrace.tracer.source.flow.subscripts import Scope, array_name
+from foretrace.tracer.source.flow.subscripts import Scope
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form

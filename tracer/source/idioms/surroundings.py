@@ -16,6 +16,7 @@ class LoopSurroundings:
     """The effects of one loop, by what they assign."""
 
     def __init__(self, facts: LoopFacts) -> None:
+        """Keep the facts, from which the rest is made when it is asked for."""
         self._facts = facts
 
     @cached_property
