@@ -7,7 +7,7 @@ A matcher is a generator of bindings; where several ways lead to a match, it tri
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import permutations
@@ -20,7 +20,7 @@ from foretrace.tracer.source.flow.subscripts import Scope, array_name
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import expressions, names, parts, rebuilt, replaced, statements, within
+from foretrace.tracer.source.form.walk import blocks, expressions, names, parts, rebuilt, replaced, statements, within
 
 from .patterns import (
     DISTANCE,
@@ -954,6 +954,7 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     step = match.steps[0]
     store = step.store
     found: dict[str, set[tuple[int, ...]]] = {}
+    reads: dict[str, Access] = {}
     if store is None:
         return {}
     moving = [index for index in store.indices if index.kind is IndexKind.AFFINE]
@@ -964,7 +965,38 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
         apart = _distances(pairs) if alike or load.array != store.array else None
         if apart is not None and (alike or _is_shared(load, pairs)):
             found.setdefault(load.array, set()).add(apart)
-    return {array: tuple(sorted(places)) for array, places in found.items()}
+            reads[load.array] = load
+    return {
+        array: tuple(sorted(places))[: 1 if _in_records(reads[array], step) else None]
+        for array, places in found.items()
+    }
+
+
+def _in_records(load: Access, step: Step) -> bool:
+    """Whether no two iterations read the same elements: each its own record, as of interleaved complex numbers.
+
+    The loop moves by more elements in some dimension than all its reads of the array are apart there.
+    """
+    moving = [index for index in load.indices if index.kind is IndexKind.AFFINE]
+    beside: list[list[int]] = [[] for _ in moving]
+    for other in (one for effect in step.facts.effects for one in effect.loads if one.array == load.array):
+        places = [index for index in other.indices if index.kind is IndexKind.AFFINE]
+        if [place.coefficients for place in places] != [index.coefficients for index in moving]:
+            return False
+        for position, (place, index) in enumerate(zip(places, moving, strict=True)):
+            apart = _difference(place.offset, index.offset)
+            if apart is None:
+                return False
+            beside[position].append(apart)
+    spans = [max(one) - min(one) if one else 0 for one in beside]
+    strides = [_stride(index, step) for index in moving]
+    return any(spans) and all(span < stride for span, stride in zip(spans, strides, strict=True) if span)
+
+
+def _stride(index: Index, step: Step) -> int:
+    """Least distance between an index of two iterations that follow each other, as far as it is known; at least 1."""
+    steps = {loop.variable: 1 if loop.step is None else _whole(loop.step) for loop in step.effect.nest}
+    return min((abs((_whole(factor) or 1) * (steps.get(name) or 1)) for name, factor in index.coefficients), default=1)
 
 
 def _chosen_among(value: form.Expression) -> Iterator[form.Expression]:
@@ -1096,7 +1128,7 @@ def _carried(match: Match) -> bool:
 def _grows(match: Match) -> bool:
     """Whether the places that are filled are only ever added to, and not read in the loops that fill them.
 
-    A stack and a queue are filled likewise, but also emptied.
+    A stack and a queue are filled likewise, but also emptied. Where each branch fills a place, none is left out.
     """
     step = match.steps[0]
     counters = {form.Name(name) for name in match.bindings.scalars.values()}
@@ -1105,6 +1137,8 @@ def _grows(match: Match) -> bool:
             moved = algebra.constant(algebra.plus(algebra.polynomial(part.value), {(part.target,): 1}, -1))
             if moved is not None and moved < 0:
                 return False
+    if _always(step.effect.nest[-1].body, step.effect.place, counters):
+        return False
     store = step.store
     if store is None:
         return True
@@ -1119,6 +1153,25 @@ def _grows(match: Match) -> bool:
                 if id(part) not in inner or any(counters & set(within(index)) for index in element.indices):
                     return False
     return True
+
+
+def _always(body: Sequence[form.Statement], place: form.Place, counters: Collection[form.Name]) -> bool:
+    """Whether the outermost branch around a place moves a counter whatever its condition is."""
+    for part in body:
+        inside = any(one.place == place for one in statements((part,)))
+        if isinstance(part, form.Branch) and inside:
+            return _moved(part.body, counters) and _moved(part.otherwise, counters)
+        if inside:
+            return any(_always(block, place, counters) for block in blocks(part))
+    return False
+
+
+def _moved(body: Sequence[form.Statement], counters: Collection[form.Name]) -> bool:
+    return any(
+        (isinstance(part, form.Assign) and part.target in counters)
+        or (isinstance(part, form.Branch) and _moved(part.body, counters) and _moved(part.otherwise, counters))
+        for part in body
+    )
 
 
 def _ragged(match: Match) -> bool:

@@ -197,6 +197,75 @@ def test_logical_operators_reduce(tmp_path: Path, update: str) -> None:
     assert [loop.verdict for loop in result.loops] == [Verdict.REDUCTION]
 
 
+@pytest.mark.parametrize(
+    ("update", "idiom"),
+    [
+        ("t = t > a[i] ? t : a[i]; w = w > t - a[i] ? w : t - a[i];", ["reduction", "reduction"]),
+        ("for (int j = 0; j < i; j++) a[i] -= a[j] * a[i + j + 1];", ["reduction"]),
+        ("t = t + b[t & 7] * a[i];", ["recurrence"]),
+    ],
+)
+def test_a_total_whose_steps_are_used_is_still_one(tmp_path: Path, update: str, idiom: list[str]) -> None:
+    text = (
+        f"int f(int n, int *a, const int *b) {{\n  int t = 0, w = 0;\n  for (int i = 0; i < n; i++) {{\n    {update}\n"
+        "  }\n  return t + w;\n}\n"
+    )
+    assert idioms_of(tmp_path, "a.c", text) == idiom
+
+
+@pytest.mark.parametrize(
+    ("loop", "body", "idiom"),
+    [
+        # Interleaved complex numbers: each iteration has its own record.
+        ("i = 0; i < n; i++", "y[2*i] = c * x[2*i] - s * x[2*i+1]; y[2*i+1] = c * x[2*i+1] + s * x[2*i];", "stream"),
+        ("i = 0; i < n; i += 2", "y[i] = c * x[i] - s * x[i+1]; y[i+1] = c * x[i+1] + s * x[i];", "stream"),
+        # Records that overlap: every second element, and an unrolled loop.
+        ("i = 1; i < n; i += 2", "y[i] = x[i-1] + x[i+1];", "stencil"),
+        ("i = 1; i < n; i += 2", "y[i] = x[i-1] + x[i+1]; y[i+1] = x[i] + x[i+2];", "stencil"),
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_record_are_no_neighbours(tmp_path: Path, loop: str, body: str, idiom: str) -> None:
+    text = f"void f(int n, double c, double s, double *x, double *y) {{\n  for (int {loop}) {{ {body} }}\n}}\n"
+    assert set(idioms_of(tmp_path, "a.c", text)) == {idiom}
+
+
+@pytest.mark.parametrize(
+    ("body", "idioms"),
+    [
+        ("if (a[i] > 0) { b[m++] = a[i]; } else { b[m++] = 1; }", []),
+        ("if (a[i] > 0) { b[m++] = a[i]; } else if (a[i] < 0) { b[m++] = 0; } else { m++; }", []),
+        ("if (a[i] > 0) { b[m++] = a[i]; } else if (a[i] < 0) { b[m++] = 0; }", ["compaction"]),
+        ("if (a[i] > 0) { b[m++] = a[i]; } else { k++; }", ["compaction"]),
+    ],
+)
+def test_where_each_branch_fills_a_place_nothing_is_compacted(tmp_path: Path, body: str, idioms: list[str]) -> None:
+    text = (
+        f"int f(int n, int *a, int *b) {{\n  int m = 0, k = 0;\n  for (int i = 0; i < n; i++) {{\n    {body}\n  }}\n"
+        "  return m + k;\n}\n"
+    )
+    assert [one for one in idioms_of(tmp_path, "a.c", text) if one == "compaction"] == idioms
+
+
+def test_what_comes_from_the_state_of_a_filter_is_no_stream(tmp_path: Path) -> None:
+    text = (
+        "typedef struct { int seed, err; } state;\nvoid f(int n, state *s, const short *in, int *out) {\n"
+        "  for (int i = 0; i < n; i++) {\n    int x = in[i] - (s->err >> 2);\n    out[i + 1] = x << 4;\n"
+        "    s->err = (s->err >> 1) + x - in[i];\n  }\n}\n"
+        "void g(int n, state *s, const short *in, int *out) {\n"
+        "  for (int i = 0; i < n; i++) {\n    out[i + 1] = in[i] * s->seed;\n    s->err += in[i];\n  }\n}\n"
+    )
+    assert [one for one in findings_of(tmp_path, "a.c", text) if one.idiom == "stream" and one.first_line != 11] == []
+    assert ("stream", 11) in [(one.idiom, one.first_line) for one in findings_of(tmp_path, "a.c", text)]
+
+
+def test_the_truth_of_an_array_is_no_reduction(tmp_path: Path) -> None:
+    text = (
+        "import numpy as np\ndef f(x, a, old):\n    s = np.dot(x.T, a @ x)\n    if s == 0:\n        x = old\n"
+        "    if s > 3 and (s < 9).all():\n        x = old\n    return x\n"
+    )
+    assert [one.first_line for one in findings_of(tmp_path, "a.py", text) if one.idiom == "reduction"] == [6]
+
+
 @pytest.mark.parametrize("update", ["one = a[i] && one != 3", "one = one == (a[i] != 0)"])
 def test_what_only_looks_like_a_logical_reduction_is_none(tmp_path: Path, update: str) -> None:
     text = f"int f(int n, int *a) {{\n  int one = 1;\n  for (int i = 0; i < n; i++)\n    {update};\n  return one;\n}}\n"
