@@ -210,6 +210,8 @@ def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
         if _skips_behind(effect, facts):
             continue
         step = _prepared(effect, facts, values, loads, handed)
+        if step.store is not None and _is_object(step.value):
+            continue
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
             values[effect.target.name] = step.value
             loads[effect.target.name] = tuple(step.accesses.values())
@@ -234,6 +236,11 @@ def _lists(value: form.Expression) -> bool:
     if isinstance(value, form.Constant):
         return isinstance(value.value, str)
     return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
+
+
+def _is_object(value: form.Expression) -> bool:
+    """A new object of C++."""
+    return isinstance(value, form.Call) and value.function.startswith("new ")
 
 
 def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
@@ -1187,10 +1194,33 @@ def _indexes(match: Match) -> bool:
     """Whether a scalar of the pattern says where elements are: it counts places, and is no result."""
     step = match.steps[0]
     scalars = set(match.bindings.scalars.values())
+    variables = [step.facts.function.variables.get(name) for name in scalars]
+    if any(one is not None and isinstance(one.type, form.PointerType) for one in variables):
+        return True
     return any(
         not scalars.isdisjoint(names(index))
         for part in statements(step.effect.nest[-1].body) for one in expressions(part)
         for element in within(one) if isinstance(element, form.Subscript) for index in element.indices
+    )  # fmt: skip
+
+
+def _many(match: Match) -> bool:
+    """Whether what a scalar takes up differs between iterations, and does not depend on the scalar itself.
+
+    A counter that moves on by one element of an array that stands still takes even steps.
+    """
+    step = match.steps[0]
+    scalars = set(match.bindings.scalars.values())
+    if any(not scalars.isdisjoint(names(one)) for one in step.conditions):
+        return False
+    if not scalars or len(match.pattern.statements) > 1 or step.conditions:
+        return True
+    changed = {name.name for name in step.facts.carried} | {loop.variable for loop in step.effect.nest}
+    written = {effect.store.array for effect in step.facts.effects if effect.store is not None}
+    return any(
+        access.array in written or not changed.isdisjoint(step.parts.names(part))
+        or any(_moves(access, variable) != [] for variable in step.variables)
+        for part, access in step.accesses.items() if part in set(within(step.value))
     )  # fmt: skip
 
 
@@ -1328,5 +1358,5 @@ _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
     "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
     "in_step": _in_step, "behind": _behind, "commutes": _commutes,
-    "grows": _grows, "indexes": _indexes, "ragged": _ragged, "rewritten": _rewritten,
+    "grows": _grows, "indexes": _indexes, "many": _many, "ragged": _ragged, "rewritten": _rewritten,
 }  # fmt: skip

@@ -266,6 +266,44 @@ def test_the_truth_of_an_array_is_no_reduction(tmp_path: Path) -> None:
     assert [one.first_line for one in findings_of(tmp_path, "a.py", text) if one.idiom == "reduction"] == [6]
 
 
+@pytest.mark.parametrize(
+    ("body", "idioms"),
+    [
+        ("for (long i = 1; i <= n; i += step[1]) out(i);", []),
+        ("long at = 0; while (at < n) { at += step[0]; out(at); }", []),
+        ("char *q = a; for (int i = 0; i < n; i++) if (a[i] != 3) q++; out(q - a);", []),
+        ("int most = 0; for (int i = 0; i < n; i++) if (step[i] + 1 > 2 * most) most++; out(most);", []),
+        ("int k = 0; for (int i = 0; i < n; i++) if (a[i] > 3) k++; out(k);", ["reduction"]),
+        ("long s = 0; for (int i = 0; i < n; i++) s += step[i]; out(s);", ["reduction"]),
+        ("long s = 0; const long *p = step; while (p < step + n) s += *p++; out(s);", ["reduction"]),
+        ("long s = 0; for (int i = 0; i < n; i++) for (int j = 0; j < i; j++) s += step[i]; out(s);", ["reduction"]),
+    ],
+)
+def test_counters_are_no_totals(tmp_path: Path, body: str, idioms: list[str]) -> None:
+    text = f"void out(long x);\nvoid f(int n, char *a, const long *step) {{\n  {body}\n}}\n"
+    assert idioms_of(tmp_path, "a.c", text) == idioms
+
+
+@pytest.mark.parametrize("body", ["v[i] = new T(p[i]);", "T *one = new T(p[i]); v[i] = one;"])
+def test_new_objects_are_no_streams(tmp_path: Path, body: str) -> None:
+    text = (
+        "#include <vector>\nstruct T { int x; T(int a); };\nvoid f(std::vector<T*>& v, const int* p, int n) {\n"
+        f"  for (int i = 0; i < n; i++) {{ {body} }}\n}}\n"
+    )
+    assert idioms_of(tmp_path, "a.cpp", text) == []
+
+
+def test_a_list_that_takes_up_another_adds_no_elements(tmp_path: Path) -> None:
+    text = (
+        "import numpy as np\ndef f(n, rows):\n    out = ['title']\n    for r in rows:\n        out += lines(r)\n"
+        "    out += [str(n)]\n    return out\n"
+        "def g(x, y):\n    total = [0.0, 1.0]\n    total = np.asarray(total)\n    total += y * x\n    return total\n"
+    )
+    found = findings_of(tmp_path, "a.py", text)
+    assert [one.first_line for one in found if one.function == "f"] == []
+    assert ("stream", 11) in [(one.idiom, one.first_line) for one in found]
+
+
 @pytest.mark.parametrize("update", ["one = a[i] && one != 3", "one = one == (a[i] != 0)"])
 def test_what_only_looks_like_a_logical_reduction_is_none(tmp_path: Path, update: str) -> None:
     text = f"int f(int n, int *a) {{\n  int one = 1;\n  for (int i = 0; i < n; i++)\n    {update};\n  return one;\n}}\n"
