@@ -185,7 +185,8 @@ def test_a_triangular_solve_in_place_is_no_product(tmp_path: Path, row: str, ord
 def test_a_factorisation_in_place_is_no_matrix_product(tmp_path: Path) -> None:
     text = (
         "subroutine q(m, n, a)\n  integer :: m, n, i, j, k\n  real(8) :: a(m, n), s, t\n  do j = 1, n\n"
-        "    do k = j+1, n\n      s = 0\n      do i = j, m\n        s = s + a(i,j)*a(i,k)\n      end do\n      t = s/a(j,j)\n"
+        "    do k = j+1, n\n      s = 0\n      do i = j, m\n        s = s + a(i,j)*a(i,k)\n      end do\n"
+        "      t = s/a(j,j)\n"
         "      do i = j, m\n        a(i,k) = a(i,k) - t*a(i,j)\n      end do\n    end do\n  end do\nend subroutine\n"
     )
     assert idioms_of(tmp_path, "a.f90", text) == ["matrix-vector-product", "stream"], (
