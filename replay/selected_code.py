@@ -19,8 +19,8 @@ _DEDICATED_FACTOR = 6.5
 cycles a byte (OpenSSL, crypto/sha/asm/sha512-armv8.pl, table of performance; 5.0 to 6.5 on five cores)."""
 _WIDTH_FACTOR = 2.0
 """Largest speed-up by wider vectors (assumed): twice as many elements in each."""
-_NO_FACTOR = frozenset({"erms", "fsrm"})
-"""Copies by `rep movsb`, which the engine hides: others move as many bytes."""
+_NO_FACTOR = frozenset({"erms", "fsrm", "movdiri", "movdir64b"})
+"""Copies by `rep movsb`, which the engine hides: others move as many bytes. Direct stores: as wide as others."""
 
 
 @dataclass(frozen=True, slots=True)

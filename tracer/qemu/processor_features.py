@@ -19,9 +19,9 @@ _BITS = {
     (1, _EBX): {3: "bmi1", 5: "avx2", 8: "bmi2", 9: "erms", 16: "avx512f", 17: "avx512dq", 19: "adx", 21: "avx512ifma",
                 28: "avx512cd", 29: "sha_ni", 30: "avx512bw", 31: "avx512vl"},
     (1, _ECX): {1: "avx512vbmi", 6: "avx512_vbmi2", 8: "gfni", 9: "vaes", 10: "vpclmulqdq", 11: "avx512_vnni",
-                12: "avx512_bitalg", 14: "avx512_vpopcntdq"},
-    (1, _EDX): {4: "fsrm", 22: "amx_bf16", 23: "avx512_fp16", 24: "amx_tile", 25: "amx_int8"},
-    (2, _EAX): {4: "avx_vnni", 5: "avx512_bf16"},
+                12: "avx512_bitalg", 14: "avx512_vpopcntdq", 27: "movdiri", 28: "movdir64b"},
+    (1, _EDX): {4: "fsrm", 8: "avx512_vp2intersect", 22: "amx_bf16", 23: "avx512_fp16", 24: "amx_tile", 25: "amx_int8"},
+    (2, _EAX): {4: "avx_vnni", 5: "avx512_bf16", 21: "amx_fp16"},
     (3, _ECX): {5: "abm", 6: "sse4a", 11: "xop", 16: "fma4", 21: "tbm"},
 }  # fmt: skip
 """Names as in Linux's /proc/cpuinfo, by position in `_LEAVES`, register and bit (Intel SDM, volume 2, CPUID; AMD64

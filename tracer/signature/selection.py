@@ -6,7 +6,7 @@ import msgspec
 
 DEDICATED = frozenset({
     "aes", "pclmulqdq", "vaes", "vpclmulqdq", "sha_ni", "gfni", "sse4_2", "amx_tile", "amx_int8", "amx_bf16",
-    "sha2", "sha3", "crc32", "dotprod", "i8mm", "bf16",
+    "amx_fp16", "sha2", "sha3", "crc32", "dotprod", "i8mm", "bf16",
 })  # fmt: skip
 """Features whose instructions are made for one purpose (SSE4.2: CRC-32C), not just wider ones of a kind."""
 

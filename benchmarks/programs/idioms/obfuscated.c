@@ -300,7 +300,7 @@ void triangular(int n, double *x, double (*l)[64])
     for (int i = 0; i < n; i++) {                             /* loop: recurrence */
         double s = x[i];
         for (int j = 0; j < i; j++)                           /* loop: reduction */
-            s -= l[i][j] * x[j];                              /* idiom: matrix-vector-product (reduction) */
+            s -= l[i][j] * x[j];                              /* idiom: reduction */
         x[i] = s / l[i][i];                                   /* idiom: none */
     }
 }

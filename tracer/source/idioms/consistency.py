@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from foretrace.tracer.source.flow.records import Dependence, LoopVerdict, Verdict
+from foretrace.tracer.source.flow.records import Dependence, IndexKind, LoopVerdict, Verdict
 from foretrace.tracer.source.form.records import Name
+from foretrace.tracer.source.form.walk import within
 
 from .matching import Match
 from .records import Finding, LoopReport
@@ -35,7 +36,9 @@ def agrees(match: Match, around: Sequence[LoopVerdict], *, carries: bool) -> boo
         own = around[-1:] if match.bindings.scalars else around
         if around and all(one.verdict is Verdict.PARALLEL for one in own):
             return False
-        return name != "reduction" or not around or not _carries_own(match, around[-1])
+        return name != "reduction" or not around or not _carries_own(match, around[-1], but_the_total=True)
+    if name == "stream" and around and _from_state(match, around[-1]):
+        return False
     if name in INDEPENDENT or (name == "stencil" and not carries):
         return not around or not _carries_own(match, around[-1])
     return True
@@ -46,13 +49,32 @@ def flows(one: Dependence) -> bool:
     return one.certain and one.source.store and not one.sink.store
 
 
-def _carries_own(match: Match, inner: LoopVerdict) -> bool:
-    """Whether the innermost loop certainly carries what the statements write to what they themselves read later."""
+def _from_state(match: Match, inner: LoopVerdict) -> bool:
+    """Whether a value comes from an element or member that keeps its place, as another statement left it before."""
+    read = {part for step in match.steps for part in within(step.value) if part in step.accesses}
+    places = {step.effect.place for step in match.steps}
+    return inner.verdict is Verdict.RECURRENCE and any(
+        flows(one) and one.sink.subscript in read and one.source.place not in places
+        and all(index.kind is IndexKind.INVARIANT for index in one.sink.indices)
+        for one in inner.dependences
+    )  # fmt: skip
+
+
+def _carries_own(match: Match, inner: LoopVerdict, *, but_the_total: bool = False) -> bool:
+    """Whether the innermost loop certainly carries what the statements write to what they themselves read later.
+
+    `but_the_total`: apart from the place that they update, which carries in any reduction.
+    """
+    totals = {step.target for step in match.steps} if but_the_total else set()
     places = {step.effect.place for step in match.steps}
     written = {step.store.array for step in match.steps if step.store is not None}
     written |= {step.target.name for step in match.steps if step.store is None and isinstance(step.target, Name)}
     return inner.verdict is Verdict.RECURRENCE and any(
-        flows(one) and one.source.array in written and one.source.place in places and one.sink.place in places
+        flows(one)
+        and one.source.array in written
+        and one.source.place in places
+        and one.sink.place in places
+        and one.sink.subscript not in totals
         for one in inner.dependences
     )
 

@@ -7,7 +7,7 @@ A matcher is a generator of bindings; where several ways lead to a match, it tri
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import permutations
@@ -21,7 +21,7 @@ from foretrace.tracer.source.flow.subscripts import Scope
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import names, parts, rebuilt, replaced, within
+from foretrace.tracer.source.form.walk import blocks, names, parts, rebuilt, replaced, statements, within
 
 from .patterns import (
     DISTANCE,
@@ -226,6 +226,8 @@ def prepared(
         if _skips_behind(effect, facts):
             continue
         step = _prepared(effect, facts, values, loads, handed, loop, function)
+        if step.store is not None and _is_object(step.value):
+            continue
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
             values[effect.target.name] = step.value
             loads[effect.target.name] = tuple(step.accesses.values())
@@ -250,6 +252,11 @@ def _lists(value: form.Expression) -> bool:
     if isinstance(value, form.Constant):
         return isinstance(value.value, str)
     return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
+
+
+def _is_object(value: form.Expression) -> bool:
+    """A new object of C++."""
+    return isinstance(value, form.Call) and value.function.startswith("new ")
 
 
 def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
@@ -1016,6 +1023,7 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
     step = match.steps[0]
     store = step.store
     found: dict[str, set[tuple[int, ...]]] = {}
+    reads: dict[str, Access] = {}
     if store is None:
         return {}
     moving = [index for index in store.indices if index.kind is IndexKind.AFFINE]
@@ -1026,7 +1034,38 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
         apart = _distances(pairs) if alike or load.array != store.array else None
         if apart is not None and (alike or _is_shared(load, pairs)):
             found.setdefault(load.array, set()).add(apart)
-    return {array: tuple(sorted(places)) for array, places in found.items()}
+            reads[load.array] = load
+    return {
+        array: tuple(sorted(places))[: 1 if _in_records(reads[array], step) else None]
+        for array, places in found.items()
+    }
+
+
+def _in_records(load: Access, step: Step) -> bool:
+    """Whether no two iterations read the same elements: each its own record, as of interleaved complex numbers.
+
+    The loop moves by more elements in some dimension than all its reads of the array are apart there.
+    """
+    moving = [index for index in load.indices if index.kind is IndexKind.AFFINE]
+    beside: list[list[int]] = [[] for _ in moving]
+    for other in (one for effect in step.facts.effects for one in effect.loads if one.array == load.array):
+        places = [index for index in other.indices if index.kind is IndexKind.AFFINE]
+        if [place.coefficients for place in places] != [index.coefficients for index in moving]:
+            return False
+        for position, (place, index) in enumerate(zip(places, moving, strict=True)):
+            apart = _difference(place.offset, index.offset)
+            if apart is None:
+                return False
+            beside[position].append(apart)
+    spans = [max(one) - min(one) if one else 0 for one in beside]
+    strides = [_stride(index, step) for index in moving]
+    return any(spans) and all(span < stride for span, stride in zip(spans, strides, strict=True) if span)
+
+
+def _stride(index: Index, step: Step) -> int:
+    """Least distance between an index of two iterations that follow each other, as far as it is known; at least 1."""
+    steps = {loop.variable: 1 if loop.step is None else _whole(loop.step) for loop in step.effect.nest}
+    return min((abs((_whole(factor) or 1) * (steps.get(name) or 1)) for name, factor in index.coefficients), default=1)
 
 
 def _chosen_among(value: form.Expression) -> Iterator[form.Expression]:
@@ -1174,7 +1213,7 @@ def _carried(match: Match) -> bool:
 def _grows(match: Match) -> bool:
     """Whether the places that are filled are only ever added to, and not read in the loops that fill them.
 
-    A stack and a queue are filled likewise, but also emptied.
+    A stack and a queue are filled likewise, but also emptied. Where each branch fills a place, none is left out.
     """
     step = match.steps[0]
     store, inner, outer = step.store, step.effect.nest[-1], step.effect.nest[0]
@@ -1183,7 +1222,9 @@ def _grows(match: Match) -> bool:
     known = step.function.answers.get(asked)
     if known is None:
         known = step.function.answers[asked] = _only_grows(step, {form.Name(name) for name in scalars})
-    return known
+    if not known or not scalars:
+        return known
+    return not _always(inner.body, step.effect.place, {form.Name(name) for name in scalars})
 
 
 def _only_grows(step: Step, counters: set[form.Name]) -> bool:
@@ -1205,6 +1246,25 @@ def _only_grows(step: Step, counters: set[form.Name]) -> bool:
     return True
 
 
+def _always(body: Sequence[form.Statement], place: form.Place, counters: Collection[form.Name]) -> bool:
+    """Whether the outermost branch around a place moves a counter whatever its condition is."""
+    for part in body:
+        inside = any(one.place == place for one in statements((part,)))
+        if isinstance(part, form.Branch) and inside:
+            return _moved(part.body, counters) and _moved(part.otherwise, counters)
+        if inside:
+            return any(_always(block, place, counters) for block in blocks(part))
+    return False
+
+
+def _moved(body: Sequence[form.Statement], counters: Collection[form.Name]) -> bool:
+    return any(
+        (isinstance(part, form.Assign) and part.target in counters)
+        or (isinstance(part, form.Branch) and _moved(part.body, counters) and _moved(part.otherwise, counters))
+        for part in body
+    )
+
+
 def _ragged(match: Match) -> bool:
     """Whether the innermost loop's number of iterations is read from memory: rows of different lengths."""
     loop = match.steps[0].effect.nest[-1]
@@ -1218,7 +1278,30 @@ def _indexes(match: Match) -> bool:
     """Whether a scalar of the pattern says where elements are: it counts places, and is no result."""
     step = match.steps[0]
     scalars = set(match.bindings.scalars.values())
+    variables = [step.facts.function.variables.get(name) for name in scalars]
+    if any(one is not None and isinstance(one.type, form.PointerType) for one in variables):
+        return True
     return not scalars.isdisjoint(step.function.index_names(step.effect.nest[-1]))
+
+
+def _many(match: Match) -> bool:
+    """Whether what a scalar takes up differs between iterations, and does not depend on the scalar itself.
+
+    A counter that moves on by one element of an array that stands still takes even steps.
+    """
+    step = match.steps[0]
+    scalars = set(match.bindings.scalars.values())
+    if any(not scalars.isdisjoint(names(one)) for one in step.conditions):
+        return False
+    if not scalars or len(match.pattern.statements) > 1 or step.conditions:
+        return True
+    changed = {name.name for name in step.facts.carried} | {loop.variable for loop in step.effect.nest}
+    written = {effect.store.array for effect in step.facts.effects if effect.store is not None}
+    return any(
+        access.array in written or not changed.isdisjoint(step.parts.names(part))
+        or any(_moves(access, variable) != [] for variable in step.variables)
+        for part, access in step.accesses.items() if part in set(within(step.value))
+    )  # fmt: skip
 
 
 def _stands_still(step: Step) -> bool:
@@ -1346,7 +1429,7 @@ _QUESTIONS: dict[str, Callable[..., int]] = {
     "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
     "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
     "in_step": _in_step, "behind": _behind, "commutes": _commutes,
-    "grows": _grows, "indexes": _indexes, "ragged": _ragged, "rewritten": _rewritten,
+    "grows": _grows, "indexes": _indexes, "many": _many, "ragged": _ragged, "rewritten": _rewritten,
 }  # fmt: skip
 _OF_FIRST = frozenset({"computed", "in_step", "behind", "commutes", "ragged", "offsets"})
 """Questions whose answers the first statement alone decides."""

@@ -97,7 +97,7 @@ class _Entry(msgspec.Struct, forbid_unknown_fields=True):
 PREDICATES = {
     "same": 2, "differs": 2, "compares": 1, "updates": 1, "offsets": 0, "carried": 0, "table": 1, "innermost": 1,
     "varies": 1, "computed": 0, "in_step": 0, "behind": 0, "commutes": 0,
-    "grows": 0, "indexes": 0, "ragged": 0, "rewritten": 1,
+    "grows": 0, "indexes": 0, "many": 0, "ragged": 0, "rewritten": 1,
 }  # fmt: skip
 """What `where` may ask, and how many names of the pattern each question takes. docs/idioms.md describes them."""
 

@@ -43,7 +43,7 @@ class Expressions:
         self._temporaries = 0
 
     def truth(self, value: form.Expression) -> form.Expression:
-        """A value as a condition: a list holds if it has elements."""
+        """A value as a condition: a list holds if it has elements, an array must have one, and holds as that does."""
         if not self.rank(value):
             return value
         match value:
@@ -51,7 +51,7 @@ class Expressions:
                 return form.Operation(operator, tuple(map(self.truth, operands)))
             case form.Name() | form.Member() | form.Subscript():
                 return form.Operation("!=", (self.extent(value, 0), ZERO))
-        return form.Call("all", (value,))
+        return self._element(value, ZERO)
 
     # Names and temporaries
 
@@ -649,13 +649,13 @@ class Expressions:
             return form.Constant(None, Kind.UNKNOWN)
         return self._user(node, f"numpy.{operator}.{method}")
 
-    def _element(self, value: form.Expression, counter: form.Name) -> form.Expression:
-        """A vector's element at a counter from 0."""
+    def _element(self, value: form.Expression, counter: form.Expression) -> form.Expression:
+        """A vector's element at a counter from 0; of arrays with more dimensions one on the diagonal."""
         if not self.rank(value):
             return value
         match value:
             case form.Name() | form.Member():
-                return form.Subscript(value, (counter,))
+                return form.Subscript(value, (counter,) * self.rank(value))
             case form.Operation(operator=operator, operands=operands):
                 return form.Operation(operator, tuple([self._element(operand, counter) for operand in operands]))
             case form.Call(function=function, arguments=arguments) if function in ELEMENTWISE:
@@ -664,7 +664,8 @@ class Expressions:
                 index, self.variables
             ):
                 return form.Subscript(base, (self._element(index, counter),))
-        return form.Subscript(self.held(value), (counter,))
+        held = self.held(value)
+        return form.Subscript(held, (counter,) * self.rank(held))
 
     # Comprehensions
 

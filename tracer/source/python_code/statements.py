@@ -134,6 +134,7 @@ class Statements(Expressions):
             kind = form.ArrayType(repeated[0], (repeated[1],), alias=False)
             value = form.Call("zeros", (repeated[1],)) if repeated[2] == ZERO else value
         elif isinstance(kind, form.ArrayType):
+            self.lists.discard(name)
             value, kind = self._array_value(value, kind)
         elif isinstance(guess, form.ArrayType) and isinstance(value, (form.Name, form.Subscript, form.Member)):
             value = form.AddressOf(value)
@@ -266,6 +267,9 @@ class Statements(Expressions):
         if isinstance(target, form.Subscript):
             target = self._settled(target)
         value = self.expression(node.value)
+        if isinstance(node.op, ast.Add) and isinstance(target, form.Name) and target.name in self.lists:
+            self.impure("extend", (target, value))  # a list grows; no element is added to another one
+            return
         if isinstance(node.op, ast.MatMult):
             made: form.Expression = form.Call("matmul", (target, value))
         else:

@@ -182,6 +182,18 @@ def test_a_triangular_solve_in_place_is_no_product(tmp_path: Path, row: str, ord
     assert not [one.idiom for one in found if "product" in one.idiom]
 
 
+def test_a_factorisation_in_place_is_no_matrix_product(tmp_path: Path) -> None:
+    text = (
+        "subroutine q(m, n, a)\n  integer :: m, n, i, j, k\n  real(8) :: a(m, n), s, t\n  do j = 1, n\n"
+        "    do k = j+1, n\n      s = 0\n      do i = j, m\n        s = s + a(i,j)*a(i,k)\n      end do\n"
+        "      t = s/a(j,j)\n"
+        "      do i = j, m\n        a(i,k) = a(i,k) - t*a(i,j)\n      end do\n    end do\n  end do\nend subroutine\n"
+    )
+    assert idioms_of(tmp_path, "a.f90", text) == ["matrix-vector-product", "stream"], (
+        "the column of the step, times those right"
+    )
+
+
 @pytest.mark.parametrize(
     "update",
     ["all = all && a[i]", "any = any || a[i]", "all = a[i] && all", "any = any || a[i] > 0", "any |= a[i] != 0",
@@ -195,6 +207,113 @@ def test_logical_operators_reduce(tmp_path: Path, update: str) -> None:
     result = file_result(tmp_path / "a.c", built_in())
     assert [(one.idiom, one.first_line) for one in result.findings] == [("reduction", 4)]
     assert [loop.verdict for loop in result.loops] == [Verdict.REDUCTION]
+
+
+@pytest.mark.parametrize(
+    ("update", "idiom"),
+    [
+        ("t = t > a[i] ? t : a[i]; w = w > t - a[i] ? w : t - a[i];", ["reduction", "reduction"]),
+        ("for (int j = 0; j < i; j++) a[i] -= a[j] * a[i + j + 1];", ["reduction"]),
+        ("t = t + b[t & 7] * a[i];", ["recurrence"]),
+    ],
+)
+def test_a_total_whose_steps_are_used_is_still_one(tmp_path: Path, update: str, idiom: list[str]) -> None:
+    text = (
+        f"int f(int n, int *a, const int *b) {{\n  int t = 0, w = 0;\n  for (int i = 0; i < n; i++) {{\n    {update}\n"
+        "  }\n  return t + w;\n}\n"
+    )
+    assert idioms_of(tmp_path, "a.c", text) == idiom
+
+
+@pytest.mark.parametrize(
+    ("loop", "body", "idiom"),
+    [
+        # Interleaved complex numbers: each iteration has its own record.
+        ("i = 0; i < n; i++", "y[2*i] = c * x[2*i] - s * x[2*i+1]; y[2*i+1] = c * x[2*i+1] + s * x[2*i];", "stream"),
+        ("i = 0; i < n; i += 2", "y[i] = c * x[i] - s * x[i+1]; y[i+1] = c * x[i+1] + s * x[i];", "stream"),
+        # Records that overlap: every second element, and an unrolled loop.
+        ("i = 1; i < n; i += 2", "y[i] = x[i-1] + x[i+1];", "stencil"),
+        ("i = 1; i < n; i += 2", "y[i] = x[i-1] + x[i+1]; y[i+1] = x[i] + x[i+2];", "stencil"),
+    ],
+)  # fmt: skip
+def test_the_parts_of_a_record_are_no_neighbours(tmp_path: Path, loop: str, body: str, idiom: str) -> None:
+    text = f"void f(int n, double c, double s, double *x, double *y) {{\n  for (int {loop}) {{ {body} }}\n}}\n"
+    assert set(idioms_of(tmp_path, "a.c", text)) == {idiom}
+
+
+@pytest.mark.parametrize(
+    ("body", "idioms"),
+    [
+        ("if (a[i] > 0) { b[m++] = a[i]; } else { b[m++] = 1; }", []),
+        ("if (a[i] > 0) { b[m++] = a[i]; } else if (a[i] < 0) { b[m++] = 0; } else { m++; }", []),
+        ("if (a[i] > 0) { b[m++] = a[i]; } else if (a[i] < 0) { b[m++] = 0; }", ["compaction"]),
+        ("if (a[i] > 0) { b[m++] = a[i]; } else { k++; }", ["compaction"]),
+    ],
+)
+def test_where_each_branch_fills_a_place_nothing_is_compacted(tmp_path: Path, body: str, idioms: list[str]) -> None:
+    text = (
+        f"int f(int n, int *a, int *b) {{\n  int m = 0, k = 0;\n  for (int i = 0; i < n; i++) {{\n    {body}\n  }}\n"
+        "  return m + k;\n}\n"
+    )
+    assert [one for one in idioms_of(tmp_path, "a.c", text) if one == "compaction"] == idioms
+
+
+def test_what_comes_from_the_state_of_a_filter_is_no_stream(tmp_path: Path) -> None:
+    text = (
+        "typedef struct { int seed, err; } state;\nvoid f(int n, state *s, const short *in, int *out) {\n"
+        "  for (int i = 0; i < n; i++) {\n    int x = in[i] - (s->err >> 2);\n    out[i + 1] = x << 4;\n"
+        "    s->err = (s->err >> 1) + x - in[i];\n  }\n}\n"
+        "void g(int n, state *s, const short *in, int *out) {\n"
+        "  for (int i = 0; i < n; i++) {\n    out[i + 1] = in[i] * s->seed;\n    s->err += in[i];\n  }\n}\n"
+    )
+    assert [one for one in findings_of(tmp_path, "a.c", text) if one.idiom == "stream" and one.first_line != 11] == []
+    assert ("stream", 11) in [(one.idiom, one.first_line) for one in findings_of(tmp_path, "a.c", text)]
+
+
+def test_the_truth_of_an_array_is_no_reduction(tmp_path: Path) -> None:
+    text = (
+        "import numpy as np\ndef f(x, a, old):\n    s = np.dot(x.T, a @ x)\n    if s == 0:\n        x = old\n"
+        "    if s > 3 and (s < 9).all():\n        x = old\n    return x\n"
+    )
+    assert [one.first_line for one in findings_of(tmp_path, "a.py", text) if one.idiom == "reduction"] == [6]
+
+
+@pytest.mark.parametrize(
+    ("body", "idioms"),
+    [
+        ("for (long i = 1; i <= n; i += step[1]) out(i);", []),
+        ("long at = 0; while (at < n) { at += step[0]; out(at); }", []),
+        ("char *q = a; for (int i = 0; i < n; i++) if (a[i] != 3) q++; out(q - a);", []),
+        ("int most = 0; for (int i = 0; i < n; i++) if (step[i] + 1 > 2 * most) most++; out(most);", []),
+        ("int k = 0; for (int i = 0; i < n; i++) if (a[i] > 3) k++; out(k);", ["reduction"]),
+        ("long s = 0; for (int i = 0; i < n; i++) s += step[i]; out(s);", ["reduction"]),
+        ("long s = 0; const long *p = step; while (p < step + n) s += *p++; out(s);", ["reduction"]),
+        ("long s = 0; for (int i = 0; i < n; i++) for (int j = 0; j < i; j++) s += step[i]; out(s);", ["reduction"]),
+    ],
+)
+def test_counters_are_no_totals(tmp_path: Path, body: str, idioms: list[str]) -> None:
+    text = f"void out(long x);\nvoid f(int n, char *a, const long *step) {{\n  {body}\n}}\n"
+    assert idioms_of(tmp_path, "a.c", text) == idioms
+
+
+@pytest.mark.parametrize("body", ["v[i] = new T(p[i]);", "T *one = new T(p[i]); v[i] = one;"])
+def test_new_objects_are_no_streams(tmp_path: Path, body: str) -> None:
+    text = (
+        "#include <vector>\nstruct T { int x; T(int a); };\nvoid f(std::vector<T*>& v, const int* p, int n) {\n"
+        f"  for (int i = 0; i < n; i++) {{ {body} }}\n}}\n"
+    )
+    assert idioms_of(tmp_path, "a.cpp", text) == []
+
+
+def test_a_list_that_takes_up_another_adds_no_elements(tmp_path: Path) -> None:
+    text = (
+        "import numpy as np\ndef f(n, rows):\n    out = ['title']\n    for r in rows:\n        out += lines(r)\n"
+        "    out += [str(n)]\n    return out\n"
+        "def g(x, y):\n    total = [0.0, 1.0]\n    total = np.asarray(total)\n    total += y * x\n    return total\n"
+    )
+    found = findings_of(tmp_path, "a.py", text)
+    assert [one.first_line for one in found if one.function == "f"] == []
+    assert ("stream", 11) in [(one.idiom, one.first_line) for one in found]
 
 
 @pytest.mark.parametrize("update", ["one = a[i] && one != 3", "one = one == (a[i] != 0)"])
