@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,6 +59,13 @@ def test_loops_that_are_not_shown_are_counted_with_their_share(recursive: Path) 
     assert f"{share:.0f}% of the instructions are in {len(counts) - 1} loops that are not shown" in text
     assert "not shown" not in said(recursive, "--top", str(len(counts)))
     assert f"are in {len(counts)} loops that are not shown" in " ".join(said(recursive, "--top", "0").split())
+
+
+def test_nodes_and_allocations_of_data_flow_that_are_not_shown_are_counted(recursive: Path) -> None:
+    text = " ".join(said(recursive, "--data-flow", "--top", "1").split())
+    assert re.search(r"of the live bytes are in \d+ nodes that are not shown", text)
+    assert re.search(r"of the touched bytes are in \d+ allocations that are not shown", text)
+    assert "not shown" not in said(recursive, "--data-flow", "--top", "1000")
 
 
 def test_a_rest_is_of_all_rows() -> None:
