@@ -194,7 +194,7 @@ def trace_binary(
     importing.join()
     from foretrace.tracer.analysis.assembly import estimated, signature_of
     from foretrace.tracer.machine_code import binary_analysis, endings
-    from foretrace.tracer.machine_code.debug_info.perf_map import read_perf_map
+    from foretrace.tracer.machine_code.debug_info.perf_map import read_perf_map, read_perf_maps
 
     from .recorded import part_of
 
@@ -207,7 +207,9 @@ def trace_binary(
         recording = replace(recording, problem=explanation)
     part = part_of(recording)
     processes: tuple[ProcessRecord, ...] = ()
-    if members:
+    if not members:
+        compiled = read_perf_map(recording.pid, begun_s)
+    else:
         from foretrace.tracer.processes.combination import combine
         from foretrace.tracer.processes.family import Ends, records, with_members
 
@@ -215,8 +217,11 @@ def trace_binary(
         recording = with_members(recording, members)
         position = {0: 0} | {member.number: place for place, member in enumerate(members, 1)}
         parents = [0, *(position.get(member.parent, place) for place, member in enumerate(members, 1))]
-        part = combine([part, *(member.part for member in members)], parents)
-    compiled = read_perf_map(recording.pid, begun_s)
+        pids = [recording.pid, *(member.pid for member in members)]
+        forked_by = [None, *(None if one.command else parent for one, parent in zip(members, parents[1:], strict=True))]
+        part, compiled = combine(
+            [part, *(member.part for member in members)], parents, read_perf_maps(pids, forked_by, begun_s)
+        )
     analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts, compiled, step)
     if analysis.selection is not None:
         emulated, here = engine.features()

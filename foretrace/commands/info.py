@@ -16,7 +16,7 @@ from foretrace.api.signatures import Signature, read_signature, summarise_loops
 from foretrace.errors import OutputError, SignatureError
 from foretrace.file_kinds import PICTURE, STACKS, FileKind
 from foretrace.files import check_output, write_atomically
-from foretrace.names import brief_name, demangle, function_text, place_text
+from foretrace.names import brief_name, demangle, function_text, place_text, short_name
 from foretrace.reports import data_flow_reports, dependence_reports, event_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
@@ -285,7 +285,8 @@ def _show_selection(selection: Selection) -> None:
             out.print(f"processor     asked for its features by {plain(asked)}; little of the run was chosen by them")
         return
     most = ", ".join(
-        f"{one.function or '?'} of {one.module.rpartition('/')[2]} {one.share:.0%}" for one in selection.functions[:3]
+        f"{short_name(one.function) or '?'} of {one.module.rpartition('/')[2]} {one.share:.0%}"
+        for one in selection.functions[:3]
     )
     share = f"{selection.share:.0%} of the instructions"
     out.print(f"processor     {share} are in code chosen by its features: {plain(most)}")

@@ -107,12 +107,20 @@ def names_by_arrival(
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Where the program calls a library: what it calls, from which of its functions, and the place."""
+    """Where the program calls a library: what it calls, from which of its functions, and the place.
+
+    `module` is that of what is called; empty for a stub.
+    """
 
     called: str
     function: str
     file: str
     line: int
+    module: str = ""
+
+    def named(self, module: str, function: str) -> str:
+        """A function's name. One without is a part of what is called, if that is in its module."""
+        return self.called if is_unnamed(function) and self.module in ("", module) else function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -202,13 +210,14 @@ def _callers_of_nodes(
 def _caller(key: NodeKey, above: NodeKey, frames: Sequence[Frame]) -> Caller:
     """Who calls a function, from a place with these functions, innermost first."""
     called = key.function.removesuffix(_PLT) or PurePosixPath(key.module).name
+    module = "" if key.function.endswith(_PLT) else key.module
     function = above.function or "?"
     for frame in frames:
         if is_own_source(frame.file):
-            return Caller(called, frame.function or function, frame.file, frame.line)
+            return Caller(called, frame.function or function, frame.file, frame.line, module)
         if frame.file and frame is not frames[-1]:
             called = frame.function or called
-    return Caller(called, function, "", 0)
+    return Caller(called, function, "", 0, module)
 
 
 Weights = list[Counter[Caller | None]]
@@ -235,7 +244,7 @@ def _names_of_the_unnamed(blocks: Sequence[Block], weights: Weights) -> dict[tup
     for block in blocks:
         if is_unnamed(block.function):
             of_function[block.module, block.function].update(weights[block.block_id])
-    return {key: caller.called for key, of_all in of_function.items() if (caller := _most(of_all))}
+    return {key: caller.named(*key) for key, of_all in of_function.items() if (caller := _most(of_all))}
 
 
 def _owned_block(block: Block, weights: Mapping[Caller | None, int], names: Mapping[tuple[str, str], str]) -> Block:
@@ -285,7 +294,11 @@ def _owned_keys(tree: ExecutionTree, callers: Sequence[Caller | None]) -> tuple[
     seen: set[tuple[int, int, NodeKey]] = set()
     for kind, parent, key, caller in zip(tree.kind.tolist(), tree.parent.tolist(), tree.keys, callers, strict=True):
         if caller is not None and not (kind == TreeNodeKind.LOOP and is_own_source(key.file)):
-            name = caller.called if is_unnamed(key.function) or callers[parent] is None else key.function
+            name = key.function
+            if callers[parent] is None:
+                name = caller.called
+            elif is_unnamed(name) and tree.keys[parent].module == key.module:
+                name = keys[parent].function  # a part of it
             site_line = 0 if callers[parent] is not None else caller.line
             key = replace(
                 key, function=name, file=caller.file, line=caller.line, site_line=site_line, position=0,

@@ -4,6 +4,9 @@ A program asks by CPUID or XGETBV, on AArch64 by reading ID registers or by geta
 variables. What reads such a variable, and what is called right behind that, was chosen by it, as was what an IFUNC
 chose. From answers, programs make function pointers and flags of their own: what is stored right behind a reading is an
 answer too. What the dynamic linker asks for itself is left out: it asks in every program, for IFUNCs.
+
+Answers kept on the heap or the stack leave no such trace. But where a module that asks is built for every processor, as
+others of its functions with vectors are, one that uses AVX, or instructions made for one purpose, was chosen as well.
 """
 
 from __future__ import annotations
@@ -18,7 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.cache_sim.results import OperationStatistics
-from foretrace.tracer.signature.selection import DEDICATED, Question, SelectedFunction, Selection
+from foretrace.tracer.machine_code.isa import registry as isa
+from foretrace.tracer.signature.selection import DEDICATED, Question, SelectedFunction, SelectedWork, Selection
 
 from .basic_blocks import BasicBlocks
 
@@ -53,6 +57,14 @@ def _encoded(opcode_map: int, opcodes: bytes, lengths: tuple[int, int] = (4, 4))
     return vex + b"|" + evex
 
 
+_EVEX = rb"\x62" + _any_byte(12, 0) + _any_byte(4, 4) + b"[\x00-\x5f\x80-\xdf]"
+_MEMORY_OR_REGISTER = (
+    rb"(?:[\xc0-\xff]"
+    + b"|" + _any_byte(0xC4, 0) + b"|" + _any_byte(0xC7, 4) + b".|" + _any_byte(0xC7, 5) + b".{4}"
+    + b"|" + _any_byte(0xC0, 0x40) + b"..?|" + _any_byte(0xC0, 0x80) + b".{4,5})"
+)  # fmt: skip
+"""ModRM, SIB and displacement (Intel SDM, volume 2, section 2.1.5)."""
+
 _INSTRUCTIONS = {
     "sha_ni": rb"\x0f\x38[\xc8-\xcd]",
     "aes": rb"\x66[\x40-\x4f]?\x0f\x38[\xdb-\xdf]",
@@ -61,8 +73,14 @@ _INSTRUCTIONS = {
     "gfni": rb"\x66[\x40-\x4f]?\x0f(\x38\xcf|\x3a[\xce\xcf])|" + _encoded(3, rb"[\xce\xcf]", (0, 0)),
     "vaes": _encoded(2, rb"[\xdc-\xdf]"),
     "vpclmulqdq": _encoded(3, rb"\x44"),
+    "avx_vnni": rb"\xc4" + _any_byte(31, 2) + _any_byte(3, 1) + rb"[\x50-\x53]",
+    "amx_tile": rb"\xc4" + _any_byte(31, 2) + _any_byte(0x86, 2) + rb"\x4b",
+    "amx_int8": rb"\xc4" + _any_byte(31, 2) + _any_byte(0x84, 0) + rb"\x5e[\xc0-\xff]",
+    "amx_bf16": rb"\xc4" + _any_byte(31, 2) + _any_byte(0x87, 2) + rb"\x5c[\xc0-\xff]",
+    "avx512f": _EVEX + b"." + _MEMORY_OR_REGISTER + b".?(?=" + _EVEX + b")",
 }
-"""Patterns of x86-64 instructions of a feature (Intel SDM, volume 2)."""
+"""Patterns of x86-64 instructions of a feature (Intel SDM, volume 2). Of AVX-512, two instructions in a row: the first
+bytes of one are no rare ones."""
 _LEAST_FOUND = 8
 """Such bytes come by chance, too: once in some million."""
 _MOST_SCANNED_BYTES = 64 << 20
@@ -91,6 +109,13 @@ def find_selected(blocks: BasicBlocks, statistics: OperationStatistics, ran: Ran
     return _Finder(blocks, statistics, ran, arch).find()
 
 
+_VECTORS = frozenset({"avx", "avx2", "fma", "f16c", "avx512f", "avx_vnni"})
+_LEAST_PLAIN_SHARE = 0.1
+"""Least share of functions without AVX, among those with vectors, in a module built for every processor."""
+_BEYOND_BASELINE = _VECTORS | (DEDICATED - {"sse4_2"})
+"""Extensions that programs for every x86-64 processor, or every one with SSE4.2 (x86-64-v2), do not just use."""
+
+
 class _Finder:
     def __init__(self, blocks: BasicBlocks, statistics: OperationStatistics, ran: Ran, arch: str) -> None:
         self._blocks, self._statistics, self._ran, self._arch = blocks, statistics, ran, arch
@@ -115,10 +140,15 @@ class _Finder:
         own = {block for block in questions if not self._ran.is_loader(self._ran.modules[block])}
         readings = self._readings(self._behind_questions(own)) | self._tested(own)
         selected = {block for block, chosen in enumerate(self._ran.chosen) if chosen}
-        by_question = self._chosen_by(readings) - self._near(own, _NEAR_QUESTION, across=False)
+        executions = self._blocks.executions
+        asking = {
+            block for block in self._near(own, _NEAR_QUESTION, across=False) if executions[block] <= _MOST_EXECUTIONS
+        }
+        extensions = self._extensions()
+        by_question = (self._chosen_by(readings) - asking) | self._beyond_baseline(own, extensions)
         if not own and not selected and not by_question:
             return None
-        return self._described(questions, own, selected, by_question)
+        return self._described(questions, own, selected, by_question - selected, extensions)
 
     def _questions(self) -> dict[int, str]:
         """Blocks that ask, and how."""
@@ -202,8 +232,35 @@ class _Finder:
                 found.add(block)
         return found
 
+    def _extensions(self) -> dict[int, frozenset[str]]:
+        """By function, the extensions that its instructions that ran belong to."""
+        if self._arch != "x86_64":
+            return {}
+        instruction_set = isa.load(self._arch)
+        of_code = {code: instruction_set.extension(code) for code in set(self._blocks.codes)}
+        found: dict[int, set[str]] = defaultdict(set)
+        for code, block in zip(self._blocks.codes, self._blocks.block_of.tolist(), strict=True):
+            extension = of_code[code]
+            if extension and self._blocks.executions[block]:
+                found[self._ran.functions[block]].add(extension)
+        return {function: frozenset(used) for function, used in found.items()}
+
+    def _beyond_baseline(self, own: Collection[int], extensions: dict[int, frozenset[str]]) -> set[int]:
+        """Blocks of functions that use what the rest of a module that asks is not built for."""
+        modules, functions = self._ran.modules, self._ran.functions
+        asking = {modules[block] for block in own}
+        plain: Counter[str] = Counter()
+        wide: Counter[str] = Counter()
+        for number, module in set(zip(functions, modules, strict=True)):
+            used = extensions.get(number, frozenset())
+            wide[module] += bool(used & _VECTORS)
+            plain[module] += "sse2" in used and not used & _VECTORS
+        built_for_all = {module for module in asking if plain[module] > _LEAST_PLAIN_SHARE * (plain + wide)[module]}
+        beyond = {number for number, used in extensions.items() if used & _BEYOND_BASELINE}
+        return {block for block, number in enumerate(functions) if number in beyond and modules[block] in built_for_all}
+
     def _contained(self, modules: Iterable[str]) -> tuple[str, ...]:
-        """Features of `DEDICATED` that modules have instructions of; all, where that is not known."""
+        """Features that modules have instructions of; all, where that is not known."""
         if self._arch != "x86_64":
             return tuple(sorted(DEDICATED))
         found = set()
@@ -248,29 +305,37 @@ class _Finder:
         return behind | {block for block, number in enumerate(functions) if number in called}
 
     def _described(
-        self, questions: dict[int, str], own: Collection[int], selected: set[int], by_question: set[int]
+        self,
+        questions: dict[int, str],
+        own: Collection[int],
+        selected: Collection[int],
+        by_question: Collection[int],
+        extensions: dict[int, frozenset[str]],
     ) -> Selection:
         ran = self._ran
         instructions = (self._blocks.executions * np.diff(self._blocks.first).astype(np.uint64)).tolist()
         total = max(sum(instructions), 1)
-        work: Counter[tuple[str, str, str]] = Counter()
-        for block in selected | by_question:
-            how = "ifunc" if block in selected else "question"
-            work[ran.modules[block], ran.names[block], how] += instructions[block]
-        functions = tuple(
-            SelectedFunction(module, name, how, count / total)
-            for (module, name, how), count in work.most_common(_MOST_FUNCTIONS)
-        )
-        shares = {
-            how: sum(count for (_, _, by), count in work.items() if by == how) / total for how in ("ifunc", "question")
-        }
+        counts: Counter[tuple[str, str, str]] = Counter()
+        work: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        for how, chosen in (("ifunc", selected), ("question", by_question)):
+            for block in chosen:
+                counts[ran.modules[block], ran.names[block], how] += instructions[block]
+                work[how, tuple(sorted(extensions.get(ran.functions[block], ())))] += instructions[block]
+        shares = {how: sum(count for (by, _), count in work.items() if by == how) / total for how, _ in work}
         asked = sorted({(ran.modules[block], questions[block]) for block in own})
         return Selection(
             questions=tuple(Question(module, how) for module, how in asked),
-            functions=functions,
-            ifunc_share=shares["ifunc"],
-            question_share=shares["question"],
+            functions=tuple(
+                SelectedFunction(module, name, how, count / total)
+                for (module, name, how), count in counts.most_common(_MOST_FUNCTIONS)
+            ),
+            ifunc_share=shares.get("ifunc", 0.0),
+            question_share=shares.get("question", 0.0),
             contained=self._contained(sorted({ran.modules[block] for block in by_question})),
+            contained_by_ifuncs=self._contained(sorted({ran.modules[block] for block in selected})),
+            work=tuple(SelectedWork(how, used, count / total) for (how, used), count in work.most_common())
+            if self._arch == "x86_64"
+            else None,
         )
 
 

@@ -20,6 +20,8 @@ from foretrace.tracer.analysis.modules import ModuleMap
 from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
 from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
 from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
+from foretrace.tracer.machine_code.debug_info.perf_map import PerfMap, without_overlaps
+from foretrace.tracer.machine_code.debug_info.symbols import Function
 from foretrace.tracer.reader.raw_events import RawEventSamples
 from foretrace.tracer.reader.raw_trace import RawBlock, RawFile, RawTrace
 from foretrace.tracer.recorded import Part
@@ -47,8 +49,8 @@ class _Regions:
         return "".join(lines)
 
 
-def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
-    """The parts as one, of processes that those at positions `parents` created.
+def combine(parts: Sequence[Part], parents: Sequence[int], compiled: Sequence[PerfMap] = ()) -> tuple[Part, PerfMap]:
+    """The parts as one, of processes that those at positions `parents` created, and their perf maps likewise.
 
     Each process has simulated caches of its own: misses, like all counts, are summed.
     """
@@ -79,13 +81,26 @@ def combine(parts: Sequence[Part], parents: Sequence[int]) -> Part:
         whole_masked_loads=sum(part.raw.whole_masked_loads for part in parts),
         landings=tuple(dict.fromkeys(pair for moved in raws for pair in moved.landings)),
     )
-    return Part(
+    part = Part(
         raw=raw,
         statistics=statistics_of([part.statistics for part in parts]),
         simulated=[simulated_of(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
         reuse=reuse_of([part.reuse for part in parts], offsets),
         bursts=bursts_of([part.bursts for part in parts]),
     )
+    return part, _perf_map(parts, compiled, regions)
+
+
+def _perf_map(parts: Sequence[Part], compiled: Sequence[PerfMap], regions: _Regions) -> PerfMap:
+    """The perf maps of all processes, with functions where their memory has a range of its own."""
+    functions: list[Function] = []
+    for process, (part, perf_map) in enumerate(zip(parts, compiled, strict=False)):
+        maps = ModuleMap(part.raw.maps, part.raw.guest_base, part.raw.files)
+        for function in perf_map.functions:
+            start = _address(maps, regions, process, function.start)
+            functions.append(Function(function.name, start, start + function.end - function.start))
+    notes = tuple(dict.fromkeys(note for perf_map in compiled for note in perf_map.notes))
+    return PerfMap(without_overlaps(functions), notes)
 
 
 def _files(parts: Sequence[Part]) -> tuple[RawFile, ...]:

@@ -30,13 +30,25 @@ class SelectedFunction(msgspec.Struct, frozen=True):
     share: float
 
 
+class SelectedWork(msgspec.Struct, frozen=True):
+    """Chosen code whose functions use the same extensions of the instruction set: how it was chosen, and its share of
+    the run's instructions."""
+
+    how: str
+    extensions: tuple[str, ...]
+    share: float
+
+
 class Selection(msgspec.Struct, frozen=True):
     """Questions about features, and the code that ran by the answers: the 20 `functions` of most instructions.
 
     `ifunc_share` and `question_share`, from 0 to 1, are of the run's instructions. `engine_features` are those of the
     processor that the engine emulates, `host_features` those of the machine that traced, both named as in Linux's
-    /proc/cpuinfo (AArch64: as by GCC); empty: unknown. `contained` are those of `DEDICATED` whose instructions are in
-    the modules that asked, whether they ran or not.
+    /proc/cpuinfo (AArch64: as by GCC); empty: unknown. `contained` are the features whose instructions are in the
+    modules that asked, whether they ran or not, as far as they are looked for: those of `DEDICATED`, "avx_vnni" and
+    "avx512f" (any of AVX-512); `contained_by_ifuncs`, of modules whose code IFUNCs chose. `work` is all of the chosen
+    code. It is None where extensions of instructions are not known: on AArch64, and in older signatures, whose
+    `contained` has none but those of `DEDICATED`.
     """
 
     questions: tuple[Question, ...] = ()
@@ -46,6 +58,8 @@ class Selection(msgspec.Struct, frozen=True):
     engine_features: tuple[str, ...] = ()
     host_features: tuple[str, ...] = ()
     contained: tuple[str, ...] = ()
+    contained_by_ifuncs: tuple[str, ...] = ()
+    work: tuple[SelectedWork, ...] | None = None
 
     @property
     def share(self) -> float:

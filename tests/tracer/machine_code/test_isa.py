@@ -335,3 +335,54 @@ def test_instructions_alike_have_the_same_class_and_registers() -> None:
         for loads, stores in ((False, False), (True, False), (True, True)):
             found = known.of(one, loads=loads, stores=stores)
             assert found == known.find(one, loads=loads, stores=stores), one.hex()
+
+
+EXTENSIONS = """
+addps xmm0, xmm1 | sse2
+add rax, rbx |
+tzcnt eax, ebx |
+haddpd xmm0, xmm1 | sse3
+pshufb xmm0, xmm1 | ssse3
+pmulld xmm0, xmm1 | sse4_1
+pblendw xmm0, xmm1, 3 | sse4_1
+pinsrw xmm0, eax, 3 | sse2
+pcmpistri xmm0, xmm1, 3 | sse4_2
+crc32 eax, cl | sse4_2
+popcnt eax, ebx | popcnt
+lzcnt eax, ebx | abm
+movbe eax, dword ptr [rdi] | movbe
+andn eax, ebx, ecx | bmi1
+shlx eax, ebx, ecx | bmi2
+adcx eax, ebx | adx
+aesenc xmm0, xmm1 | aes
+pclmulqdq xmm0, xmm1, 1 | pclmulqdq
+sha256rnds2 xmm0, xmm1 | sha_ni
+gf2p8mulb xmm0, xmm1 | gfni
+vaddps ymm0, ymm1, ymm2 | avx
+vpaddd xmm0, xmm1, xmm2 | avx
+vptest ymm0, ymm1 | avx
+vpermilps ymm0, ymm1, 3 | avx
+vbroadcastss ymm0, dword ptr [rax] | avx
+vbroadcastss ymm0, xmm1 | avx2
+vpaddd ymm0, ymm1, ymm2 | avx2
+vpbroadcastd xmm0, xmm1 | avx2
+vpsllvd xmm0, xmm1, xmm2 | avx2
+vpermq ymm0, ymm1, 3 | avx2
+vinserti128 ymm0, ymm1, xmm2, 1 | avx2
+vgatherdps xmm0, dword ptr [rax + xmm1*4], xmm2 | avx2
+vfmadd231ps xmm0, xmm1, xmm2 | fma
+vcvtph2ps xmm0, xmm1 | f16c
+vaesenc xmm0, xmm1, xmm2 | aes
+vaesenc ymm0, ymm1, ymm2 | vaes
+vpclmulqdq xmm0, xmm1, xmm2, 1 | pclmulqdq
+vpclmulqdq ymm0, ymm1, ymm2, 1 | vpclmulqdq
+vaddps zmm0, zmm1, zmm2 | avx512f
+verr ax |
+"""
+
+
+def test_extensions_that_instructions_belong_to(assemble: Assemble) -> None:
+    for line in EXTENSIONS.strip().splitlines():
+        text, _, extension = (part.strip() for part in line.partition("|"))
+        assert X86.extension(assemble(text)) == extension, text
+    assert isa.load("aarch64").extension(bytes.fromhex("1f2003d5")) == ""

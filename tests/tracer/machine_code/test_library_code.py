@@ -167,6 +167,39 @@ def test_what_calls_without_lines_is_named_by_its_function(build: Build) -> None
     assert [call.function for call in loop.calls] == ["copy", "main"]
 
 
+THROWN = r"""
+#include <cstdio>
+#include <vector>
+__attribute__((noipa)) int at(const std::vector<int> &v, unsigned i)
+{
+    try {
+        return v.at(i);
+    } catch (...) {
+        return 1;
+    }
+}
+int main(int argc, char **)
+{
+    std::vector<int> v(argc);
+    int sum = 0;
+    for (int i = 0; i < 50; i++)
+        sum += at(v, i);
+    std::printf("%d\n", sum);
+}
+"""
+
+
+def test_parts_of_another_library_do_not_go_by_what_the_program_calls(build: Build) -> None:
+    """What is thrown in the C++ library unwinds in libgcc, whose own functions have no names."""
+    tree = _traced(build("thrown.cc", THROWN, "-O1", "-g", compiler="g++")).tree
+    assert tree is not None
+    inside = {
+        key.function for key in tree.keys if key.module.rpartition("/")[2].startswith("libgcc_s.so") and key.caller
+    }
+    assert inside
+    assert all(name.startswith(("_Unwind", "libgcc_s.so.1+0x", "__")) for name in inside)
+
+
 def test_places_of_predictions_name_the_call(build: Build) -> None:
     workload = Workload.of(_traced(build("copies.c", COPIES, "-O2", "-g")))
     regions = [region for region in workload.regions if region.loop_id is not None]

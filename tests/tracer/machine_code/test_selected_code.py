@@ -12,12 +12,12 @@ from msgspec import structs
 
 from foretrace.profiles.library import find
 from foretrace.replay.predict import predict
-from foretrace.replay.selected_code import differences, selection_error, selection_warning
+from foretrace.replay.selected_code import parts_of, selection_error, selection_warning
 from foretrace.tracer.machine_code.debug_info.symbols import Symbols
 from foretrace.tracer.machine_code.selected_code import _INSTRUCTIONS
 from foretrace.tracer.qemu import processor_features
 from foretrace.tracer.signature.records import Provenance, Signature
-from foretrace.tracer.signature.selection import SelectedFunction, Selection
+from foretrace.tracer.signature.selection import SelectedFunction, SelectedWork, Selection
 from foretrace.tracer.tracing import trace_binary
 
 Compile = Callable[..., Path]
@@ -60,6 +60,19 @@ __attribute__((noinline)) static int ask(void) {
 __attribute__((noinline)) static void run(void) { if (ask()) wide(); else narrow(); }""",
     "the compiler": r"""
 __attribute__((noinline)) static void run(void) { if (__builtin_cpu_supports("avx512f")) wide(); else narrow(); }""",
+    "a question asked in line": r"""
+__attribute__((noinline)) static void run(void) {
+    static unsigned char kept = 255;
+    if (kept == 255) {
+        unsigned a, b, c, d;
+        __cpuid(1, a, b, c, d);
+        unsigned first = c;
+        __cpuid_count(7, 0, a, b, c, d);
+        kept = first >> 19 & b >> 29 & 1;
+    }
+    if (kept) wide();
+    else for (int i = 0; i < 1000; i++) a[i] = a[i] * 0.25 + i;
+}""",
     "an ifunc": r"""
 static void (*resolve(void))(void) {
     __builtin_cpu_init();
@@ -93,6 +106,58 @@ def test_what_is_chosen_by_a_question_is_found(keeps: str, compile_c: Compile) -
     assert most.function in ("run", "narrow")
 
 
+ON_THE_HEAP = r"""
+#include <stdio.h>
+#include <stdlib.h>
+static volatile float a[1000];
+struct codec { void (*run)(float); };
+__attribute__((noinline, target("avx2"))) void wide(float x) { for (int i = 0; i < 1000; i++) a[i] = a[i] * x + i; }
+__attribute__((noinline)) void narrow(float x) { for (int i = 0; i < 1000; i++) a[i] = a[i] * x + i; }
+__attribute__((noinline)) void other(float x) { for (int i = 0; i < 1000; i++) a[i] += x; }
+__attribute__((noinline)) struct codec *made(void) {
+    struct codec *codec = malloc(sizeof *codec);
+    codec->run = __builtin_cpu_supports("avx2") ? wide : narrow;
+    return codec;
+}
+int main(int argc, char **argv) {
+    struct codec *codec = made();
+    for (int i = 0; i < 300; i++) { codec->run(argc); other(argc); }
+    printf("%g\n", a[5]);
+    return 0;
+}"""
+
+
+def test_what_the_rest_of_a_module_is_not_built_for_was_chosen(compile_c: Compile) -> None:
+    """The answer is on the heap alone. A program built for AVX2 as a whole chose nothing."""
+    selection = _traced(compile_c(ON_THE_HEAP, "-O1")).provenance.selection
+    assert selection is not None
+    [chosen] = [function for function in selection.functions if function.share > 0.1]
+    assert chosen.function == "wide"
+    assert chosen.how == "question"
+    [work] = [work for work in selection.work or () if work.share > 0.1]
+    assert work.extensions == ("avx",)
+    assert work.share == pytest.approx(chosen.share, rel=0.01)
+    whole = _traced(compile_c(ON_THE_HEAP, "-O1", "-mavx2")).provenance.selection
+    assert whole is None or whole.question_share < 0.01
+
+
+ASKS_MODEL = r"""
+#include <cpuid.h>
+#include <stdio.h>
+int main(void) {
+    unsigned a, b, c, d;
+    __cpuid(1, a, b, c, d);
+    printf("%u %u\n", (a >> 8 & 15) + (a >> 20 & 255), (a >> 4 & 15) | (a >> 12 & 0xf0));
+    return 0;
+}"""
+
+
+def test_the_engine_is_a_processor_that_libraries_know(compile_c: Compile, capfd: pytest.CaptureFixture[str]) -> None:
+    """Family and model of a Zen 2: libraries that choose by them take code with AVX2."""
+    _traced(compile_c(ASKS_MODEL, "-O1"))
+    assert capfd.readouterr().out.split() == ["23", "49"]
+
+
 def test_what_is_not_chosen_is_not_counted(compile_c: Compile) -> None:
     selection = _traced(compile_c(KERNELS + DISPATCHES["a variable"] + MAIN, "-O1"), "more").provenance.selection
     assert selection is not None
@@ -108,17 +173,24 @@ def test_a_program_that_only_starts_is_not_widened(compile_c: Compile) -> None:
     assert not any(part.source == "code chosen by features" for part in prediction.errors)
 
 
+WIDEST = """
+__attribute__((used)) static void widest(void) { __asm__(".rept 9; vaddpd %zmm1, %zmm2, %zmm3; .endr"); }"""
+
+
 def test_a_machine_with_other_features_widens(compile_c: Compile) -> None:
-    signature = _traced(compile_c(KERNELS + DISPATCHES["a variable"] + MAIN, "-O1"))
-    selection = signature.provenance.selection
-    assert selection is not None
-    more = {feature for feature in ("avx512f",) if feature not in selection.engine_features}
-    prediction = predict(signature, find("epyc-9654"))
-    assert more
-    [part] = [part for part in prediction.errors if part.source == "code chosen by features"]
-    assert part.low < 0.6
-    assert part.high == 1.0
-    assert any("chosen by the processor's features" in warning for warning in prediction.warnings)
+    """Where the program has code for them; it need not have run."""
+    for more, low in ((WIDEST, 0.6), ("", None)):
+        signature = _traced(compile_c(KERNELS + more + DISPATCHES["a variable"] + MAIN, "-O1"))
+        selection = signature.provenance.selection
+        assert selection is not None
+        assert "avx512f" not in selection.engine_features
+        prediction = predict(signature, find("epyc-9654"))
+        parts = [part for part in prediction.errors if part.source == "code chosen by features"]
+        assert len(parts) == (low is not None)
+        assert all(part.low < low and part.high == 1.0 for part in parts if low)
+        said = [warning for warning in prediction.warnings if "chosen by the processor's features" in warning]
+        assert len(said) == len(parts)
+        assert all("has avx512f, which the engine lacks:" in warning for warning in said)
 
 
 ON_ARM = r"""
@@ -140,8 +212,8 @@ def test_hardware_capabilities(compile_c: Compile) -> None:
     assert selection is not None
     assert selection.functions[0].function in ("run", "narrow")
     assert selection.question_share > 0.8
-    assert "sve" in differences(selection, find("graviton3"), "aarch64").more
-    assert "sve" not in differences(selection, find("raspberry-pi-5"), "aarch64").more
+    assert any("sve" in part.more for part in parts_of(selection, find("graviton3"), "aarch64"))
+    assert not any("sve" in part.more for part in parts_of(selection, find("raspberry-pi-5"), "aarch64"))
 
 
 def test_the_engine_says_what_it_has() -> None:
@@ -202,12 +274,58 @@ def test_dedicated_instructions_of_another_instruction_set_count_by_their_purpos
     assert part is not None
     assert part.low == pytest.approx(1 - 0.8 * (1 - 1 / 6.5))
     assert part.high == 1.0
-    assert "graviton3 has sha2, which the engine lacks" in selection_warning(provenance, find("graviton3"))
+    assert "graviton3 has the like of sha_ni, which the engine lacks" in selection_warning(
+        provenance, find("graviton3")
+    )
     selection = Selection((), (), 0.0, 0.5, ("sha2", "crc32"), (), ("sha2",))
     slower = selection_error(structs.replace(_provenance(selection), guest="aarch64"), find("xeon-e5-2420"))
     assert slower is not None
     assert slower.high == pytest.approx(1 + 0.5 * 5.5)
     assert selection_error(_provenance(_selection(question=0.5)), find("graviton3")) is None
+
+
+ENGINE = ("avx", "avx2", "aes", "pclmulqdq", "vaes", "ssse3", "sse4_1", "fma", "sse4a")
+
+
+def _parts(
+    profile: str, contained: tuple[str, ...], *work: SelectedWork
+) -> dict[tuple[str, ...], tuple[set[str], set[str]]]:
+    selection = Selection((), (), 0.0, 0.9, ENGINE, ENGINE, contained, ("avx512f",), work)
+    return {
+        part.work.extensions: (set(part.more), set(part.fewer)) for part in parts_of(selection, find(profile), "x86_64")
+    }
+
+
+def test_features_are_those_that_code_has_or_may_give_way_to() -> None:
+    vector = SelectedWork("question", ("avx", "avx2"), 0.5)
+    cipher = SelectedWork("question", ("aes", "sse4_1"), 0.2)
+    checksum = SelectedWork("question", ("pclmulqdq",), 0.2)
+    copy = SelectedWork("ifunc", ("avx",), 0.1)
+    all_work = (vector, cipher, checksum, copy)
+    assert _parts("epyc-7763", (), *all_work) == {}
+    assert _parts("epyc-7763", ("sha_ni", "vpclmulqdq"), *all_work) == {
+        ("avx", "avx2"): ({"sha_ni"}, set()),
+        ("pclmulqdq",): ({"vpclmulqdq"}, set()),
+    }
+    assert _parts("epyc-9654", (), *all_work) == {("avx",): ({"avx512f"}, set())}
+    assert _parts("epyc-9654", ("avx512f",), vector, copy) == {
+        ("avx", "avx2"): ({"avx512f"}, set()),
+        ("avx",): ({"avx512f"}, set()),
+    }
+    assert _parts("xeon-e5-2420", ("sha_ni", "avx512f"), *all_work) == {("avx", "avx2"): (set(), {"avx2"})}
+
+
+def test_what_few_instructions_may_give_way_to_widens_nothing() -> None:
+    plain = SelectedWork("question", ("sse2",), 0.7)
+    checksum = SelectedWork("question", ("pclmulqdq",), 0.04)
+    functions = (SelectedFunction("/lib/libx.so", "f", "question", 0.74),)
+    selection = Selection((), functions, 0.0, 0.74, ENGINE, ENGINE, ("vpclmulqdq",), (), (plain, checksum))
+    assert selection_error(_provenance(selection), find("epyc-7763")) is None
+    more = Selection((), functions, 0.0, 0.74, ENGINE, ENGINE, ("vpclmulqdq", "avx512f"), (), (plain, checksum))
+    part = selection_error(_provenance(more), find("epyc-9654"))
+    assert part is not None
+    assert part.low == pytest.approx(1 - 0.7 / 2 - 0.04 * (1 - 1 / 6.5))
+    assert "for 74% of the instructions" in selection_warning(_provenance(more), find("epyc-9654"))
 
 
 ENCODED = {
@@ -218,12 +336,21 @@ ENCODED = {
     "gfni": ("gf2p8mulb %xmm1, %xmm2", "vgf2p8affineqb $3, %ymm1, %ymm9, %ymm10"),
     "vaes": ("vaesenc %ymm1, %ymm2, %ymm3", "vaesdeclast %zmm17, %zmm2, %zmm3"),
     "vpclmulqdq": ("vpclmulqdq $1, %ymm1, %ymm2, %ymm3", "vpclmulqdq $0, %zmm1, %zmm20, %zmm3"),
+    "avx_vnni": ("{vex} vpdpbusd %ymm1, %ymm2, %ymm3", "{vex} vpdpwssds (%rax), %xmm2, %xmm9"),
+    "amx_tile": ("tileloadd (%rax,%rcx,1), %tmm1", "tilestored %tmm3, 8(%rax,%rcx,1)"),
+    "amx_int8": ("tdpbssd %tmm1, %tmm2, %tmm3", "tdpbuud %tmm1, %tmm2, %tmm3"),
+    "amx_bf16": ("tdpbf16ps %tmm1, %tmm2, %tmm3",),
 }
+IN_A_ROW = (
+    "vmovups (%rax), %zmm1", "vaddps 64(%rax), %zmm1, %zmm2", "vfmadd231pd 128(%rax,%rcx,8), %zmm3, %zmm4",
+    "vpcmpub $1, %ymm1, %ymm2, %k1", "vpaddd 0x12345(%rax), %zmm20, %zmm3{%k1}", "vmovdqu8 (%rax,%rcx,1), %xmm17",
+)  # fmt: skip
 
 
 def test_instructions_of_features_are_known_by_their_bytes(compile_c: Compile) -> None:
     """As GNU as encodes them; those of other features, and plain ones, are not taken for them."""
-    for feature, texts in ENCODED.items():
+    in_a_row = {"avx512f": len(IN_A_ROW) - 1}
+    for feature, texts in {**ENCODED, "avx512f": IN_A_ROW}.items():
         lines = "".join(f'__asm__("{text}");' for text in texts)
         program = compile_c(f"void f(void) {{ {lines} }} int main(void) {{ return 0; }}", "-O1")
         symbols = Symbols(str(program))
@@ -231,5 +358,5 @@ def test_instructions_of_features_are_known_by_their_bytes(compile_c: Compile) -
         assert symbols._elf is not None
         code = symbols._elf.loaded_at(function.start, function.end - function.start)
         counts = {name: len(re.findall(pattern, code, re.DOTALL)) for name, pattern in _INSTRUCTIONS.items()}
-        assert counts.pop(feature) == len(texts)
+        assert counts.pop(feature) == in_a_row.get(feature, len(texts))
         assert not any(counts.values()), feature

@@ -82,14 +82,96 @@ class Traced:
         return next(r for r in self.prediction.loops if r.place.line == line and r.kind is kind)
 
 
-def build(directory: Path) -> None:
-    """The extension module `spinning`."""
-    (directory / "spinning.c").write_text(EXTENSION)
-    target = directory / f"spinning{sysconfig.get_config_var('EXT_SUFFIX')}"
+def build(directory: Path, name: str = "spinning", text: str = EXTENSION) -> None:
+    """An extension module."""
+    source = directory / f"{name}.c"
+    source.write_text(text)
+    target = directory / f"{name}{sysconfig.get_config_var('EXT_SUFFIX')}"
     include = sysconfig.get_paths()["include"]
-    subprocess.run(
-        ["gcc", "-O2", "-shared", "-fPIC", f"-I{include}", "-o", str(target), str(directory / "spinning.c")], check=True
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", f"-I{include}", "-o", str(target), str(source)], check=True)
+
+
+LIKE_CYTHON = """
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+void advance_ns(unsigned long); /* of the fake clock */
+
+/* As in modules that Cython makes: functions are objects of a type of its own, which shared types of that name have. */
+struct function { PyObject_HEAD vectorcallfunc call; PyObject *qualname, *module; };
+
+static PyObject *spin(PyObject *self, PyObject *const *args, size_t n, PyObject *names)
+{
+    advance_ns(40000000);
+    return PyLong_FromLong(1);
+}
+static PyMemberDef members[] = {
+    {"__qualname__", T_OBJECT, offsetof(struct function, qualname), READONLY, ""},
+    {"__module__", T_OBJECT, offsetof(struct function, module), READONLY, ""}, {NULL, 0, 0, 0, NULL}};
+static PyTypeObject function_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_cython_3_9.cython_function_or_method", .tp_flags = Py_TPFLAGS_DEFAULT |
+    Py_TPFLAGS_HAVE_VECTORCALL, .tp_basicsize = sizeof(struct function), .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(struct function, call), .tp_members = members};
+
+struct generator { PyObject_HEAD int left; };
+
+static PyObject *next(PyObject *self)
+{
+    struct generator *generator = (struct generator *)self;
+    advance_ns(20000000);
+    return generator->left-- ? PyLong_FromLong(1) : NULL;
+}
+static PyTypeObject generator_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "_cython_3_9.generator", .tp_flags = Py_TPFLAGS_DEFAULT, .tp_basicsize =
+    sizeof(struct generator), .tp_iter = PyObject_SelfIter, .tp_iternext = next};
+static PyTypeObject own_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "shaped.Own", .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_basicsize = sizeof(PyObject)};
+
+static PyObject *twice(PyObject *self, PyObject *none)
+{
+    struct generator *generator = PyObject_New(struct generator, &generator_type);
+    generator->left = 2;
+    return (PyObject *)generator;
+}
+static PyMethodDef methods[] = {{"twice", twice, METH_NOARGS, ""}, {NULL, NULL, 0, NULL}};
+static PyModuleDef module = {PyModuleDef_HEAD_INIT, "shaped", "", -1, methods, NULL, NULL, NULL, NULL};
+
+static void add(const char *name, PyObject *(*wrap)(PyObject *))
+{
+    struct function *function = PyObject_New(struct function, &function_type);
+    function->call = spin;
+    function->qualname = PyUnicode_FromFormat("Own.%s", name);
+    function->module = PyUnicode_FromString("shaped");
+    PyDict_SetItemString(own_type.tp_dict, name, wrap((PyObject *)function));
+}
+PyMODINIT_FUNC PyInit_shaped(void)
+{
+    if (PyType_Ready(&function_type) || PyType_Ready(&generator_type) || PyType_Ready(&own_type))
+        return NULL;
+    add("fixed", PyStaticMethod_New);
+    add("made", PyClassMethod_New);
+    PyType_Modified(&own_type);
+    PyObject *made = PyModule_Create(&module);
+    PyModule_AddObjectRef(made, "Own", (PyObject *)&own_type);
+    return made;
+}
+"""
+
+
+def test_static_and_class_methods_and_generators_of_cython(tmp_path: Path) -> None:
+    build(tmp_path, "shaped", LIKE_CYTHON)
+    (tmp_path / "program.py").write_text(
+        "import shaped\nx = shaped.Own.fixed()\ny = shaped.Own.made()\nz = sum(shaped.twice())\n"
     )
+    made = trace_python(str(tmp_path / "program.py"), [])
+    regions = predict(made.signature, find("epyc-turin-vm")).loops
+    for line, name in ((2, "shaped.Own.fixed"), (3, "shaped.Own.made"), (4, "cython.generator.__next__")):
+        at_line = [region for region in regions if region.place.line == line]
+        [compiled] = [region for region in at_line if region.kind is LoopKind.COMPILED]
+        assert name in compiled.label
+        assert compiled.time_s > 0.98 * sum(region.time_s for region in at_line)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -47,6 +47,33 @@ class PerfMap:
 NO_MAP = PerfMap()
 
 
+def read_perf_maps(
+    pids: Sequence[int], parents: Sequence[int | None], since_s: float, directory: str = "/tmp"
+) -> list[PerfMap]:
+    """The perf maps of processes, of at most `MAX_FUNCTIONS` functions together.
+
+    `parents` are positions of those that forked one, whose code it goes on with; None: it began with a program. Of two
+    with the same number the first became the second, whose map it is.
+    """
+    found: list[PerfMap] = []
+    last = {pid: position for position, pid in enumerate(pids)}
+    total = 0
+    for position, (pid, parent) in enumerate(zip(pids, parents, strict=True)):
+        own = NO_MAP
+        if total > MAX_FUNCTIONS:
+            own = PerfMap(
+                notes=("perf maps: those of all processes together have too many functions: some were not read",)
+            )
+        elif last[pid] == position:
+            own = read_perf_map(pid, since_s, directory)
+        total += len(own.functions)
+        inherited = found[parent].functions if parent is not None and parent < position else ()
+        if inherited and own.functions:
+            own = PerfMap(without_overlaps([*inherited, *own.functions]), own.notes)
+        found.append(own if own.functions or not inherited else PerfMap(inherited, own.notes))
+    return found
+
+
 def read_perf_map(pid: int, since_s: float, directory: str = "/tmp") -> PerfMap:
     """The perf map of a process that began at a time (seconds since the epoch); an empty one if there is none."""
     path = f"{directory}/perf-{pid}.map"
@@ -70,7 +97,7 @@ def read_perf_map(pid: int, since_s: float, directory: str = "/tmp") -> PerfMap:
         notes.append(f"{path}: {damaged:,} lines are not an address, a size and a name")
     if is_cut:
         notes.append(f"{path}: only the first {len(found):,} functions were read")
-    return PerfMap(_without_overlaps(found), tuple(notes))
+    return PerfMap(without_overlaps(found), tuple(notes))
 
 
 def _refusal(status: os.stat_result, since_s: float) -> str:
@@ -107,7 +134,7 @@ def _parse(text: bytes) -> tuple[list[Function], int, bool]:
     return found, damaged, False
 
 
-def _without_overlaps(functions: Sequence[Function]) -> tuple[Function, ...]:
+def without_overlaps(functions: Sequence[Function]) -> tuple[Function, ...]:
     """Sorted by start. Of functions at the same place the one that was compiled last, which overwrote the others."""
     kept: list[Function] = []
     order = sorted(range(len(functions)), key=lambda at: (functions[at].start, at))

@@ -551,6 +551,10 @@ class AArch64:
             return None
         return last if text[0] == "lsl" else -last
 
+    def extension(self, code: bytes) -> str:
+        """Not known."""
+        return ""
+
     def selects(self, code: bytes) -> bool:
         """Whether an instruction's result is one of its inputs."""
         text = self._text(code, 0)

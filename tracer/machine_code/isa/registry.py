@@ -164,6 +164,11 @@ class Isa(Protocol):
         sign and zero extensions, and for a mask of the lowest bits. None for all other instructions."""
         ...
 
+    def extension(self, code: bytes) -> str:
+        """The extension of the instruction set that an instruction belongs to, as far as programs choose their code by
+        it: named as in Linux's /proc/cpuinfo; empty: none, or not known."""
+        ...
+
     def selects(self, code: bytes) -> bool:
         """Whether an instruction's result is one of its inputs, as flags or a mask say."""
         ...

@@ -376,6 +376,10 @@ class RiscV64:
         shift = _SHIFT.fullmatch(mnemonic)
         return None if shift is None or last is None else last if shift[1] == "l" else -last
 
+    def extension(self, code: bytes) -> str:
+        """Not known."""
+        return ""
+
     def selects(self, code: bytes) -> bool:
         """None does: conditional zeroing takes two instructions."""
         return False

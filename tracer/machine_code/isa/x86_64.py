@@ -18,6 +18,7 @@ from . import x87_stack
 from .operand_text import associative, integer, is_low_mask, split_operands
 from .registry import LOADED, UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
+from .x86_extensions import extension_of
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader
 
 _POINTER_BYTES = 8
@@ -441,6 +442,11 @@ class X8664:
         if last is None or mnemonic not in ("shl", "shr", "sar"):
             return None
         return last if mnemonic == "shl" else -last
+
+    def extension(self, code: bytes) -> str:
+        """The extension that an instruction belongs to; empty: none."""
+        text = self._text(code)
+        return extension_of(_strip(text[0]), text[1]) if text else ""
 
     def selects(self, code: bytes) -> bool:
         """Whether an instruction's result is one of its inputs."""

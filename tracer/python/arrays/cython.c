@@ -142,18 +142,30 @@ static void hook_method(PyObject *method, const char *module)
         free(name);
 }
 
+/* A function, or the one in a static or class method: a reference of its own. NULL if it has none. */
+static PyObject *inner_of(PyObject *value)
+{
+    if (!Py_IS_TYPE(value, &PyStaticMethod_Type) && !Py_IS_TYPE(value, &PyClassMethod_Type))
+        return Py_NewRef(value);
+    PyObject *function = PyObject_GetAttrString(value, "__func__");
+    PyErr_Clear();
+    return function;
+}
+
 static void hook_dict(PyObject *dict, const char *module, bool with_types)
 {
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-        if (is_of(value, "fused_cython_function")) /* one for each type of its arguments */
-            other_hook_called(Py_TYPE(value), NULL);
-        else if (is_of(value, "cython_function_or_method"))
-            hook(value, module);
+        PyObject *function = inner_of(value);
+        if (function && is_of(function, "fused_cython_function")) /* one for each type of its arguments */
+            other_hook_called(Py_TYPE(function), NULL);
+        else if (function && is_of(function, "cython_function_or_method"))
+            hook(function, module);
         else if (!with_types && Py_IS_TYPE(value, &PyMethodDescr_Type) && strncmp(module, "numpy.random.", 13) == 0)
             hook_method(value, module);
         else if (with_types && PyType_Check(value) && ((PyTypeObject *)value)->tp_dict)
             hook_dict(((PyTypeObject *)value)->tp_dict, module, false);
+        Py_XDECREF(function);
     }
 }
 

@@ -489,12 +489,23 @@ static char *module_of(const PyTypeObject *type, const char *loading)
     return strdup(name && strcmp(name, "builtins") != 0 ? name : loading ? loading : "builtins");
 }
 
+/* Cython's types are shared by the modules that it makes. Its functions are hooked one by one; its generators run where
+ * somebody asks for the next value. */
+static void hook_generators(PyTypeObject *type)
+{
+    for (size_t i = 0; i < N_SLOTS; i++)
+        if (slots[i].suite == IN_TYPE && slots[i].offset == offsetof(PyTypeObject, tp_iternext))
+            hook_slot(type, &slots[i], "cython.generator", "cython");
+}
+
 static void hook_type(PyTypeObject *type, const char *loading)
 {
     char *module = module_of(type, loading);
     const char *last = strrchr(type->tp_name, '.');
     char *prefix = module ? (char *)joined(module, last ? last + 1 : type->tp_name) : NULL;
-    if (prefix && !IS_AMONG(handing_on, module) && strncmp(module, "_cython_", 8) != 0) {
+    if (prefix && last && strncmp(module, "_cython_", 8) == 0 && strcmp(last, ".generator") == 0) {
+        hook_generators(type);
+    } else if (prefix && !IS_AMONG(handing_on, module) && strncmp(module, "_cython_", 8) != 0) {
         const bool is_metatype = PyType_IsSubtype(type, &PyType_Type);
         hook_attributes(type, prefix, module);
         for (size_t i = 0; i < N_SLOTS && !is_metatype; i++)

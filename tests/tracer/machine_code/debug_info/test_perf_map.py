@@ -36,6 +36,56 @@ int main(void) {
 }"""
 
 
+FAMILY = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int main(int argc, char **argv) {
+    unsigned char *code = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    memcpy(code, "\x89\xf8\xff\xc8\x75\xfc\xc3", 7);
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+    FILE *map = fopen(path, "w");
+    fprintf(map, "%lx 7 of %s\n", (long)code, argc > 1 ? "the program it starts" : "the first");
+    fclose(map);
+    printf("%s\n", path);
+    fflush(stdout);
+    ((void (*)(int))code)(argc > 1 ? 2000 : 1000);
+    for (int starts = 0; starts < 2 && argc == 1; starts++) {
+        if (fork() == 0) {
+            if (starts)
+                execl("/proc/self/exe", argv[0], "started", (char *)0);
+            ((void (*)(int))code)(500);
+            _exit(0);
+        }
+        wait(0);
+    }
+    return 0;
+}"""
+
+
+def test_each_process_has_its_own_map(compile_c: Callable[..., Path], tmp_path: Path) -> None:
+    """A program that another one starts has its code at the same address; a forked child goes on with its parent's."""
+    run = run_traced(tmp_path, compile_c(FAMILY, "-O1"), options=("--follow-children",))
+    for path in run.stdout.split():
+        Path(path).unlink()
+    loops = sorted((loop.function, loop.iterations) for loop in run.signature.loops if loop.module == MODULE)
+    assert loops == [("of the first", 500), ("of the first", 1000), ("of the program it starts", 2000)]
+
+
+def test_all_maps_together_are_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(perf_map, "MAX_FUNCTIONS", 2)
+    for pid in (7, 8, 9, 10):
+        (tmp_path / f"perf-{pid}.map").write_text(f"{pid}0 8 a{pid}\n{pid}8 8 b{pid}\n")
+    maps = perf_map.read_perf_maps([7, 7, 8, 9, 10], [None, None, 1, None, None], 0.0, str(tmp_path))
+    assert [[function.name for function in one.functions] for one in maps] == [
+        [], ["a7", "b7"], ["a7", "b7", "a8", "b8"], [], [],
+    ]  # fmt: skip
+    assert all("some were not read" in one.notes[0] for one in maps[3:])
+
+
 def _written(directory: Path, text: str | bytes) -> perf_map.PerfMap:
     path = directory / "perf-7.map"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
