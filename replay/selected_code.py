@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from foretrace.profiles.features import features_of
@@ -31,14 +32,30 @@ class Differences:
     is_known: bool
 
 
-def differences(selection: Selection, profile: Profile) -> Differences:
-    """The differences of a machine from the engine. Unknown features are taken to be those of the tracing machine."""
+_PURPOSES: Mapping[str, str] = {
+    "aes": "AES", "vaes": "AES", "pclmulqdq": "products", "vpclmulqdq": "products", "sha_ni": "SHA-256",
+    "sha2": "SHA-256", "sse4_2": "CRC-32C", "crc32": "CRC-32C", "sha3": "SHA-3", "dotprod": "dot products",
+    "i8mm": "matrices", "amx_int8": "matrices", "bf16": "bfloat16", "amx_bf16": "bfloat16",
+}  # fmt: skip
+"""The purpose of instructions, by which those of two instruction sets are compared."""
+
+
+def differences(selection: Selection, profile: Profile, guest: str) -> Differences:
+    """The differences of a machine from the engine. Unknown features are taken to be those of the tracing machine.
+
+    `guest` is the instruction set that was traced. Of a machine with another one, dedicated instructions alone are
+    compared, by their purpose: all other code is another one there anyhow.
+    """
     known = features_of(profile)
-    engine = frozenset(selection.engine_features)
+    engine, able = frozenset(selection.engine_features), frozenset(selection.contained)
+    if profile.instruction_set not in (None, guest):
+        if not engine or known is None:
+            return Differences(frozenset(), frozenset(), False)
+        more = _for(known, _purposes(able) - _purposes(engine))
+        return Differences(more, _for(engine, _purposes(able) - _purposes(known)), True)
     there = known if known is not None else frozenset(selection.host_features)
     if not engine or not there:
         return Differences(frozenset(), frozenset(), False)
-    able = frozenset(selection.contained)
 
     def matters(feature: str) -> bool:
         return feature not in _NO_FACTOR and (feature not in DEDICATED or feature in able)
@@ -47,27 +64,27 @@ def differences(selection: Selection, profile: Profile) -> Differences:
     return Differences(more, frozenset(filter(matters, engine - there)), known is not None)
 
 
+def _purposes(features: Iterable[str]) -> frozenset[str]:
+    return frozenset(_PURPOSES[feature] for feature in features if feature in _PURPOSES)
+
+
+def _for(features: Iterable[str], purposes: frozenset[str]) -> frozenset[str]:
+    """The features that serve one of these purposes."""
+    return frozenset(feature for feature in features if _PURPOSES.get(feature) in purposes)
+
+
 def _factor(features: frozenset[str], *, is_own: bool) -> float:
     if is_own and features & DEDICATED:
         return _DEDICATED_FACTOR
     return _WIDTH_FACTOR if features - DEDICATED else 1.0
 
 
-def _applies(provenance: Provenance, profile: Profile) -> Selection | None:
+def selection_error(provenance: Provenance, profile: Profile) -> ErrorPart | None:
+    """The error of a prediction from other code being chosen on a machine; None: none."""
     selection = provenance.selection
     if selection is None or selection.share < LEAST_SHARE:
         return None
-    if profile.instruction_set not in (None, provenance.guest):
-        return None  # all of the code is another one there, which has an error of its own
-    return selection
-
-
-def selection_error(provenance: Provenance, profile: Profile) -> ErrorPart | None:
-    """The error of a prediction from other code being chosen on a machine; None: none."""
-    selection = _applies(provenance, profile)
-    if selection is None:
-        return None
-    found = differences(selection, profile)
+    found = differences(selection, profile, provenance.guest)
     low = high = 1.0
     for share, is_own in ((selection.question_share, True), (selection.ifunc_share, False)):
         low -= share * (1 - 1 / _factor(found.more, is_own=is_own))
@@ -77,10 +94,10 @@ def selection_error(provenance: Provenance, profile: Profile) -> ErrorPart | Non
 
 def selection_warning(provenance: Provenance, profile: Profile) -> str:
     """A warning that other code may be chosen on a machine; empty: none."""
-    selection = _applies(provenance, profile)
+    selection = provenance.selection
     if selection is None or selection_error(provenance, profile) is None:
         return ""
-    found = differences(selection, profile)
+    found = differences(selection, profile, provenance.guest)
     parts = []
     if found.more:
         parts.append(f"has {_listed(found.more)}, which the engine lacks")

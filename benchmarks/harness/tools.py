@@ -165,6 +165,13 @@ def foretrace_json(*arguments: str) -> dict[str, Any]:
     return value
 
 
+def has_whole_run(signature: Path, executable: Path) -> bool:
+    """Whether there is a signature of a whole run of the executable as it is now, which needs not be traced again."""
+    if not signature.exists() or signature.stat().st_mtime < executable.stat().st_mtime:
+        return False
+    return bool(foretrace_json("info", str(signature))["complete"])
+
+
 def simulated_misses(signature: Path) -> CacheMisses:
     """Misses of `HIERARCHY` in a signature traced with it alone."""
     (hierarchy,) = foretrace_json("info", str(signature))["hierarchies"]

@@ -192,18 +192,19 @@ class Ablation:
 
 
 def signatures(directory: Path, programs: Sequence[str], progress: Callable[[str], None]) -> dict[str, Path]:
-    """The signatures of programs of the suite in a directory; those that are missing are traced."""
+    """The signatures of programs of the suite in a directory; those of no whole run are traced."""
     found = {}
     for program in choose(",".join(programs)):
         path = directory / f"{program.name}.sig"
-        if not path.exists():
-            progress(f"{program.name}: tracing")
-            try:
+        try:
+            command = program.command(directory)
+            if not tools.has_whole_run(path, Path(command[0])):
+                progress(f"{program.name}: tracing")
                 options = ("-o", str(path), "--force")
-                tools.measure([tools.foretrace_executable(), "trace", *options, "--", *program.command(directory)])
-            except EngineError as error:
-                progress(f"{program.name}: left out, {error}")
-                continue
+                tools.measure([tools.foretrace_executable(), "trace", *options, "--", *command])
+        except EngineError as error:
+            progress(f"{program.name}: left out, {error}")
+            continue
         found[program.name] = path
     return found
 

@@ -13,6 +13,7 @@ The order of two machines is asked of each program where their published speeds 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
 import math
@@ -29,6 +30,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.tables import table, times
 from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.library import find
@@ -237,11 +239,12 @@ class Traces:
         Raises:
             EngineError: the program is not installed, or fails.
         """
-        if shutil.which(command[0]) is None:
+        executable = shutil.which(command[0])
+        if executable is None:
             raise EngineError(f"{command[0]} is not installed (Debian package {program.package or command[0]})")
-        name = f"{program.program}-{metric or 'run'}-{size_bytes}"
-        signature = self._directory / f"{name}.sig"
-        if signature.exists():
+        content = hashlib.sha256(self._text[:size_bytes]).hexdigest()[:12]
+        signature = self._directory / f"{program.program}-{metric or 'run'}-{size_bytes}-{content}.sig"
+        if tools.has_whole_run(signature, Path(executable)):
             return signature
         text = self._directory / f"text-{size_bytes}"
         text.write_bytes(self._text[:size_bytes])

@@ -15,7 +15,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from foretrace.benchmarks.harness.suite import HELD_BACK, choose
+from rich.table import Table
+
+from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, TEXTBOOK, choose
+from foretrace.benchmarks.harness.tables import table
 from foretrace.errors import ForetraceError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.interval import together
@@ -23,6 +26,7 @@ from foretrace.replay.predict import HostRun
 from foretrace.replay.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
 from foretrace.replay.spread import TYPICAL
 from foretrace.replay.workload import Workload
+from foretrace.terminal import console
 from foretrace.tracer.signature.file import read_signature
 
 from .ablation import signatures
@@ -84,18 +88,45 @@ def main() -> None:
     except ForetraceError as error:
         sys.exit(f"foretrace: error: {error}")
     chosen.output.write_text(format_residuals(found, COMMENT))
-    for label in dict.fromkeys(one.machine for one in found):
-        _say(label, [one for one in found if one.machine == label])
-    _say("all", found)
+    _say(found)
 
 
-def _say(name: str, found: Sequence[Residual]) -> None:
+_GROUPS = (
+    ("held-out programs of the suite", frozenset(HELD_OUT)),
+    ("textbook kernels", frozenset(TEXTBOOK)),
+    ("of the system", HELD_BACK - set(HELD_OUT) - set(TEXTBOOK)),
+)
+
+
+def _say(found: Sequence[Residual]) -> None:
+    """Print the interval, and the errors by machine and kind of program."""
     low, high = model_range(found)
-    errors = [abs(math.expm1(-one.log_error)) for one in found]
-    print(
-        f"{name}: {len(found)} times, mean absolute error {statistics.mean(errors):.1%}; {low:.2f} to {high:.2f} for "
-        f"{COVERAGE:.0%}, {share_inside(found):.0%} inside with each program left out"
+    console().print(
+        f"{low:.2f} to {high:.2f} for {COVERAGE:.0%} of the times; with each program left out "
+        f"{share_inside(found):.0%} are inside"
     )
+    rows = table("errors", "programs", "times", "mean error", "median", "worst", "geometric mean", "inside")
+    _add(rows, "all", found, (low, high))
+    for machine in dict.fromkeys(one.machine for one in found):
+        of_machine = [one for one in found if one.machine == machine]
+        _add(rows, f"{machine}: all", of_machine, (low, high))
+        for kind, programs in _GROUPS:
+            _add(rows, kind, [one for one in of_machine if one.program in programs], (low, high))
+    console().print(rows)
+
+
+def _add(rows: Table, name: str, found: Sequence[Residual], interval: tuple[float, float]) -> None:
+    """A row on some residuals; none on no residuals."""
+    if not found:
+        return
+    logs = [-one.log_error for one in found]
+    errors = [math.expm1(value) for value in logs]
+    below, above = -math.log(interval[0]), math.log(interval[1])
+    rows.add_row(
+        name, str(len(found)), f"{statistics.mean(map(abs, errors)):.1%}", f"{statistics.median(map(abs, errors)):.1%}",
+        f"{max(errors, key=abs):+.0%}", f"{math.expm1(statistics.mean(logs)):+.1%}",
+        str(sum(one.below <= below + 1e-12 and one.above <= above + 1e-12 for one in found)),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

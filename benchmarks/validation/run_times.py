@@ -303,18 +303,11 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
     for package in program.imports:
         tools.measure((command[0], "-c", f"import {package}"))
     signature, traced = directory / f"{program.name}.sig", _traced(program, command)
-    if not _is_of(signature, Path(traced[0])):
+    if not tools.has_whole_run(signature, Path(traced[0])):
         options = ("-o", str(signature), "--force", "--machine", machine.path)
         tools.measure([tools.foretrace_executable(), "trace", *options, "--", *traced])
     published = _predicted(signature, machine, "--model", "convolution")
     return _Subject(program, command, signature, _predicted(signature, machine), float(published["time_s"]))
-
-
-def _is_of(signature: Path, executable: Path) -> bool:
-    """Whether there is a signature of a whole run of the executable as it is now."""
-    if not signature.exists() or signature.stat().st_mtime < executable.stat().st_mtime:
-        return False
-    return bool(tools.foretrace_json("info", str(signature))["complete"])
 
 
 def _predicted(signature: Path, machine: Machine, *options: str) -> dict[str, Any]:

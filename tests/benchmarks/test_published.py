@@ -6,12 +6,14 @@ import shutil
 
 import pytest
 from core_samples import instruction, loop_of, machine
+from replay_samples import gather_program
 
 from foretrace.benchmarks.validation import published
 from foretrace.benchmarks.validation.published import Program, Speed, Traces, compared, order_of, programs, summary
 from foretrace.errors import EngineError
 from foretrace.profiles.published import PublishedFigure, read_published
 from foretrace.replay.predict import predict
+from foretrace.tracer.signature.file import write_signature
 
 
 def speed(machine, published_speed, predicted, program="p", low=0.8, high=1.25):
@@ -67,13 +69,14 @@ def test_each_program_of_the_list_has_published_speeds():
 
 @pytest.mark.skipif(shutil.which("gzip") is None, reason="gzip is not installed")
 def test_a_program_is_traced_once(tmp_path):
+    whole = gather_program(1 << 10)
     text = b"so it goes on and on " * 4000
     commands = []
 
     class Recorder:
         def trace_with(self, options, program, folder, signature):
             commands.append((options, program))
-            signature.write_bytes(b"")
+            write_signature(whole, signature)
 
     gzip = next(one for one in programs() if one.program == "gzip-5")
     traces = Traces(tmp_path, text, Recorder())

@@ -288,5 +288,5 @@ def test_a_signature_is_used_again_if_it_is_of_a_whole_run_of_the_same_executabl
     write_signature(replace(signature, provenance=provenance), path)
     changed_ns = executable.stat().st_mtime_ns - older_s * 10**9
     os.utime(path, ns=(changed_ns, changed_ns))
-    assert run_times._is_of(path, executable) is expected
-    assert not run_times._is_of(tmp_path / "other.sig", executable)
+    assert tools.has_whole_run(path, executable) is expected
+    assert not tools.has_whole_run(tmp_path / "other.sig", executable)

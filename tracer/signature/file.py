@@ -50,6 +50,7 @@ from . import path_tables as signature_paths
 from . import reuse_tables as signature_reuse
 from . import tree_tables as signature_tree
 from .instruction_table import InstructionTable
+from .packed_arrays import bounded, take_bytes
 from .records import (
     AddressRange,
     ArrayTime,
@@ -333,7 +334,8 @@ def read_signature(path: str | Path) -> Signature:
             database.execute("PRAGMA trusted_schema = OFF")
             database.execute("PRAGMA query_only = ON")
             _check_schema(database, path)
-            return _read(database)
+            with bounded():
+                return _read(database)
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise SignatureError(f"{path}: is damaged or truncated ({error}); trace the program again") from error
     except MemoryError as error:  # SQLite says so, too, where a text goes on in a page that there is not
@@ -527,6 +529,11 @@ def _read_hierarchies(
     if [row[0] for row in rows] != list(range(len(rows))):
         raise ValueError("the ids in hierarchies are not 0, 1, 2, ...")
     hierarchies = [Hierarchy.parse(spec, name) for _, name, spec in rows]
+    for hierarchy in hierarchies:
+        cells = num_operations * len(hierarchy.levels)
+        if not hierarchy.is_plain:
+            cells += (num_operations + num_blocks) * len(hierarchy.parts) * len(Event)
+        take_bytes(cells * np.dtype(np.uint64).itemsize)
     misses = [np.zeros((num_operations, len(hierarchy.levels)), np.uint64) for hierarchy in hierarchies]
     for operation, number, level, count in database.execute("SELECT * FROM misses"):
         known = 0 <= operation < num_operations and 0 <= number < len(rows)

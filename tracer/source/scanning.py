@@ -36,6 +36,7 @@ FILE_SECONDS = 120
 """What one file may take."""
 FILE_MEMORY_BYTES = 4 << 30
 """Address space of a process that reads files."""
+TOO_MANY_WAYS = "it matches idioms in more ways than are tried"
 _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "CMakeFiles"}
 
 
@@ -294,8 +295,9 @@ def _lowered(
     """A file's result with certain symbols of the preprocessor."""
     symbols = (tuple(defines), tuple(undefines)) if defines or undefines else ()
     unit = lower(path, job.roots, *symbols)
-    findings, loops = recognised(unit, job.definitions, source)
+    findings, loops, unfinished = recognised(unit, job.definitions, source)
     skipped = [_part(unit, part.place, part.what, part.reason) for part in unit.skipped]
+    skipped += [_part(unit, place, "statement", TOO_MANY_WAYS) for place in dict.fromkeys(unfinished)]
     opaque = [
         _part(unit, part.place, "statement", part.reason)
         for function in unit.functions for part in statements(function.body)

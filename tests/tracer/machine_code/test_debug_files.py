@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -127,3 +129,19 @@ def test_sections_compressed_by_zstandard_are_read() -> None:
     assert debug_files._unpacked(packed.raw[:size], len(content)) == content
     with pytest.raises(ValueError, match="damaged"):
         debug_files._unpacked(packed.raw[: size // 2], len(content))
+
+
+def test_a_module_is_read_whatever_its_name_and_the_locale(tmp_path: Path) -> None:
+    program = built(tmp_path, "-g")
+    named = tmp_path / "caf\u00e9"
+    program.rename(named)
+    code = (
+        "import sys\n"
+        "from foretrace.tracer.machine_code.debug_info.symbols import Symbols\n"
+        "print(sys.getfilesystemencoding(), Symbols(sys.argv[1].encode(errors='surrogateescape').decode()).notes)"
+    )
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    shown = subprocess.run(
+        [sys.executable, "-P", "-c", code, os.fsencode(named)], env=environment, capture_output=True, check=True
+    )
+    assert shown.stdout.split(maxsplit=1) == [b"ascii", b"[]\n"]

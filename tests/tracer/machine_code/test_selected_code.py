@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from foretrace.profiles.library import find
 from foretrace.replay.predict import predict
@@ -139,8 +140,8 @@ def test_hardware_capabilities(compile_c: Compile) -> None:
     assert selection is not None
     assert selection.functions[0].function in ("run", "narrow")
     assert selection.question_share > 0.8
-    assert "sve" in differences(selection, find("graviton3")).more
-    assert "sve" not in differences(selection, find("raspberry-pi-5")).more
+    assert "sve" in differences(selection, find("graviton3"), "aarch64").more
+    assert "sve" not in differences(selection, find("raspberry-pi-5"), "aarch64").more
 
 
 def test_the_engine_says_what_it_has() -> None:
@@ -193,6 +194,20 @@ def test_ifuncs_of_libraries_depend_on_the_width_alone() -> None:
     assert part.low == pytest.approx(1 - 0.6 / 2)
     assert selection_error(_provenance(_selection(ifunc=0.04)), find("epyc-9654")) is None
     assert selection_error(provenance, find("graviton3")) is None, "all code is another one there"
+
+
+def test_dedicated_instructions_of_another_instruction_set_count_by_their_purpose() -> None:
+    provenance = _provenance(_selection(question=0.8, contained=("sha_ni", "aes")))
+    part = selection_error(provenance, find("graviton3"))
+    assert part is not None
+    assert part.low == pytest.approx(1 - 0.8 * (1 - 1 / 6.5))
+    assert part.high == 1.0
+    assert "graviton3 has sha2, which the engine lacks" in selection_warning(provenance, find("graviton3"))
+    selection = Selection((), (), 0.0, 0.5, ("sha2", "crc32"), (), ("sha2",))
+    slower = selection_error(structs.replace(_provenance(selection), guest="aarch64"), find("xeon-e5-2420"))
+    assert slower is not None
+    assert slower.high == pytest.approx(1 + 0.5 * 5.5)
+    assert selection_error(_provenance(_selection(question=0.5)), find("graviton3")) is None
 
 
 ENCODED = {

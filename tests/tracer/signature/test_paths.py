@@ -22,6 +22,7 @@ from foretrace.tracer.machine_code.paths import find_paths
 from foretrace.tracer.reader.raw_paths import read_paths
 from foretrace.tracer.reader.raw_trace import RawPath
 from foretrace.tracer.reader.side_table import BlockEntry
+from foretrace.tracer.signature import packed_arrays
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Paths, Signature
 from foretrace.tracer.tracing import trace_binary
@@ -287,6 +288,19 @@ def test_a_path_that_unpacks_without_end_is_refused(signature: Signature, tmp_pa
     change_signature(tmp_path / "a.sig", ("UPDATE paths SET line_distances = ?", (zlib.compress(bytes(1 << 28)),)))
     with pytest.raises(SignatureError, match="longer or shorter"):
         read_signature(tmp_path / "a.sig")
+
+
+def test_more_arrays_than_a_signature_may_hold_are_refused(
+    signature: Signature, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each path within its bounds, and all of them not."""
+    write_signature(signature, tmp_path / "a.sig")
+    paths, accesses = signature.paths, 4 * len(signature.paths.store_distances)
+    monkeypatch.setattr(packed_arrays, "MAX_SIGNATURE_BYTES", 4 * len(paths.blocks) + accesses - 1)
+    with pytest.raises(SignatureError, match="its arrays take more than 0 MiB"):
+        read_signature(tmp_path / "a.sig")
+    monkeypatch.undo()
+    assert len(read_signature(tmp_path / "a.sig").paths.blocks) == len(paths.blocks)
 
 
 def test_paths_of_nothing_are_empty() -> None:

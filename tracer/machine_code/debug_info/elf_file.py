@@ -10,7 +10,6 @@ import mmap
 import os
 import stat
 import struct
-from pathlib import Path
 
 import msgspec
 
@@ -106,9 +105,10 @@ def _map(path: str) -> mmap.mmap:
         OSError: it cannot be.
         ValueError: it is empty.
     """
-    if not stat.S_ISREG(Path(path).stat().st_mode):
+    name = path.encode("utf-8", "surrogateescape")  # as it was recorded, whatever this process's locale is
+    if not stat.S_ISREG(os.stat(name).st_mode):  # noqa: PTH116
         raise OSError(0, "not a regular file")
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
     try:
         return mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
     finally:

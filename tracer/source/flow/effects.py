@@ -29,6 +29,7 @@ from .liveness import Liveness, addressed
 from .normal import leaves, negated
 from .records import Access, Effect, LoopFacts
 from .stores import (
+    Arrays,
     loaded,
     loads_any,
     moved_pointers,
@@ -264,7 +265,9 @@ class _Flow:
     def _kill_call(self, call: form.Call) -> None:
         variables = self.function.variables
         self._kill_names(addressed(call) | self.live.lasting)
-        arrays = {*reached(call)} | {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
+        arrays = Arrays(
+            {*reached(call)} | {name for name, known in variables.items() if known.storage is Storage.GLOBAL}
+        )
         self._drop([name for name, value in self.env.items() if loads_any(value, arrays)])
 
     def _drop(self, gone: Sequence[str]) -> None:
@@ -465,10 +468,10 @@ class _Flow:
         resized = resized_arrays(loop.body, self.function.variables)
         bounds = (loop.first, loop.last, loop.step)
         early = [None if bound is None else self._bound(bound) for bound in bounds]
-        pointers = moved_pointers(loop.body)
+        pointers = Arrays(moved_pointers(loop.body))
         self._kill_names(assigned)
         for root in stored:
-            self._kill_loads(root, None, elements=not any(overlaps(root, name) for name in pointers))
+            self._kill_loads(root, None, elements=not pointers.overlap(root))
         final: list[form.Expression | None] = []
         for bound, value in zip(bounds, early, strict=True):
             changes = value is not None and (
@@ -510,7 +513,7 @@ class _Flow:
         self.nest, self.scope, self.conditions = outer_nest, outer_scope, outer_conditions
         self._kill_names(assigned)
         for root in stored:
-            self._kill_loads(root, None, elements=not any(overlaps(root, name) for name in pointers))
+            self._kill_loads(root, None, elements=not pointers.overlap(root))
 
     def _bound(self, bound: form.Expression) -> form.Expression:
         return algebra.simplified(self.resolved(bound))

@@ -66,6 +66,11 @@ class System:
                 row[column] = row.get(column, 0) + factor
         return row, fixed
 
+    @property
+    def is_large(self) -> bool:
+        """Whether it has more constraints or unknowns than are solved for."""
+        return len(self._rows) > MOST_CONSTRAINTS or len(self._columns) > MOST_VARIABLES
+
     def empty(self) -> bool | None:
         """Whether no integers fulfil all constraints; None: not decided."""
         if not AVAILABLE or not self.linear:

@@ -155,16 +155,32 @@ def overlaps(one: str, other: str) -> bool:
     return longer.startswith(shorter) and (len(longer) == len(shorter) or longer[len(shorter)] in ".[")
 
 
-def loads_any(expression: form.Expression, arrays: Iterable[str]) -> bool:
-    """Whether an expression loads an element or a member of one of the arrays."""
-    arrays = tuple(arrays)
-    if not arrays:
-        return False
-    for part in loaded(expression):
-        own = array_name(part)
-        if any(overlaps(own, array) for array in arrays):
+class Arrays:
+    """Names of arrays, to be asked which others overlap one of them."""
+
+    def __init__(self, array_names: Iterable[str]) -> None:
+        """Take the names, with the starts of each that name what it is a part of."""
+        self._names = frozenset(array_names)
+        self._starts = frozenset(start for name in self._names for start in _wholes(name))
+
+    def overlap(self, name: str) -> bool:
+        """Whether `overlaps` holds for a name and one of these."""
+        if not self._names:
+            return False
+        if name == ANYTHING or ANYTHING in self._names or name in self._names or name in self._starts:
             return True
-    return False
+        return any(start in self._names for start in _wholes(name))
+
+
+def _wholes(name: str) -> Iterator[str]:
+    """Names of what an array's name is a part of."""
+    return (name[:position] for position, letter in enumerate(name) if letter in ".[")
+
+
+def loads_any(expression: form.Expression, arrays: Iterable[str] | Arrays) -> bool:
+    """Whether an expression loads an element or a member of one of the arrays."""
+    names = arrays if isinstance(arrays, Arrays) else Arrays(arrays)
+    return any(names.overlap(array_name(part)) for part in loaded(expression))
 
 
 def loaded(expression: form.Expression) -> Iterator[form.Expression]:

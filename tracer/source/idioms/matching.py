@@ -9,18 +9,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property, lru_cache
 from itertools import permutations
+from typing import TypeGuard
 
 from foretrace.tracer.source.flow import algebra
 from foretrace.tracer.source.flow.dependences import reduction_operator, truth
 from foretrace.tracer.source.flow.records import Access, Effect, Index, IndexKind, LoopFacts
 from foretrace.tracer.source.flow.stores import overlaps
-from foretrace.tracer.source.flow.subscripts import Scope, array_name
+from foretrace.tracer.source.flow.subscripts import Scope
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.walk import blocks, expressions, names, parts, rebuilt, replaced, statements, within
+from foretrace.tracer.source.form.walk import blocks, names, parts, rebuilt, replaced, statements, within
 
 from .patterns import (
     DISTANCE,
@@ -33,6 +34,7 @@ from .patterns import (
     Pattern,
     StatementPattern,
 )
+from .surroundings import FunctionSurroundings, LoopSurroundings
 
 Place = tuple[form.Expression, ...]
 Terms = tuple[tuple[int, form.Expression], ...]
@@ -42,6 +44,9 @@ MOST_DELAYS = 6
 """Iterations that a value may have been handed on."""
 MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
+MOST_TRIES, MOST_TRIES_A_PART = 1_000, 10
+"""Parts of patterns held against parts of a program, for one idiom and its first statement: so many, and for each part
+of the statement so many more."""
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -102,11 +107,19 @@ class Step:
     """Induction variables of the loops around it, outermost first; "" for a loop without."""
     handed: frozenset[str] = frozenset()
     """Scalars that the next loop around hands from one iteration to the next."""
+    loop: LoopSurroundings = field(kw_only=True, repr=False, compare=False)
+    """Of the innermost loop around it."""
+    function: FunctionSurroundings = field(kw_only=True, repr=False, compare=False)
     parts: _Parts = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Starts without known parts."""
         object.__setattr__(self, "parts", _Parts(self.accesses))
+
+    @cached_property
+    def num_parts(self) -> int:
+        """Parts of its expressions."""
+        return sum(1 for one in (self.target, self.value, *self.conditions) for _ in within(one))
 
     @property
     def store(self) -> Access | None:
@@ -186,13 +199,16 @@ class Match:
     """One for each statement of the pattern."""
 
 
-def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
+def prepared(
+    facts: LoopFacts, around: LoopFacts | None = None, function: FunctionSurroundings | None = None
+) -> list[Step]:
     """The effects of a loop itself, not those of loops inside it, ready to be matched.
 
     A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it. So
     does one that the iteration before left, if that was no carried value: `left = here; here = a[i]`. `around`: the
-    next loop around this one.
+    next loop around this one. `function`: what was worked out for other loops of the same function.
     """
+    loop, function = LoopSurroundings(facts), function or FunctionSurroundings()
     handed = frozenset(name.name for name in around.carried) if around is not None else frozenset()
     kept = {name.name for name in (*facts.carried, *facts.live_out)}
     inside = {loop.variable for effect in facts.effects for loop in effect.nest[len(facts.nest) :]}
@@ -209,7 +225,7 @@ def prepared(facts: LoopFacts, around: LoopFacts | None = None) -> list[Step]:
             continue  # what an inner loop leaves in its own variable
         if _skips_behind(effect, facts):
             continue
-        step = _prepared(effect, facts, values, loads, handed)
+        step = _prepared(effect, facts, values, loads, handed, loop, function)
         if step.store is not None and _is_object(step.value):
             continue
         if isinstance(effect.target, form.Name) and effect.target.name not in kept:
@@ -288,13 +304,16 @@ def _prepared(
     values: dict[str, form.Expression],
     loads: dict[str, tuple[Access, ...]],
     handed: frozenset[str],
+    loop: LoopSurroundings,
+    function: FunctionSurroundings,
 ) -> Step:
     accesses: dict[form.Expression, Access] = {load.subscript: load for load in effect.loads}
     if effect.store is not None:
         accesses.setdefault(effect.store.subscript, effect.store)
     target, value, conditions = effect.target, effect.value, effect.conditions
     own = target.name if isinstance(target, form.Name) else ""
-    values = {name: known for name, known in values.items() if name != own}
+    if own in values:
+        values = {name: known for name, known in values.items() if name != own}
     mentioned = {name for one in (target, value, *conditions) for name in names(one) if name in values}
     if mentioned:
         scope = Scope(effect.nest, facts.function.variables)
@@ -312,8 +331,10 @@ def _prepared(
     value = rebuilt(value, _canonical)
     conditions = tuple(rebuilt(condition, _canonical) for condition in conditions)
     value, conditions = _guarded(target, value, conditions)
-    variables = tuple(loop.variable for loop in effect.nest)
-    return Step(effect, facts, target, value, conditions, accesses, variables, handed)
+    variables = tuple(around.variable for around in effect.nest)
+    return Step(
+        effect, facts, target, value, conditions, accesses, variables, handed, loop=loop, function=function
+    )  # fmt: skip
 
 
 def _canonical(expression: form.Expression) -> form.Expression:
@@ -356,18 +377,47 @@ def _guarded(
 def matches(definition: IdiomDefinition, steps: Sequence[Step], first: Step) -> Iterator[Match]:
     """The ways in which an idiom fits, with `first` as the statement of its pattern that comes first.
 
-    `steps` are all statements of the function: those that further statements of a pattern may be.
+    `steps` are all statements in the same loops: those that further statements of a pattern may be. Where there are
+    more ways than are tried, the statement is kept as one that is `unfinished`.
     """
-    for pattern in definition.patterns:
-        statement = pattern.statements[0]
-        if not _possible(statement, first):
-            continue
-        for bindings in _placed(pattern, statement, first):
-            for chosen, bound in _rest(pattern, 1, (first,), steps, bindings):
-                match = Match(definition, pattern, bound, chosen)
-                if definition.where is None or _holds(definition.where, match):
-                    yield match
-                    return
+    tries = _Tries(MOST_TRIES + MOST_TRIES_A_PART * first.num_parts)
+    try:
+        for pattern in definition.patterns:
+            statement = pattern.statements[0]
+            if not _possible(statement, first):
+                continue
+            for bindings in _placed(pattern, statement, first, tries):
+                begun = Match(definition, pattern, bindings, (first,))
+                if definition.where is not None and _settled(definition.where, begun) is False:
+                    continue
+                for chosen, bound in _rest(pattern, 1, (first,), steps, bindings, tries):
+                    match = Match(definition, pattern, bound, chosen)
+                    if definition.where is None or _holds(definition.where, match):
+                        yield match
+                        return
+    except _TriesSpentError:
+        first.function.unfinished[first.effect.place] = None
+
+
+class _TriesSpentError(Exception):
+    """A statement has more ways to match an idiom than are tried."""
+
+
+class _Tries:
+    """How often parts of patterns may still be held against parts of a program."""
+
+    def __init__(self, left: int) -> None:
+        self._left = left
+
+    def take(self, number: int = 1) -> None:
+        """Count tries.
+
+        Raises:
+            _TriesSpentError: there are none left.
+        """
+        self._left -= number
+        if self._left < 0:
+            raise _TriesSpentError
 
 
 def _possible(statement: StatementPattern, step: Step) -> bool:
@@ -378,7 +428,7 @@ def _possible(statement: StatementPattern, step: Step) -> bool:
     return len(statement.loops) <= len(step.effect.nest) and not (statement.guards and not step.conditions)
 
 
-def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterator[Bindings]:
+def _placed(pattern: Pattern, statement: StatementPattern, step: Step, tries: _Tries) -> Iterator[Bindings]:
     """Bindings of one statement, for each way to choose its induction variables."""
     empty = Bindings({}, {}, {}, {}, {})
     wanted = _induction_names(pattern)
@@ -388,10 +438,10 @@ def _placed(pattern: Pattern, statement: StatementPattern, step: Step) -> Iterat
         loops = dict(zip(wanted, chosen, strict=True))
         if around and not _nested(statement.loops, step, loops):
             continue
-        yield from _matched(pattern, statement, step, empty.with_loops(loops))
+        yield from _matched(pattern, statement, step, empty.with_loops(loops), tries)
 
 
-@cache
+@lru_cache(maxsize=4096)
 def _induction_names(pattern: Pattern) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for statement in pattern.statements:
@@ -413,7 +463,12 @@ def _nested(loops: Sequence[LoopPattern], step: Step, chosen: dict[str, str]) ->
 
 
 def _rest(
-    pattern: Pattern, position: int, chosen: tuple[Step, ...], steps: Sequence[Step], bindings: Bindings
+    pattern: Pattern,
+    position: int,
+    chosen: tuple[Step, ...],
+    steps: Sequence[Step],
+    bindings: Bindings,
+    tries: _Tries,
 ) -> Iterator[tuple[tuple[Step, ...], Bindings]]:
     """The pattern's other statements, found among `steps`."""
     if position == len(pattern.statements):
@@ -421,16 +476,19 @@ def _rest(
         return
     statement = pattern.statements[position]
     for step in steps:
+        tries.take()
         if any(step is one for one in chosen) or step.effect.nest != chosen[0].effect.nest:
             continue
         if _possible(statement, step):
-            for bound in _matched(pattern, statement, step, bindings):
-                yield from _rest(pattern, position + 1, (*chosen, step), steps, bound)
+            for bound in _matched(pattern, statement, step, bindings, tries):
+                yield from _rest(pattern, position + 1, (*chosen, step), steps, bound, tries)
 
 
-def _matched(pattern: Pattern, statement: StatementPattern, step: Step, bindings: Bindings) -> Iterator[Bindings]:
+def _matched(
+    pattern: Pattern, statement: StatementPattern, step: Step, bindings: Bindings, tries: _Tries
+) -> Iterator[Bindings]:
     """Bindings with which one statement fits: loops, target, value and guards."""
-    matcher = _Matcher(pattern, step)
+    matcher = _Matcher(pattern, step, tries)
     for bound in matcher.loops(statement.loops, bindings):
         for targeted in matcher.value(statement.target, step.target, bound):
             if len(statement.loops) > 1 and not step.handed.isdisjoint(targeted.scalars.values()):
@@ -442,9 +500,10 @@ def _matched(pattern: Pattern, statement: StatementPattern, step: Step, bindings
 class _Matcher:
     """One statement of a pattern against one effect."""
 
-    def __init__(self, pattern: Pattern, step: Step) -> None:
+    def __init__(self, pattern: Pattern, step: Step, tries: _Tries) -> None:
         self._pattern = pattern
         self._step = step
+        self._tries = tries
 
     def loops(self, loops: Sequence[LoopPattern], bindings: Bindings) -> Iterator[Bindings]:
         """Bounds and conditions of the loops."""
@@ -498,6 +557,7 @@ class _Matcher:
 
     def value(self, pattern: ast.expr, expression: form.Expression, bindings: Bindings) -> Iterator[Bindings]:
         """Bindings with which a pattern's expression fits one of the program."""
+        self._tries.take()
         expression = _stripped(expression)
         match pattern:
             case ast.Name(id="_"):
@@ -595,10 +655,11 @@ class _Matcher:
         given = _terms(expression) if operator == "+" else tuple((1, one) for one in _operands(expression, operator))
         if len(given) < len(wanted):
             return
+        self._tries.take(len(given))
         yield from self._operands(operator, wanted, given, bindings)
 
     def _operands(
-        self, operator: str, wanted: list[tuple[int, ast.expr]], given: Terms, bindings: Bindings
+        self, operator: str, wanted: Sequence[tuple[int, ast.expr]], given: Terms, bindings: Bindings
     ) -> Iterator[Bindings]:
         if not wanted:
             if (operator == "*" and all(self._invariant(one) for _, one in given)) or not given:
@@ -617,6 +678,7 @@ class _Matcher:
         known = isinstance(pattern, ast.Name) and bindings.values.get(pattern.id)
         if known:
             signed = [(sign * one_sign, one) for one_sign, one in known]
+            self._tries.take(len(signed) * len(given))
             if all(term in given for term in signed):
                 yield from self._operands(
                     operator, others, tuple(term for term in given if term not in signed), bindings
@@ -639,8 +701,7 @@ class _Matcher:
             yield from self.value(pattern, _joined(operator, rest), bindings)
 
     def _fixed(self, expression: form.Expression) -> bool:
-        made = {effect.target.name for effect in self._step.facts.effects if isinstance(effect.target, form.Name)}
-        return self._invariant(expression) and not (names(expression) & made)
+        return self._invariant(expression) and not (names(expression) & self._step.loop.assigned)
 
     def _invariant(self, expression: form.Expression) -> bool:
         return not any(part in self._step.accesses for part in within(expression)) and not (
@@ -808,7 +869,8 @@ def _is_product(pattern: ast.expr) -> bool:
     return isinstance(pattern, ast.BinOp) and isinstance(pattern.op, ast.Mult)
 
 
-def _pattern_operands(pattern: ast.expr, operator: str, sign: int = 1) -> list[tuple[int, ast.expr]]:
+@lru_cache(maxsize=4096)
+def _pattern_operands(pattern: ast.expr, operator: str) -> tuple[tuple[int, ast.expr], ...]:
     """Operands of a pattern's chain with their signs, those that take the rest last."""
 
     def flat(node: ast.expr, sign: int) -> Iterator[tuple[int, ast.expr]]:
@@ -822,7 +884,7 @@ def _pattern_operands(pattern: ast.expr, operator: str, sign: int = 1) -> list[t
             case _:
                 yield sign, node
 
-    return sorted(flat(pattern, sign), key=lambda one: _takes_rest(one[1]))
+    return tuple(sorted(flat(pattern, 1), key=lambda one: _takes_rest(one[1])))
 
 
 def _terms(expression: form.Expression, sign: int = 1) -> Terms:
@@ -1060,6 +1122,25 @@ def _holds(condition: ast.expr, match: Match) -> bool:
             return bool(_number(condition, match))
 
 
+def _settled(condition: ast.expr, match: Match) -> bool | None:
+    """What a condition says whatever the statements still to be found are; None: that depends on them."""
+    match condition:
+        case ast.BoolOp(op=operator, values=values):
+            answers = [_settled(value, match) for value in values]
+            decisive = not isinstance(operator, ast.And)
+            return decisive if decisive in answers else None if None in answers else not decisive
+        case ast.UnaryOp(operand=operand):
+            answer = _settled(operand, match)
+            return None if answer is None else not answer
+        case _:
+            asked = {one.func.id for one in ast.walk(condition) if isinstance(one, ast.Call) and _is_name(one.func)}
+            return _holds(condition, match) if asked <= _OF_FIRST else None
+
+
+def _is_name(node: ast.expr) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name)
+
+
 def _number(node: ast.expr, match: Match) -> int:
     if isinstance(node, ast.Constant):
         assert isinstance(node.value, int)
@@ -1113,11 +1194,8 @@ def _rewritten(match: Match, array: str) -> bool:
     step, access = match.steps[0], match.bindings.arrays.get(array)
     if access is None or len(step.effect.nest) < 2:
         return False
-    return any(
-        isinstance(part, form.Assign) and isinstance(part.target, form.Subscript)
-        and part.target != access.subscript and array_name(part.target) == access.array
-        for part in statements(step.effect.nest[-2].body)
-    )  # fmt: skip
+    stored = step.function.stored(step.effect.nest[-2], access.array)
+    return any(element != access.subscript for element in stored)
 
 
 def _most_offsets(match: Match) -> int:
@@ -1138,26 +1216,31 @@ def _grows(match: Match) -> bool:
     A stack and a queue are filled likewise, but also emptied. Where each branch fills a place, none is left out.
     """
     step = match.steps[0]
-    counters = {form.Name(name) for name in match.bindings.scalars.values()}
-    for part in statements(step.facts.function.body):
-        if isinstance(part, form.Assign) and part.target in counters:
-            moved = algebra.constant(algebra.plus(algebra.polynomial(part.value), {(part.target,): 1}, -1))
+    store, inner, outer = step.store, step.effect.nest[-1], step.effect.nest[0]
+    scalars = frozenset(match.bindings.scalars.values())
+    asked = ("grows", None if store is None else store.array, scalars, id(inner), id(outer))
+    counters = {form.Name(name) for name in scalars}
+    known = step.function.answers.get(asked)
+    if known is None:
+        known = step.function.answers[asked] = _only_grows(step, counters)
+    return known and not _always(inner.body, step.effect.place, counters)
+
+
+def _only_grows(step: Step, counters: set[form.Name]) -> bool:
+    for counter in counters:
+        for value in step.function.assigned(step.facts.function.body, counter):
+            moved = algebra.constant(algebra.plus(algebra.polynomial(value), {(counter,): 1}, -1))
             if moved is not None and moved < 0:
                 return False
-    if _always(step.effect.nest[-1].body, step.effect.place, counters):
-        return False
     store = step.store
     if store is None:
         return True
-    inner = {id(part) for part in statements(step.effect.nest[-1].body)}
-    for part in statements(step.effect.nest[0].body):
-        for one in expressions(part):
-            if isinstance(part, form.Assign) and one is part.target:
-                continue
-            for element in within(one):
-                if not isinstance(element, form.Subscript) or not overlaps(store.array, array_name(element)):
-                    continue
-                if id(part) not in inner or any(counters & set(within(index)) for index in element.indices):
+    inside = step.function.inside(step.effect.nest[-1])
+    for array, elements in step.function.read(step.effect.nest[0]).items():
+        if overlaps(store.array, array):
+            for element in elements:
+                counted = any(counters & set(within(index)) for index in element.subscript.indices)
+                if element.statement not in inside or counted:
                     return False
     return True
 
@@ -1197,11 +1280,7 @@ def _indexes(match: Match) -> bool:
     variables = [step.facts.function.variables.get(name) for name in scalars]
     if any(one is not None and isinstance(one.type, form.PointerType) for one in variables):
         return True
-    return any(
-        not scalars.isdisjoint(names(index))
-        for part in statements(step.effect.nest[-1].body) for one in expressions(part)
-        for element in within(one) if isinstance(element, form.Subscript) for index in element.indices
-    )  # fmt: skip
+    return not scalars.isdisjoint(step.function.index_names(step.effect.nest[-1]))
 
 
 def _many(match: Match) -> bool:
@@ -1229,14 +1308,7 @@ def _stands_still(step: Step) -> bool:
     store = step.store
     if store is None or _moves(store, step.variables[-1]) != []:
         return False
-    for other in step.facts.effects:
-        if other is step.effect:
-            break
-        if other.store is not None and other.store.array == store.array and not other.conditions:
-            same = other.store.subscript == store.subscript or other.nest[-1] is not step.facts.loop
-            if same and not any(load.array == store.array for load in other.loads):
-                return False
-    return True
+    return not step.loop.is_set_before(step.effect)
 
 
 def _table(match: Match, array: str) -> bool:
@@ -1268,11 +1340,9 @@ def _computed(match: Match) -> bool:
     read = {part.name for part in _outside_subscripts(step.value) if isinstance(part, form.Name)}
     if not read.isdisjoint(name.name for name in step.facts.carried):
         return True
-    made = {
-        effect.target.name for effect in step.facts.effects
-        if isinstance(effect.target, form.Name) and effect.nest[-1] is not step.facts.loop
-    }  # fmt: skip
-    return not made.isdisjoint(read) and not any(part in step.accesses for part in within(step.value))
+    return not step.loop.assigned_inside.isdisjoint(read) and not any(
+        part in step.accesses for part in within(step.value)
+    )
 
 
 def _commutes(match: Match) -> bool:
@@ -1296,7 +1366,7 @@ def _in_step(match: Match) -> bool:
         return False
     inside = list(_outside_subscripts(step.value))
     values = [step.accesses[part] for part in inside if part in step.accesses]
-    filled = {effect.store.array for effect in step.facts.effects if effect.store is not None}
+    filled = step.loop.filled
     read = [
         moves for access in values
         if (moves := _moves(access, variable)) or not (
@@ -1360,3 +1430,5 @@ _QUESTIONS: dict[str, Callable[..., int]] = {
     "in_step": _in_step, "behind": _behind, "commutes": _commutes,
     "grows": _grows, "indexes": _indexes, "many": _many, "ragged": _ragged, "rewritten": _rewritten,
 }  # fmt: skip
+_OF_FIRST = frozenset({"computed", "in_step", "behind", "commutes", "ragged", "offsets"})
+"""Questions whose answers the first statement alone decides."""

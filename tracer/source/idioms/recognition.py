@@ -17,6 +17,7 @@ from .matching import Match, Step, matches, offsets, prepared, sources
 from .patterns import IdiomDefinition
 from .python_values import is_of_arrays, views
 from .records import ArrayUse, Finding, LoopReport
+from .surroundings import FunctionSurroundings
 
 MOST_TEXT = 200
 """Characters of source text in a finding."""
@@ -28,17 +29,23 @@ _EARLY_EXIT = 0.95
 
 def recognised(
     unit: form.Unit, definitions: Sequence[IdiomDefinition], lines: Sequence[str]
-) -> tuple[list[Finding], list[LoopReport]]:
-    """Idioms and loops of a file. `lines` is its source, for the text of findings."""
+) -> tuple[list[Finding], list[LoopReport], list[form.Place]]:
+    """Idioms and loops of a file, and statements that match idioms in more ways than are tried.
+
+    `lines` is the file's source, for the text of findings.
+    """
     findings: list[Finding] = []
     reports: list[LoopReport] = []
+    unfinished: list[form.Place] = []
     for function in unit.functions:
         loops = facts(normal(function))
         verdicts = {id(loop.loop): verdict(loop) for loop in loops}
         reports += [_report(unit, loop, verdicts[id(loop.loop)]) for loop in loops if not loop.loop.synthetic]
         named = views(function) if unit.language is form.Language.PYTHON else frozenset()
-        _add(findings, _in_function(unit, loops, verdicts, named, definitions, lines))
-    return findings, reports
+        surroundings = FunctionSurroundings()
+        _add(findings, _in_function(unit, loops, verdicts, named, definitions, lines, surroundings))
+        unfinished += surroundings.unfinished
+    return findings, reports, unfinished
 
 
 def _report(unit: form.Unit, loop: LoopFacts, found: LoopVerdict) -> LoopReport:
@@ -89,12 +96,16 @@ def _in_function(
     named: frozenset[tuple[form.Place, str]],
     definitions: Sequence[IdiomDefinition],
     lines: Sequence[str],
+    surroundings: FunctionSurroundings,
 ) -> list[Finding]:
     facts_of = {id(loop.loop): loop for loop in loops}
     steps = [
         step for loop in loops
-        for step in prepared(loop, facts_of.get(id(loop.nest[-2])) if len(loop.nest) > 1 else None)
+        for step in prepared(loop, facts_of.get(id(loop.nest[-2])) if len(loop.nest) > 1 else None, surroundings)
     ]  # fmt: skip
+    beside: dict[int, list[Step]] = {}
+    for step in steps:
+        beside.setdefault(id(step.effect.nest[-1]), []).append(step)
     by_name = {definition.name: definition for definition in definitions}
     places = {id(step): position for position, step in enumerate(steps)}
     claimed: set[int] = set()
@@ -104,14 +115,15 @@ def _in_function(
         for position, step in enumerate(steps):
             if position in claimed:
                 continue
-            match = next(matches(definition, steps, step), None)
+            near = beside[id(step.effect.nest[-1])]
+            match = next(matches(definition, near, step), None)
             if match is None or any(index in claimed for index in _positions(match, places)):
                 continue
             if step.effect.place in placed and _of_temporaries(step):
                 continue
             around = [verdicts[id(loop)] for loop in step.effect.nest if id(loop) in verdicts]
             part_of = [part for part in (by_name.get(name) for name in definition.parts) if part is not None]
-            carries = any(next(matches(part, steps, step), None) for part in part_of if part.name == "recurrence")
+            carries = any(next(matches(part, near, step), None) for part in part_of if part.name == "recurrence")
             if not agrees(match, around, carries=carries):
                 continue
             if unit.language is form.Language.PYTHON and not is_of_arrays(match, named):
@@ -121,7 +133,7 @@ def _in_function(
             parent = len(found)
             found.append(_finding(unit, match, lines, None))
             for name in by_name:
-                part = next(matches(by_name[name], steps, step), None) if name in definition.parts else None
+                part = next(matches(by_name[name], near, step), None) if name in definition.parts else None
                 if part is not None:
                     found.append(_finding(unit, part, lines, parent))
     return found

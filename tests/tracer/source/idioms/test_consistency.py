@@ -41,7 +41,7 @@ def test_nothing_contradicts_in_all_programs_of_the_project() -> None:
 @settings(max_examples=150)
 @given(st.integers(0, 1 << 40))
 def test_nothing_contradicts_in_random_loop_nests(seed: int) -> None:
-    findings, reports = recognised(unit_of(random_function(Random(seed))), built_in(), [])
+    findings, reports, _ = recognised(unit_of(random_function(Random(seed))), built_in(), [])
     assert contradictions(findings, reports) == []
 
 
