@@ -1219,12 +1219,11 @@ def _grows(match: Match) -> bool:
     store, inner, outer = step.store, step.effect.nest[-1], step.effect.nest[0]
     scalars = frozenset(match.bindings.scalars.values())
     asked = ("grows", None if store is None else store.array, scalars, id(inner), id(outer))
+    counters = {form.Name(name) for name in scalars}
     known = step.function.answers.get(asked)
     if known is None:
-        known = step.function.answers[asked] = _only_grows(step, {form.Name(name) for name in scalars})
-    if not known or not scalars:
-        return known
-    return not _always(inner.body, step.effect.place, {form.Name(name) for name in scalars})
+        known = step.function.answers[asked] = _only_grows(step, counters)
+    return known and not _always(inner.body, step.effect.place, counters)
 
 
 def _only_grows(step: Step, counters: set[form.Name]) -> bool:
