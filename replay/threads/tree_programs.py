@@ -74,20 +74,44 @@ class _Creations:
     """Which threads a process's calls begin, and in which order they are waited for.
 
     `known` and `ends` have, by node, the threads that edges say a call creates and waits for; `pool` those that no edge
-    tells the creation of. A call that no edge tells more of takes the next one.
+    tells the creation of. A call that no edge tells more of takes the next one. `creators` has the number of the thread
+    that created each, `creator` that of the thread whose program is made.
     """
 
     pool: list[str]
     known: dict[int, list[str]]
     ends: dict[int, list[str]]
-    created: list[str] = field(default_factory=list)
-    joined: set[str] = field(default_factory=set)
+    creators: Mapping[str, int]
+    creator: int = -1
+    created: set[str] = field(default_factory=set)
+    unjoined: dict[str, None] = field(default_factory=dict)
+    """Those created that nothing waits for yet, in order."""
+    expected: set[str] = field(init=False)
+    """Those that a call is still to wait for by its edge."""
     runs: Counter[int] = field(default_factory=Counter)
     done: Counter[int] = field(default_factory=Counter)
 
+    def __post_init__(self) -> None:
+        self.expected = {name for ends in self.ends.values() for name in ends}
+
     def are_there(self, node: int) -> bool:
         """Whether all threads that a place waits for have been created."""
-        return set(self.ends[node]) <= set(self.created)
+        return self.created.issuperset(self.ends[node])
+
+    def next_end(self, node: int) -> str | None:
+        """The thread that a place waits for next; None: there is none.
+
+        That of its next edge, but where the thread whose program is made creates it later: what it waits for now had
+        ended when it was traced, so that no edge tells of it.
+        """
+        told = self.ends.get(node)
+        if told and (told[0] in self.created or self.creators[told[0]] != self.creator):
+            name = told.pop(0)
+            self.expected.discard(name)
+        else:
+            name = next((one for one in self.unjoined if one not in self.expected), "")
+        self.unjoined.pop(name, None)
+        return name or None
 
     def due(self, node: int, entries: int, times: float) -> int:
         """How many of a call's entries belong to this run of the body around it, which runs `times` times in all."""
@@ -235,7 +259,7 @@ class _Job:
         for thread in apart:
             self.team = Team.of(self.work, [thread.root], 1)
             own.append((thread_name(thread.number), tuple(self.thread(thread.root, creations)[0])))
-        begun = set(creations.created)
+        begun = creations.created
         self.begun |= begun
         unseen = [name for name, _ in own if name not in begun]
         if unseen:
@@ -264,11 +288,12 @@ class _Job:
             edges[id(inside)] = [names[number] for number in inside.threads if number in names]
         told = {name for created in known.values() for name in created}
         pool = [name for number, name in names.items() if name not in told and number not in known_processes]
-        return _Creations(pool, known, ends)
+        return _Creations(pool, known, ends, {names[one.number]: one.parent for one in (*apart, *processes)})
 
     def thread(self, root: int, creations: _Creations) -> list[list[Part]]:
         """Programs of a thread, of each kind of the team's members that share its parallel regions."""
         self.doers, self.heads, self.region = self.team.first_alone, 1.0, None
+        creations.creator = next(one.number for one in self.work.tree.threads if one.root == root)
         share = 1.0 if self.team.threads_of[0] > 1 else 1 / self.sharing_root[root]
         bodies = self.body((Strand(0, root, share),), 1, creations)
         before, behind = self.nothing(), self.nothing()
@@ -673,22 +698,15 @@ class _Job:
             pool = creations.known.get(node) or creations.pool
             if pool:
                 name = pool.pop(0)
-                creations.created.append(name)
+                creations.created.add(name)
+                creations.unjoined[name] = None
                 found.append(Spawn(name, asleep=True))
         return found
 
     def ends(self, node: int, count: int, creations: _Creations) -> list[Part]:
         """Waits for the next threads that a place waits for."""
-        found: list[Part] = []
-        for _ in range(count):
-            told = creations.ends.get(node)
-            expected = {name for ends in creations.ends.values() for name in ends}
-            left = [name for name in creations.created if name not in creations.joined and name not in expected]
-            if told or left:
-                name = told.pop(0) if told else left[0]
-                creations.joined.add(name)
-                found.append(Join(name, sleeps=True))
-        return found
+        names = (creations.next_end(node) for _ in range(count))
+        return [Join(name, sleeps=True) for name in names if name is not None]
 
     def with_barriers(self, made: list[ThreadProgram]) -> list[ThreadProgram]:
         """Keep the pthread barrier if all that come there do so equally often."""

@@ -36,9 +36,9 @@ class Tree:
         self.nodes.append((kind, parent, key, entries, iterations))
         return len(self.nodes) - 1
 
-    def thread(self, number=0, process=0):
+    def thread(self, number=0, process=0, parent=-1):
         root = self.node(TreeNodeKind.THREAD, -1)
-        self.threads.append(TreeThread(number, process, root, 0, 1))
+        self.threads.append(TreeThread(number, process, root, 0, 1, parent))
         return root
 
     def call(self, parent, function, **options):

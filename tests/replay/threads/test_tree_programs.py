@@ -173,6 +173,25 @@ def test_loops_that_create_threads_are_unrolled():
     assert len(replayed.entities_frame) == 7
 
 
+@pytest.mark.parametrize("waited_for", [(), (3, 4), (4, 5), (1, 4), (3, 4, 5, 6), (6,)])
+def test_a_join_without_an_edge_waits_for_a_thread_that_is_there(waited_for):
+    """A join of a thread that had ended has no edge."""
+    tree = Tree()
+    main = tree.call(tree.thread(), "main")
+    body = tree.loop(main, 3)
+    creates = [tree.call(body, "pthread_create", entries=3) for _ in range(2)]
+    joins = [tree.call(body, "pthread_join", entries=3) for _ in range(2)]
+    for number in range(1, 7):
+        root = tree.thread(number, parent=0)
+        tree.does(tree.call(root, "worker"), 100 * number)
+        place = (number - 1) % 2
+        tree.waits(SynchronisationKind.CREATE, 0, number, source_node=creates[place], target_node=root)
+        if number in waited_for:
+            tree.waits(SynchronisationKind.JOIN, number, 0, source_node=root, target_node=joins[place])
+    replayed = replay_on(tree.signature(), host())
+    assert replayed.makespan_s == pytest.approx((200 + 400 + 600) * STEP_S)
+
+
 def test_threads_that_no_call_created_begin_with_the_program():
     tree = Tree()
     tree.does(tree.call(tree.thread(), "main"), 10)
