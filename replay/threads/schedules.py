@@ -21,6 +21,7 @@ _NEXT = re.compile(
     r"^GOMP_loop_(ull_)?(ordered_)?(maybe_)?(nonmonotonic_)?(dynamic|guided|runtime)_(start|next)|^__kmpc_dispatch_next_"
 )
 """Calls that ask for a chunk, in libgomp and libomp. The last one of each thread gets none."""
+_LIBGOMP = re.compile(r"libgomp\.")
 _TASK = re.compile(r"\.omp_task_entry\.")
 
 
@@ -61,8 +62,9 @@ def _is_of_sections(tree: ExecutionTree, region: int) -> bool:
 
 
 def runs_as_task(tree: ExecutionTree, node: int) -> bool:
-    """Whether a function is a task's: Clang names these so. libgomp runs tasks while a team meets, also below the fork,
-    whose calls within the runtime have its name; the fork itself calls a region's function.
+    """Whether a function outside of regions is a task's: Clang names these so. libgomp runs tasks while a team meets,
+    also below the fork, whose calls within the runtime have its name, and below a thread's start; the fork and the
+    start themselves call a region's function.
     """
     if _TASK.search(tree.keys[node].function):
         return True
@@ -74,7 +76,13 @@ def runs_as_task(tree: ExecutionTree, node: int) -> bool:
                 break
             calls.append(above)
         above = int(tree.parent[above])
-    return len(calls) > 1 and tree.keys[calls[-1]].function.startswith("GOMP_parallel")
+    if len(calls) < 2:
+        return False
+    return tree.keys[calls[-1]].function.startswith("GOMP_parallel") or all(_is_of_libgomp(tree, one) for one in calls)
+
+
+def _is_of_libgomp(tree: ExecutionTree, node: int) -> bool:
+    return _LIBGOMP.match(tree.keys[node].module.rpartition("/")[2]) is not None
 
 
 def shares_of_chunks(count: float, threads: int) -> list[float]:

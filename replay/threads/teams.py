@@ -195,7 +195,7 @@ def _divided(
     own = regions[0].get(key, [])
     tasks = {node for node, role in work.special.items() if role is Role.PARALLEL}
     found = chunks(work.tree, work.children, nodes, tasks)
-    if any(runs_as_task(work.tree, node) for node in own):
+    if any(runs_as_task(work.tree, node) for node in nodes):
         dynamic.add(key)
         found += sum(int(work.tree.entries[node] + work.tree.recursive_entries[node]) for node in nodes)
         return _rounded(shares_of_chunks(found, size))

@@ -341,6 +341,21 @@ def test_tasks_that_a_team_runs_where_it_meets_are_divided():
     assert replay_on(tree.signature(), host()).makespan_s == pytest.approx((80 + 240) * STEP_S)
 
 
+@pytest.mark.parametrize("first", [0, 16])
+def test_tasks_that_waiting_threads_run_are_divided_among_all(first):
+    """Below a thread's start, where the first thread runs some in a call of the region, or none."""
+    tree = Tree()
+    library = "/lib/libgomp.so.1"
+    runtime = tree.call(tree.call(tree.thread(), "main"), "GOMP_parallel", module=library)
+    wait = tree.call(tree.call(runtime, "main._omp_fn.0"), "GOMP_taskwait", module=library)
+    block = tree.does(tree.call(wait, "main._omp_fn.1", entries=first), 10 * first) if first else None
+    start = tree.call(tree.thread(1), "libgomp.so.1+0x10", module=library)
+    tree.call(start, "main._omp_fn.0")
+    handle = tree.call(tree.call(start, "libgomp.so.1+0x20", module=library), "libgomp.so.1+0x30", module=library)
+    tree.does(tree.call(handle, "main._omp_fn.1", entries=48), 480, block)
+    assert replay_on(tree.signature(), host()).makespan_s == pytest.approx((5 * first + 240) * STEP_S)
+
+
 def test_that_goroutines_stay_where_they_ran_is_said():
     tree = Tree()
     for number in range(2):
