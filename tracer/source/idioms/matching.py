@@ -1036,7 +1036,7 @@ def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
             found.setdefault(load.array, set()).add(apart)
             reads[load.array] = load
     return {
-        array: tuple(sorted(places))[: 1 if _in_records(reads[array], step) else None]
+        array: tuple(sorted(places))[: 1 if len(places) > 1 and _in_records(reads[array], step) else None]
         for array, places in found.items()
     }
 
@@ -1048,8 +1048,8 @@ def _in_records(load: Access, step: Step) -> bool:
     """
     moving = [index for index in load.indices if index.kind is IndexKind.AFFINE]
     beside: list[list[int]] = [[] for _ in moving]
-    for other in (one for effect in step.facts.effects for one in effect.loads if one.array == load.array):
-        places = [index for index in other.indices if index.kind is IndexKind.AFFINE]
+    for indices in step.loop.places_read.get(load.array, ()):
+        places = [index for index in indices if index.kind is IndexKind.AFFINE]
         if [place.coefficients for place in places] != [index.coefficients for index in moving]:
             return False
         for position, (place, index) in enumerate(zip(places, moving, strict=True)):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from foretrace.tracer.source.flow.records import Effect, LoopFacts
+from foretrace.tracer.source.flow.records import Effect, Index, LoopFacts
 from foretrace.tracer.source.flow.subscripts import array_name
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import expressions, names, statements, within
@@ -37,6 +37,15 @@ class LoopSurroundings:
     def filled(self) -> frozenset[str]:
         """Arrays that the loop stores to."""
         return frozenset(one.store.array for one in self._facts.effects if one.store is not None)
+
+    @cached_property
+    def places_read(self) -> dict[str, dict[tuple[Index, ...], None]]:
+        """The different indices at which the loop reads each array."""
+        found: dict[str, dict[tuple[Index, ...], None]] = {}
+        for effect in self._facts.effects:
+            for load in effect.loads:
+                found.setdefault(load.array, {})[load.indices] = None
+        return found
 
     @cached_property
     def _order(self) -> dict[int, int]:
