@@ -122,11 +122,12 @@ def test_a_program_without_them_has_none(library: Path) -> None:
 
 def test_their_time_is_predicted_and_said(traced: Signature) -> None:
     prediction = predict(traced, find("epyc-turin-vm"))
-    (region,) = (loop for loop in prediction.loops if loop.place.module == NATIVE_THREADS)
+    regions = [loop for loop in prediction.loops if loop.place.module == NATIVE_THREADS]
+    region = max(regions, key=lambda loop: loop.time_s)  # beside it other work may leave some of linear algebra's
     assert region.kind is LoopKind.COMPILED
     assert region.bound_by is Bound.UNSEEN
     assert (Path(region.place.file).name, region.place.line) == ("program.py", 4), "the line that started them"
-    (block,) = (block.block_id for block in traced.blocks if block.module == NATIVE_THREADS)
+    (block,) = (block.block_id for block in traced.blocks if block.module == NATIVE_THREADS and block.line == 4)
     (lines,) = (time.lines for time in traced.interpreter_times if time.block_id == block)
     assert 1e-9 < BURNT_S / lines < 1e-6, "a line of Python, on any machine and beside any other work"
     core = find("epyc-turin-vm").core
