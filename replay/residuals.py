@@ -18,6 +18,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 TABLE = Path(__file__).with_name("residuals.csv")
+_ROUNDING = 1e-12
 COVERAGE = 0.9
 """Share of new programs, at least, whose time on a calibrated machine lies in the interval."""
 
@@ -47,6 +48,10 @@ class Residual:
     def above(self) -> float:
         """The same above."""
         return _beyond(self.log_error, math.log(self.high))
+
+    def is_inside(self, low: float, high: float) -> bool:
+        """Whether the measured time lies in the interval that a range of the model, two factors, gives."""
+        return self.below <= -math.log(low) + _ROUNDING and self.above <= math.log(high) + _ROUNDING
 
 
 def _beyond(log_error: float, others: float) -> float:
@@ -106,5 +111,5 @@ def share_inside(residuals: Sequence[Residual]) -> float:
     for program in {one.program for one in residuals}:
         low, high = model_range([one for one in residuals if one.program != program])
         own = [one for one in residuals if one.program == program]
-        inside += sum(one.below <= -math.log(low) + 1e-12 and one.above <= math.log(high) + 1e-12 for one in own)
+        inside += sum(one.is_inside(low, high) for one in own)
     return inside / len(residuals)

@@ -33,7 +33,7 @@ _PURPOSES: Mapping[str, str] = {
     "sha2": "SHA-256", "sse4_2": "CRC-32C", "crc32": "CRC-32C", "sha3": "SHA-3", "dotprod": "dot products",
     "i8mm": "matrices", "amx_int8": "matrices", "bf16": "bfloat16", "amx_bf16": "bfloat16",
 }  # fmt: skip
-"""The purpose of instructions, by which those of two instruction sets are compared."""
+"""{feature: purpose of its instructions}, by which two instruction sets are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _for(purposes: frozenset[str]) -> frozenset[str]:
 
 
 def _replacing(features: frozenset[str], work: SelectedWork) -> frozenset[str]:
-    """Those of a module's features that may be used in the place of some of its code.
+    """Features of a module whose instructions may be used in the place of some of its code.
 
     Code made of instructions for one purpose gives way to their wider forms alone, and those to nothing else.
     """

@@ -121,11 +121,10 @@ def _add(rows: Table, name: str, found: Sequence[Residual], interval: tuple[floa
         return
     logs = [-one.log_error for one in found]
     errors = [math.expm1(value) for value in logs]
-    below, above = -math.log(interval[0]), math.log(interval[1])
     rows.add_row(
         name, str(len(found)), f"{statistics.mean(map(abs, errors)):.1%}", f"{statistics.median(map(abs, errors)):.1%}",
         f"{max(errors, key=abs):+.0%}", f"{math.expm1(statistics.mean(logs)):+.1%}",
-        str(sum(one.below <= below + 1e-12 and one.above <= above + 1e-12 for one in found)),
+        str(sum(one.is_inside(*interval) for one in found)),
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from foretrace.names import brief_name, demangle, function_text, place_text, sho
 from foretrace.reports import data_flow_reports, dependence_reports, event_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
-from foretrace.reports.left_out import outside_loops, outside_loops_line, rest_line
+from foretrace.reports.left_out import outside_loops, outside_loops_line, rest_line, show_rest
 from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.session import signal_name
 from foretrace.tracer.signature.records import IdiomKind, LibraryCall, ProcessRecord, Sampling, told_apart
@@ -335,8 +335,7 @@ def _show_processes(processes: Sequence[ProcessRecord], top: int) -> None:
     out = console()
     out.print()
     out.print(rows)
-    if rest := rest_line([process.instructions for process in ranked], top, "processes", "instructions"):
-        out.print(plain(rest))
+    show_rest([process.instructions for process in ranked], top, "processes", "instructions")
 
 
 def _show_events(signature: Signature, path: Path, top: int) -> None:

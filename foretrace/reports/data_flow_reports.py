@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from foretrace.reports.left_out import rest_line
+from foretrace.reports.left_out import show_rest
 from foretrace.terminal import console, plain
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, DataFlow, ObjectKind
 from foretrace.tracer.signature.tree_records import ExecutionTree
@@ -192,7 +192,7 @@ def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
             plain(", ".join(objects_of(flow, row))),
         )
     out.print(table)
-    _show_rest([float(flow.flow_bytes[row]) for row in _hottest(flow)], top, "flows", "bytes")
+    show_rest([float(flow.flow_bytes[row]) for row in _hottest(flow)], top, "flows", "bytes")
     nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: one.live_in + one.live_out, reverse=True)
     table = Table(title="Nodes", box=None, title_justify="left")
     for column, justify in (("live-in", "right"), ("live-out", "right"), ("footprint", "right"), ("node", "left")):
@@ -201,7 +201,7 @@ def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
         sizes = (format_bytes(size) for size in (one.live_in, one.live_out, one.footprint))
         table.add_row(*sizes, plain(names[one.node]))
     out.print(table)
-    _show_rest([one.live_in + one.live_out for one in nodes], top, "nodes", "live bytes")
+    show_rest([one.live_in + one.live_out for one in nodes], top, "nodes", "live bytes")
     _show_allocations(flow, top)
     if flow.sampled_share < 1:
         out.print(
@@ -212,12 +212,6 @@ def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
         out.print("not sampled: all memory was followed")
     if flow.merged_bytes:
         out.print(f"{format_bytes(flow.merged_bytes)} had too many different sets of readers to tell apart")
-
-
-def _show_rest(values: Sequence[float], top: int, what: str, of: str) -> None:
-    """What the rows below a table's first hold."""
-    if rest := rest_line(values, top, what, of):
-        console().print(plain(rest))
 
 
 def _show_allocations(flow: DataFlow, top: int) -> None:
@@ -235,7 +229,7 @@ def _show_allocations(flow: DataFlow, top: int) -> None:
             times = flow.allocations[one.allocation].count
             table.add_row(*sizes, format_count(times), plain(_allocation(flow, one.allocation)))
     out.print(table)
-    _show_rest([one.touched for one in rows], top, "allocations", "touched bytes")
+    show_rest([one.touched for one in rows], top, "allocations", "touched bytes")
     common = [one for one in rows if one.allocation >= 0 and _is_common(flow.allocations[one.allocation])]
     if common:
         size = format_bytes(sum(one.touched for one in common))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.names import demangle, function_text, place_text, short_name
-from foretrace.reports.left_out import rest_line
+from foretrace.reports.left_out import show_rest
 from foretrace.terminal import console, plain, table
 from foretrace.tracer.data_flow.verdicts import LoopVerdict, verdicts
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
@@ -34,8 +34,7 @@ def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> Non
         )  # fmt: skip
     out = console()
     out.print(rows)
-    if rest := rest_line([loop.iterations for loop in loops], top, "loops", "iterations"):
-        out.print(plain(rest))
+    show_rest([loop.iterations for loop in loops], top, "loops", "iterations")
     out.print("Evidence of this run and its input, no proof.")
 
 

@@ -14,14 +14,13 @@ import numpy as np
 
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
-from .runtimes import FORK, SECTIONS, caller, function_name, is_loader, is_runtime
+from .runtimes import FORK, LIBGOMP, SECTIONS, caller, function_name, is_loader, is_runtime, module_name
 from .tree_work import TreeWork
 
 _NEXT = re.compile(
     r"^GOMP_loop_(ull_)?(ordered_)?(maybe_)?(nonmonotonic_)?(dynamic|guided|runtime)_(start|next)|^__kmpc_dispatch_next_"
 )
 """Calls that ask for a chunk, in libgomp and libomp. The last one of each thread gets none."""
-_LIBGOMP = re.compile(r"libgomp\.")
 _TASK = re.compile(r"\.omp_task_entry\.")
 
 
@@ -78,11 +77,9 @@ def runs_as_task(tree: ExecutionTree, node: int) -> bool:
         above = int(tree.parent[above])
     if len(calls) < 2:
         return False
-    return tree.keys[calls[-1]].function.startswith("GOMP_parallel") or all(_is_of_libgomp(tree, one) for one in calls)
-
-
-def _is_of_libgomp(tree: ExecutionTree, node: int) -> bool:
-    return _LIBGOMP.match(tree.keys[node].module.rpartition("/")[2]) is not None
+    return tree.keys[calls[-1]].function.startswith("GOMP_parallel") or all(
+        LIBGOMP.match(module_name(tree, one)) for one in calls
+    )
 
 
 def shares_of_chunks(count: float, threads: int) -> list[float]:

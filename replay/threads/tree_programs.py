@@ -85,9 +85,9 @@ class _Creations:
     creator: int = -1
     created: set[str] = field(default_factory=set)
     unjoined: dict[str, None] = field(default_factory=dict)
-    """Those created that nothing waits for yet, in order."""
+    """Threads that were created and that nothing waits for yet, in order."""
     expected: set[str] = field(init=False)
-    """Those that a call is still to wait for by its edge."""
+    """Threads that a call is still to wait for by its edge."""
     runs: Counter[int] = field(default_factory=Counter)
     done: Counter[int] = field(default_factory=Counter)
 
@@ -101,8 +101,8 @@ class _Creations:
     def next_end(self, node: int) -> str | None:
         """The thread that a place waits for next; None: there is none.
 
-        That of its next edge, but where the thread whose program is made creates it later: what it waits for now had
-        ended when it was traced, so that no edge tells of it.
+        It is the thread of the place's next edge. But where the thread whose program is made creates that one only
+        later, the call waits for a thread that had already ended when it was traced, and which has no edge.
         """
         told = self.ends.get(node)
         if told and (told[0] in self.created or self.creators[told[0]] != self.creator):
@@ -248,7 +248,7 @@ class _Job:
             )
         apart = [thread for thread in others if thread not in in_team]
         creations = self.creations(apart, self.processes_of(threads))
-        kinds = [tuple(parts) for parts in self.thread(main.root, creations)]
+        kinds = [tuple(parts) for parts in self.thread(main, creations)]
         names = [thread_name(main.number), *(thread_name(thread.number) for thread in in_team)]
         names += [f"member {number}" for number in range(len(names), size)]
         made = [
@@ -258,7 +258,7 @@ class _Job:
         own = []
         for thread in apart:
             self.team = Team.of(self.work, [thread.root], 1)
-            own.append((thread_name(thread.number), tuple(self.thread(thread.root, creations)[0])))
+            own.append((thread_name(thread.number), tuple(self.thread(thread, creations)[0])))
         begun = creations.created
         self.begun |= begun
         unseen = [name for name, _ in own if name not in begun]
@@ -290,10 +290,10 @@ class _Job:
         pool = [name for number, name in names.items() if name not in told and number not in known_processes]
         return _Creations(pool, known, ends, {names[one.number]: one.parent for one in (*apart, *processes)})
 
-    def thread(self, root: int, creations: _Creations) -> list[list[Part]]:
+    def thread(self, thread: TreeThread, creations: _Creations) -> list[list[Part]]:
         """Programs of a thread, of each kind of the team's members that share its parallel regions."""
         self.doers, self.heads, self.region = self.team.first_alone, 1.0, None
-        creations.creator = next(one.number for one in self.work.tree.threads if one.root == root)
+        root, creations.creator = thread.root, thread.number
         share = 1.0 if self.team.threads_of[0] > 1 else 1 / self.sharing_root[root]
         bodies = self.body((Strand(0, root, share),), 1, creations)
         before, behind = self.nothing(), self.nothing()

@@ -26,7 +26,7 @@ MOST = 2.5
 
 
 def growth(prepare: Callable[[int], Callable[[], object]], size: int) -> float:
-    """How the work grows from `size` to twice of it. A first run fills caches."""
+    """Ratio of the work at twice of `size` to that at `size`. A first run fills caches."""
     prepare(size)()
     return work_of(prepare(2 * size)) / work_of(prepare(size))
 

@@ -52,9 +52,9 @@ OTHERWISE = {
     "neoverse-v2": ({"aes", "sha2", "sha3"}, set()),
     "a64fx": (set(), {"aes"}),
 }
-"""What a machine has beyond the compiler's processor, and what it lacks: as documented in profiles/features.py."""
+"""Features that a machine has beyond the compiler's processor, and that it lacks, as in profiles/features.py."""
 WRONG_IN_OLD_ONES = {"sapphirerapids": {"avx512_vp2intersect"}}
-"""What older compilers give a processor wrongly (GCC 12, clang 14; not clang 19)."""
+"""Features that older compilers give a processor wrongly (GCC 12, clang 14; not clang 19)."""
 LEAST_CLANG_OF_ARM = 19
 """Clang 14 leaves out extensions of AArch64 that its successors give the same processors."""
 
@@ -85,7 +85,7 @@ def _version(clang: str) -> int:
 
 
 def _of_clang(processor: str) -> frozenset[str] | None:
-    """What the newest installed clang that knows a processor says of it; None: none does."""
+    """Features of a processor, by the newest installed clang that knows it; None: none does."""
     arm = processor in {MACHINES[name] for name in MACHINES if find(name).instruction_set == "aarch64"}
     chosen = ["--target=aarch64-linux-gnu", f"-mcpu={processor}"] if arm else ["--target=x86_64-linux-gnu"]
     chosen += [] if arm else [f"-march={processor}"]

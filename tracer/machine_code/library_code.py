@@ -107,7 +107,7 @@ def names_by_arrival(
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Where the program calls a library: what it calls, from which of its functions, and the place.
+    """A call of a library by the program: what it calls, from which of its functions, and the place.
 
     `module` is that of what is called; empty for a stub.
     """

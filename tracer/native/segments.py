@@ -193,7 +193,7 @@ def _of_interpreter(
 
 
 _STARTS_DIFFER_S = 1e-3
-"""Processor time by which starts of one program differ: of a short one it is more than `DISTURBED` allows."""
+"""Processor time by which two starts of the same program differ. For a short program it exceeds `DISTURBED`."""
 
 
 def no_more_than(found: SegmentTime, best_s: float) -> SegmentTime:

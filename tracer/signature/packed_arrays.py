@@ -14,7 +14,7 @@ import numpy.typing as npt
 _COMPRESSION = 1  # takes half as long as zlib's default, and a fifth more room
 
 MAX_SIGNATURE_BYTES = 5 << 28
-"""What all arrays of one signature may take, 1.25 GiB: few kilobytes of a file can hold many megabytes of zeros."""
+"""Limit of all arrays of one signature, 1.25 GiB: few kilobytes of a file can hold many megabytes of zeros."""
 _left_bytes: ContextVar[int | None] = ContextVar("_left_bytes", default=None)
 
 

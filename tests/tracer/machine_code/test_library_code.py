@@ -190,7 +190,7 @@ int main(int argc, char **)
 
 
 def test_parts_of_another_library_do_not_go_by_what_the_program_calls(build: Build) -> None:
-    """What is thrown in the C++ library unwinds in libgcc, whose own functions have no names."""
+    """Exceptions of the C++ library unwind in libgcc, whose own functions have no names."""
     tree = _traced(build("thrown.cc", THROWN, "-O1", "-g", compiler="g++")).tree
     assert tree is not None
     inside = {

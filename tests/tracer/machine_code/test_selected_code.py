@@ -178,7 +178,7 @@ __attribute__((used)) static void widest(void) { __asm__(".rept 9; vaddpd %zmm1,
 
 
 def test_a_machine_with_other_features_widens(compile_c: Compile) -> None:
-    """Where the program has code for them; it need not have run."""
+    """The program must have code for them; it need not have run."""
     for more, low in ((WIDEST, 0.6), ("", None)):
         signature = _traced(compile_c(KERNELS + more + DISPATCHES["a variable"] + MAIN, "-O1"))
         selection = signature.provenance.selection

@@ -45,8 +45,8 @@ MOST_DELAYS = 6
 MOST_NEST = 6
 """Induction variables are looked for among this many innermost loops."""
 MOST_TRIES, MOST_TRIES_A_PART = 1_000, 10
-"""Parts of patterns held against parts of a program, for one idiom and its first statement: so many, and for each part
-of the statement so many more."""
+"""Largest number of comparisons of a part of a pattern with a part of a program, for one idiom and its first statement:
+a fixed number, and more for each part of the statement."""
 
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
@@ -108,7 +108,7 @@ class Step:
     handed: frozenset[str] = frozenset()
     """Scalars that the next loop around hands from one iteration to the next."""
     loop: LoopSurroundings = field(kw_only=True, repr=False, compare=False)
-    """Of the innermost loop around it."""
+    """Facts about the innermost loop around it."""
     function: FunctionSurroundings = field(kw_only=True, repr=False, compare=False)
     parts: _Parts = field(init=False, repr=False, compare=False)
 
@@ -404,7 +404,7 @@ class _TriesSpentError(Exception):
 
 
 class _Tries:
-    """How often parts of patterns may still be held against parts of a program."""
+    """Comparisons of a part of a pattern with a part of a program that are left."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -1123,7 +1123,7 @@ def _holds(condition: ast.expr, match: Match) -> bool:
 
 
 def _settled(condition: ast.expr, match: Match) -> bool | None:
-    """What a condition says whatever the statements still to be found are; None: that depends on them."""
+    """Truth of a condition that the first statement alone decides; None: it depends on statements still to be found."""
     match condition:
         case ast.BoolOp(op=operator, values=values):
             answers = [_settled(value, match) for value in values]
@@ -1246,7 +1246,7 @@ def _only_grows(step: Step, counters: set[form.Name]) -> bool:
 
 
 def _always(body: Sequence[form.Statement], place: form.Place, counters: Collection[form.Name]) -> bool:
-    """Whether the outermost branch around a place moves a counter whatever its condition is."""
+    """Whether both sides of the outermost branch around a place move a counter."""
     for part in body:
         inside = any(one.place == place for one in statements((part,)))
         if isinstance(part, form.Branch) and inside:
@@ -1295,11 +1295,11 @@ def _many(match: Match) -> bool:
     if not scalars or len(match.pattern.statements) > 1 or step.conditions:
         return True
     changed = {name.name for name in step.facts.carried} | {loop.variable for loop in step.effect.nest}
-    written = {effect.store.array for effect in step.facts.effects if effect.store is not None}
+    own = set(within(step.value))
     return any(
-        access.array in written or not changed.isdisjoint(step.parts.names(part))
+        access.array in step.loop.filled or not changed.isdisjoint(step.parts.names(part))
         or any(_moves(access, variable) != [] for variable in step.variables)
-        for part, access in step.accesses.items() if part in set(within(step.value))
+        for part, access in step.accesses.items() if part in own
     )  # fmt: skip
 
 

@@ -102,7 +102,7 @@ class LoopReport:
     options: str = ""
     """It stands in a branch of the preprocessor that only these options of a compiler choose."""
     flows: tuple[str, ...] = ()
-    """Of its dependences, those of a load on an earlier store."""
+    """Dependences of a load on an earlier store."""
 
 
 @dataclass(frozen=True, slots=True)

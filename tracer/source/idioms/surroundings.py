@@ -1,4 +1,4 @@
-"""What matching asks of the code around a statement, worked out once for a loop or a function, not once a statement."""
+"""Facts about the code around a statement, worked out once for a loop or a function, not once for a statement."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LoopSurroundings:
 
     @cached_property
     def _sets(self) -> tuple[dict[tuple[str, form.Expression], int], dict[str, int]]:
-        """Where elements are first set to values that do not depend on their array: by element, and in loops inside."""
+        """First statements that set elements to values not of their array: by element, and in loops inside."""
         elements: dict[tuple[str, form.Expression], int] = {}
         inside: dict[str, int] = {}
         for position, one in enumerate(self._facts.effects):
@@ -84,7 +84,7 @@ class _Element:
 
 @dataclass
 class FunctionSurroundings:
-    """What the loops of one function hold, by loop."""
+    """Contents of the loops of one function, by loop."""
 
     _stored: dict[int, dict[str, tuple[form.Expression, ...]]] = field(default_factory=dict)
     _index_names: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class FunctionSurroundings:
     _inside: dict[int, frozenset[int]] = field(default_factory=dict)
     _assigned: dict[int, dict[form.Expression, list[form.Expression]]] = field(default_factory=dict)
     answers: dict[tuple[object, ...], bool] = field(default_factory=dict)
-    """Of questions asked before."""
+    """Answers to questions that were asked before."""
     unfinished: dict[form.Place, None] = field(default_factory=dict)
     """Statements with more ways to match a pattern than are tried."""
 
@@ -144,7 +144,7 @@ class FunctionSurroundings:
         return known
 
     def assigned(self, body: Sequence[form.Statement], target: form.Expression) -> list[form.Expression]:
-        """What a function's body assigns to a scalar."""
+        """Values that a function's body assigns to a scalar."""
         known = self._assigned.get(id(body))
         if known is None:
             known = {}
