@@ -173,7 +173,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _show(validation: Validation) -> None:
-    from foretrace.benchmarks.validation.speedup import show_speedups
+    from foretrace.benchmarks.validation.speedup import remarks, speedup_table
 
     out = console()
     if validation.ranges:
@@ -185,7 +185,9 @@ def _show(validation: Validation) -> None:
         out.print(table)
         out.print()
     if validation.speedups:
-        show_speedups(validation.speedups)
+        speedup_table(validation.speedups).show()
+        for line in remarks(validation.speedups):
+            out.print(plain(line))
         out.print()
     elif validation.no_speedups:
         out.print(f"no speed-ups: {validation.no_speedups}")
