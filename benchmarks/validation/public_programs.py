@@ -558,12 +558,14 @@ def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
             yield table_a(rows)
         yield summary(rows) + "."
     if options.table in ("b", "all"):
+        threaded: list[ThreadRow] = []
         for threaded in growing(compare_threads(chosen, *where, machine, runner, directory, say)):
             yield table_b(threaded)
-        yield thread_summary(threaded) + "."
+        yield from [thread_summary(threaded) + "."] if threaded else []
     if options.table in ("c", "all"):
+        kernels: list[MeasuredPrediction] = []
         for kernels in growing(compare_kernels(chosen, *where, runner, directory, say)):
             yield prediction_table(f"{MEASURED_ACCELERATOR}: predicted and measured", kernels)
-        yield kernel_summary(kernels) + "."
+        yield from [kernel_summary(kernels) + "."] if kernels else []
     if rows:
         yield origins(rows)
