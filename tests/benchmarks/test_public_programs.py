@@ -206,10 +206,8 @@ def test_toy_sources_are_built_traced_and_judged(tmp_path, capsys):
     )
     arguments = ["--sources", sources, "--builds", tmp_path / "builds.toml", "--programs", tmp_path / "programs.toml"]
     arguments += ["--machine", "epyc-milan-vm", "--rounds", "1", "-o", tmp_path / "out.md"]
-    assert (
-        main(["public-programs", *(str(one) for one in (*arguments, "--limit", "250", "toy", "broken", "missing"))])
-        == 0
-    )
+    command = ["public-programs", *map(str, arguments)]
+    assert main([*command, "--limit", "250", "toy", "broken", "missing"]) == 0
     text = (tmp_path / "out.md").read_text()
     assert re.search(r"\| toy \| .* \| leave, leave \| .* \| right \|", text)
     assert "| wrong: building: no such compiler |" in text
@@ -218,7 +216,7 @@ def test_toy_sources_are_built_traced_and_judged(tmp_path, capsys):
     assert "| toy | - | 1 µs | - | toy.c:3-9 | one of toy | not ported |" in text
     assert "| broken | - | 1 µs | - | toy.c:3-9 | one of toy | building: no such compiler |" in text
     assert not (sources / "toy" / "toy").exists(), "programs are built in a copy"
-    assert main([*arguments, "--limit", "1", "endless"]) == 0
+    assert main([*command, "--limit", "1", "endless"]) == 0
     assert "building: no end within 1 s" in (tmp_path / "out.md").read_text()
     assert "1 of 3 right, 2 without an answer" in capsys.readouterr().out
 

@@ -2,6 +2,7 @@
 
 import json
 
+import import_graph
 import pytest
 
 from foretrace.benchmarks import __main__ as runner
@@ -67,6 +68,17 @@ def test_every_benchmark_has_options_and_a_line_of_description(capsys):
         assert f"python -m foretrace.benchmarks {name}" in capsys.readouterr().out
     assert runner.main(["nothing"]) == 2
     assert "there is no benchmark 'nothing', but ablate" in capsys.readouterr().err
+
+
+def test_calibration_needs_no_measurement_of_foretrace():
+    """What `foretrace calibrate` runs is of the product: its rooms import no comparison."""
+    rooms = import_graph.imports()
+    reached, ahead = set(), ["benchmarks.calibration"]
+    while ahead:
+        room = ahead.pop()
+        reached.add(room)
+        ahead += [one for one in rooms[room] if one.startswith("benchmarks.") and one not in reached]
+    assert reached == {"benchmarks.calibration", "benchmarks.harness", "benchmarks.kernels"}
 
 
 class Counting:
