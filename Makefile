@@ -74,7 +74,7 @@ offload: ## kernels on GPUs: predicted, published by others, worked out by hand 
 public-programs: ## programs that nobody here wrote, of which you have copies: run times, what to port, threads (ARGS="--sources DIR --builds FILE")
 published: ## published speeds of compression, encryption and hashing beside predictions (ARGS="--text FILE gzip-5" for some)
 random-loops: ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
-residuals: ## write replay/residuals.csv, from which intervals follow, anew from held-back programs' measured times
+residuals: ## write replay/base/residuals.csv, from which intervals follow, anew from held-back programs' measured times
 speedup: ## speed-up of two threads, predicted and measured, for threaded programs (ARGS="--realtime triangle")
 
 numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)

@@ -20,10 +20,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from foretrace import json_text
+from foretrace.base import json_text
 from foretrace.benchmarks.harness.results import Part, ResultTable
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 
 SCHEMA = "foretrace.benchmark/1"
 BENCHMARKS = {

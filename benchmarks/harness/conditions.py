@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 from .buffers import allocate
 from .results import Part

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from foretrace import terminal
-from foretrace.units import format_seconds
+from foretrace.base import terminal
+from foretrace.base.units import format_seconds
 
 Row = TypeVar("Row")
 

@@ -16,7 +16,7 @@ from typing import Any
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.results import Part, ResultTable, say
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 
 ACCURACIES = ("auto", "low", "medium", "high")
 HIERARCHY = "L1=32K/8/64,L2=512K/8/64,LL=8M/16/64"

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness.results import Part, ResultTable
 from foretrace.benchmarks.harness.tools import foretrace_executable
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 THREADS = (1, 2, 8)
 CALLS = 16_384

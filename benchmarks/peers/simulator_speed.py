@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.results import ResultTable
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import DEFAULT_REUSE_RATE, Simulator
 
 ACCESS_BYTES = 8

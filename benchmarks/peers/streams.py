@@ -14,8 +14,8 @@ from pathlib import Path
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.results import Part, ResultTable, growing
-from foretrace.errors import ForetraceError
-from foretrace.units import format_bytes, format_count
+from foretrace.base.errors import ForetraceError
+from foretrace.base.units import format_bytes, format_count
 
 
 @dataclass(frozen=True, slots=True)

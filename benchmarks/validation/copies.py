@@ -27,7 +27,7 @@ from foretrace.benchmarks.harness.results import (
     prediction_table,
     summary,
 )
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 PROGRAMS = {
     "mandelbrot": ("900", "600", "300"),

@@ -24,9 +24,9 @@ from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import run_on
 from foretrace.benchmarks.harness.results import Part, ResultTable, growing
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.tracer.events import linking
-from foretrace.units import format_seconds
+from foretrace.base.units import format_seconds
 
 SOURCES = programs.SOURCES / "events"
 FACTORS = (2, 10)

@@ -23,11 +23,11 @@ from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.programs import build
 from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, growing, prediction_table
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.records import Instance
+from foretrace.replay.base.records import Instance
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import Signature
 

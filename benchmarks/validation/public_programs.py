@@ -39,7 +39,7 @@ from foretrace.benchmarks.harness.results import (
     say,
     times,
 )
-from foretrace.errors import EngineError, ForetraceError
+from foretrace.base.errors import EngineError, ForetraceError
 
 from .first_principles import Expected, Reference, Work, beside, expected
 from .public_runs import Runner, environment_of, measured_threads, scratch_copy

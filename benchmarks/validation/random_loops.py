@@ -21,7 +21,7 @@ from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.machine_facts import pinned
 from foretrace.benchmarks.harness.programs import LANGUAGES, compiler_for
 from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, ResultTable
-from foretrace.errors import EngineError, ProfileError
+from foretrace.base.errors import EngineError, ProfileError
 from foretrace.profiles.library import find
 
 LENGTHS = (20, 40, 80, 160)

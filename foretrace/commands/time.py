@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.cli import die_by_signal
-from foretrace.file_kinds import TIMING
-from foretrace.files import check_output, is_standard_output
-from foretrace.verb import Verb
+from foretrace.base.file_kinds import TIMING
+from foretrace.base.files import check_output, is_standard_output
+from foretrace.command_line.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.tracer.native.timing import Timing
@@ -76,8 +76,8 @@ def command(
 def _say_done(output: Path, timing: Timing) -> None:
     """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
     if sys.stderr.isatty():
-        from foretrace.terminal import plain
-        from foretrace.units import format_seconds
+        from foretrace.base.terminal import plain
+        from foretrace.base.units import format_seconds
 
         shortest = format_seconds(timing.shortest.cpu_s)
         print(
@@ -101,7 +101,7 @@ def said_of_neighbours(timing: Timing) -> str:
 
 def said_of_segments(timing: Timing) -> str:
     """The time by segments that older timings hold, for people, after something else; nothing if there is none."""
-    from foretrace.units import format_seconds
+    from foretrace.base.units import format_seconds
 
     if timing.segments is None:
         return ""

@@ -11,9 +11,9 @@ from replay_samples import gather_program
 from foretrace.benchmarks.harness.results import MeasuredPrediction
 from foretrace.benchmarks.validation import published
 from foretrace.benchmarks.validation.published import Program, Traces, compared, order_of, programs, summary
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.profiles.published import PublishedFigure, read_published
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature
 
 

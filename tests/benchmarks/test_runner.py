@@ -15,7 +15,7 @@ from foretrace.benchmarks.harness.results import (
     summary,
     total,
 )
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 FAST = MeasuredPrediction(name="fast", predicted=1.0, low=0.5, high=2.0, measured=1.25)
 SLOW = MeasuredPrediction(name="slow", predicted=4.0, low=3.5, high=5.0, measured=1.0, notes={"bound by": "memory"})
