@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foretrace.base.version import __version__ as __version__
@@ -47,6 +48,12 @@ if TYPE_CHECKING:
     from .api.triages import Triage as Triage
     from .api.triages import triage as triage
 
+
+if not (Path(__file__).parent / "tracer").is_dir():  # the root of a checkout: its parts lie beside this folder
+    _root = Path(__file__).parents[1]
+    if not any((_root / "tracer" / "reader").glob("_reader.*.so")):
+        raise ImportError(f"foretrace is not built in {_root}: run `make dev` there, then {_root}/.venv/bin/python")
+    __path__.append(str(_root))
 
 _HOMES = {
     "Calibration": "foretrace.api.measurements",

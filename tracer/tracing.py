@@ -19,9 +19,10 @@ import msgspec
 
 from foretrace.base.errors import EngineError, ForetraceError, HierarchyError
 from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.tracer.recording.recording import Ending
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedule_of
 from foretrace.tracer.session.launch import CompiledProgram, Interpreter, PythonCall, PythonProgram, Target
-from foretrace.tracer.session.session import Ending, Engine, Progress, Session
+from foretrace.tracer.session.session import Engine, Progress, Session
 from foretrace.tracer.session.structure import ALL_BUT_DEPENDENCES, Structure
 
 if TYPE_CHECKING:

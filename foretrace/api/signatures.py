@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from foretrace.base.names import demangle, function_text
 from foretrace.base.units import format_bytes, format_count, format_seconds
-from foretrace.tracer.session.session import signal_name
+from foretrace.tracer.recording.recording import signal_name
 from foretrace.tracer.signature import file, records
 from foretrace.tracer.signature.records import AddressRange, MemoryOperation, merge_ranges
 

@@ -20,7 +20,7 @@ from foretrace.base.errors import EventsError, OutputError, ProgramError
 from foretrace.base.file_kinds import EXPORTED_EVENTS, PICTURE, SIGNATURE, kind_of
 from foretrace.base.files import check_output, write_atomically
 from foretrace.base.terminal import console, json_bytes, print_json, table
-from foretrace.cli import die_by_signal
+from foretrace.command_line.signals import die_by_signal
 from foretrace.command_line.verb import Verb, begin_limits
 from foretrace.reports import event_pictures, event_reports
 from foretrace.reports.event_reports import EXPORTS, EventSource, check_export, chosen, listed, recorders, short

@@ -24,7 +24,7 @@ from foretrace.reports import data_flow_reports, dependence_reports, event_repor
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.reports.left_out import outside_loops, outside_loops_line, rest_line, show_rest
-from foretrace.tracer.session.session import signal_name
+from foretrace.tracer.recording.recording import signal_name
 from foretrace.tracer.signature.records import IdiomKind, LibraryCall, ProcessRecord, Sampling, told_apart
 from foretrace.tracer.signature.selection import Selection
 from foretrace.tracer.signature.tree_records import ExecutionTree

@@ -15,7 +15,7 @@ from foretrace.api.signatures import read_signature
 from foretrace.base.errors import ForetraceError
 from foretrace.base.terminal import console, plain, print_json, table
 from foretrace.base.units import format_count, format_hz, format_seconds
-from foretrace.cli import EventCount, NumberRange, ThreadCounts
+from foretrace.command_line.parameters import EventCount, NumberRange, ThreadCounts
 from foretrace.command_line.verb import Verb
 from foretrace.replay.base.ranking import ranks
 from foretrace.replay.base.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, Model, Place, Prediction

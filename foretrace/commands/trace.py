@@ -17,8 +17,8 @@ import click
 from foretrace.api.hierarchies import wanted_hierarchies
 from foretrace.base.file_kinds import SIGNATURE, STREAM
 from foretrace.base.files import check_output
-from foretrace.cli import die_by_signal
 from foretrace.command_line.interrupts import Interrupts
+from foretrace.command_line.signals import die_by_signal
 from foretrace.command_line.verb import Verb, begin_limits
 from foretrace.tracer.session.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
 

@@ -9,8 +9,8 @@ from typing import Any
 from foretrace.base.names import demangle
 from foretrace.base.terminal import console, plain, table
 from foretrace.base.units import format_seconds
+from foretrace.replay.base.event_times import EventTimes, NodePace
 from foretrace.replay.base.records import Place, Prediction
-from foretrace.replay.events.predictions import EventTimes, NodePace
 
 _PARTS: tuple[tuple[str, Callable[[NodePace], float]], ...] = (
     ("proportional", lambda node: node.proportional_s),

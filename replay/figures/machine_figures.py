@@ -22,11 +22,11 @@ from foretrace.replay.base.known import KnownCore, core_class
 from foretrace.replay.base.records import Assumption
 from foretrace.replay.base.spread import TYPICAL, Notes, between, cycles, exactly
 from foretrace.replay.core.figures import CoreFigures, core_figures
-from foretrace.replay.limits.page_faults import page_times
 from foretrace.replay.memory.figures import MemoryFigures, memory_figures
 from foretrace.replay.workload.array_costs import point_times
 from foretrace.replay.workload.linear_algebra import LinearFigures
 
+from .page_figures import page_times
 from .python_figures import python_figures
 
 Floats = npt.NDArray[np.float64]

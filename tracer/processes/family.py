@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from foretrace.base.errors import ForetraceError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.recording.part import Part, part_of
+from foretrace.tracer.recording.recording import Ending, Recording
 from foretrace.tracer.sampling.burst_schedule import Schedule
-from foretrace.tracer.session.session import Ending, Engine, Recording, Session
+from foretrace.tracer.session.session import Engine, Session
 from foretrace.tracer.session.structure import ALL_BUT_DEPENDENCES, Structure
 from foretrace.tracer.signature.records import ProcessRecord
 

@@ -142,8 +142,8 @@ class InterpreterTime(msgspec.Struct, frozen=True):
     """What the interpreter took for an execution of a block, with the compiled code and the foreign Python code called.
 
     It was timed while the program ran, and is told in lines: by how long a line of `foretrace/base/python_line.py` took
-    on the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording the
-    block was taken to add, and has been taken off. `array_faults` is how often array operations whose accesses were
+    on the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording
+    the block was taken to add, and has been taken off. `array_faults` is how often array operations whose accesses were
     seen came to a page that had to be mapped.
     """
 

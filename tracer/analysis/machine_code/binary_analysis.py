@@ -24,7 +24,7 @@ from foretrace.tracer.debug_info.line_table import EMPTY, LineTable
 from foretrace.tracer.debug_info.perf_map import MODULE, NO_MAP, PerfMap
 from foretrace.tracer.debug_info.symbols import Function, Symbols, Variable
 from foretrace.tracer.isa import registry as isa
-from foretrace.tracer.isa.registry import Flow
+from foretrace.tracer.isa.instruction_set import Flow
 from foretrace.tracer.reader.raw_dependences import RawDependences
 from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.reader.raw_tree import CallKind

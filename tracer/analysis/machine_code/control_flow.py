@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
-from foretrace.tracer.isa.registry import Flow
+from foretrace.tracer.isa.instruction_set import Flow
 
 from .basic_blocks import BasicBlocks
 

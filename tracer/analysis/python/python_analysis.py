@@ -78,8 +78,8 @@ _PRODUCTS = frozenset(
 BLOCK_LINES, LIST_ELEMENT_LINES, ELEMENT_LINES, ARRAY_LINES = 0.08, 0.25, 0.45, 4.0
 """What recording a block adds to its time, and what recording each element does that it accesses, of a list or of
 another container, and each array operation: in lines (`foretrace/base/python_line.py`), as it is the interpreter's work
-for the most part. Reading the clock is not in it. In CPython 3.11, over 37 loops: 0.05 to 0.16 for the first, 0.18 to 0.43
-and 0.4 to 0.5 for the elements."""
+for the most part. Reading the clock is not in it. In CPython 3.11, over 37 loops: 0.05 to 0.16 for the first, 0.18 to
+0.43 and 0.4 to 0.5 for the elements."""
 
 
 def analyse(
