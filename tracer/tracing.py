@@ -371,7 +371,7 @@ def _trace_python(
     started = _now()
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
-    importing = threading.Thread(target=_import, args=["python.analysis"])
+    importing = threading.Thread(target=_import, args=["analysis.python.python_analysis"])
     tee = _tee(keep, engine, command)
     family = None
     if follow_children:
