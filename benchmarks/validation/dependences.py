@@ -18,9 +18,9 @@ from pathlib import Path
 
 from foretrace.benchmarks.harness.results import LabelCount, Part, ResultTable, label_table
 from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 FOLDER = Path(__file__).parents[1] / "programs" / "dependences"

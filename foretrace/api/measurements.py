@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foretrace.benchmarks.calibration import calibrate as calibration
 from foretrace.base.errors import EngineError
-from foretrace.tracer.native import timing as native
 from foretrace.base.units import format_seconds
+from foretrace.benchmarks.calibration import calibrate as calibration
+from foretrace.tracer.native import timing as native
 
 from .machines import Machine, find_machine
 from .views import Shown, ShownTable, data_frame, shortened, shown_as
@@ -149,8 +149,8 @@ def time(
         EngineError: `method` is not possible here.
     """
     from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
-    from foretrace.tracer.session.launch import launch_of
     from foretrace.tracer.native.program_input import ProgramInput
+    from foretrace.tracer.session.launch import launch_of
 
     command = command_of(program, arguments)
     words = launch_of(command).command

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import format_seconds
 from foretrace.profiles.figure import CoreClass, Default, figures_of_record, unit_of
 from foretrace.profiles.profile import CacheLevel, Core, Memory, Profile
-from foretrace.base.units import format_seconds
 
 from .spread import Floats, Notes, exactly
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import format_seconds
 from foretrace.profiles.profile import Core, Profile
 from foretrace.replay.base.known import core_class, default_of
 from foretrace.replay.base.records import Assumption
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats, between, exactly
-from foretrace.base.units import format_seconds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

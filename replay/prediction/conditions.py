@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.profiles.profile import Core, Profile
+from foretrace.replay.base.known import assumption_text, core_class, default_of
+from foretrace.replay.base.records import Assumption, LoopKind, Model
+from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.engine.program import Sharing, Waking
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.memory.shared_cache import check_held, jobs_of_levels, last_caches
-
-from foretrace.replay.base.known import assumption_text, core_class, default_of
-from .predict import HostRun
-from foretrace.replay.base.records import Assumption, LoopKind, Model
-from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.workload.workload import Workload
+
+from .predict import HostRun
 
 CORES, MEMORY, CACHE = "cores", "memory", "last cache"
 

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from foretrace.base.errors import PredictionError
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree
-
-from foretrace.replay.workload.workload import Workload
 
 _Given = TypeVar("_Given", Signature, Signature | Workload)
 _P = ParamSpec("_P")
