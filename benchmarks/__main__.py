@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.base import json_text
-from foretrace.benchmarks.harness.results import Part, ResultTable
 from foretrace.base.errors import ForetraceError
 from foretrace.base.terminal import console
+from foretrace.benchmarks.harness.results import Part, ResultTable
 
 SCHEMA = "foretrace.benchmark/1"
 BENCHMARKS = {

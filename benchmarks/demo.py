@@ -26,11 +26,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from foretrace.benchmarks.harness import programs, tools
-from foretrace.benchmarks.harness.results import Part
 from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.base.terminal import table
 from foretrace.base.units import format_seconds
+from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.results import Part
 
 DIRECTORY = Path("demo")
 HOST, ACCELERATOR = "jaguar-xt4", "convey-hc1-fpga"

@@ -21,8 +21,8 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from foretrace.benchmarks.kernels import _kernels
 from foretrace.base.errors import EngineError
+from foretrace.benchmarks.kernels import _kernels
 
 from .buffers import allocate
 from .results import Part

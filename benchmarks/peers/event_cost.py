@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness.results import Part, ResultTable
 from foretrace.benchmarks.harness.tools import foretrace_executable
-from foretrace.base.errors import EngineError
 
 THREADS = (1, 2, 8)
 CALLS = 16_384

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.results import ResultTable
-from foretrace.base.errors import EngineError
 
 BOUND_BYTES = 1 << 30
 _SOURCE = Path(__file__).with_name("greedy.c")

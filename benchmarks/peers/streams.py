@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.units import format_bytes, format_count
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.results import Part, ResultTable, growing
-from foretrace.base.errors import ForetraceError
-from foretrace.base.units import format_bytes, format_count
 
 
 @dataclass(frozen=True, slots=True)

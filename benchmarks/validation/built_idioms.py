@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.benchmarks.harness.programs import LANGUAGES, SOURCES, compiler_for
 from foretrace.benchmarks.harness.results import Part, ResultTable
-from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Findings

@@ -16,6 +16,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others
@@ -27,7 +28,6 @@ from foretrace.benchmarks.harness.results import (
     prediction_table,
     summary,
 )
-from foretrace.base.errors import EngineError
 
 PROGRAMS = {
     "mandelbrot": ("900", "600", "300"),

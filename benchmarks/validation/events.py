@@ -20,13 +20,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.errors import EngineError
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import run_on
 from foretrace.benchmarks.harness.results import Part, ResultTable, growing
-from foretrace.base.errors import EngineError
 from foretrace.tracer.events import linking
-from foretrace.base.units import format_seconds
 
 SOURCES = programs.SOURCES / "events"
 FACTORS = (2, 10)

@@ -19,15 +19,15 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.programs import build
 from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, growing, prediction_table
-from foretrace.base.errors import EngineError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
-from foretrace.replay.offload.triage import triage
 from foretrace.replay.base.records import Instance
+from foretrace.replay.offload.triage import triage
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import Signature
 

@@ -28,6 +28,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness.results import (
     MeasuredPrediction,
@@ -39,7 +40,6 @@ from foretrace.benchmarks.harness.results import (
     say,
     times,
 )
-from foretrace.base.errors import EngineError, ForetraceError
 
 from .first_principles import Expected, Reference, Work, beside, expected
 from .public_runs import Runner, environment_of, measured_threads, scratch_copy

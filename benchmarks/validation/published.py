@@ -26,10 +26,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, ResultTable
-from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.profiles.library import find
 from foretrace.profiles.published import PublishedFigure, read_published
 from foretrace.replay.node.predictions import predict_on

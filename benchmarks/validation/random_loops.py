@@ -16,12 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from foretrace.base.errors import EngineError, ProfileError
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.machine_facts import pinned
 from foretrace.benchmarks.harness.programs import LANGUAGES, compiler_for
 from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, ResultTable
-from foretrace.base.errors import EngineError, ProfileError
 from foretrace.profiles.library import find
 
 LENGTHS = (20, 40, 80, 160)

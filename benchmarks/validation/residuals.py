@@ -17,9 +17,9 @@ from foretrace.benchmarks.harness.results import Part, ResultTable, say
 from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, TEXTBOOK, choose
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.interval import together
-from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.base.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
 from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.file import read_signature
 

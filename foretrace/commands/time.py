@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli import die_by_signal
 from foretrace.base.file_kinds import TIMING
 from foretrace.base.files import check_output, is_standard_output
+from foretrace.cli import die_by_signal
 from foretrace.command_line.verb import Verb
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ import re
 import pytest
 from core_samples import instruction, loop_of, machine
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness.suite import HELD_BACK
 from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, tables
 from foretrace.benchmarks.validation.submodels import SUBMODELS, named
-from foretrace.base.errors import EngineError
-from foretrace.replay.prediction.predict import predict
 from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.predict import predict
 from foretrace.replay.workload.workload import Workload
 
 

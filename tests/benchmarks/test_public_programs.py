@@ -8,6 +8,7 @@ import pytest
 from compilers import compiler_for
 from msgspec.structs import replace
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.__main__ import main
 from foretrace.benchmarks.harness.results import prediction_table
 from foretrace.benchmarks.validation import public_programs
@@ -34,7 +35,6 @@ from foretrace.benchmarks.validation.public_programs import (
     thread_summary,
     triaged,
 )
-from foretrace.base.errors import EngineError
 
 _, LISTED = listed()
 TOY = Program(

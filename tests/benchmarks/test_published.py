@@ -8,10 +8,10 @@ import pytest
 from core_samples import instruction, loop_of, machine
 from replay_samples import gather_program
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness.results import MeasuredPrediction
 from foretrace.benchmarks.validation import published
 from foretrace.benchmarks.validation.published import Program, Traces, compared, order_of, programs, summary
-from foretrace.base.errors import EngineError
 from foretrace.profiles.published import PublishedFigure, read_published
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature

@@ -5,6 +5,7 @@ import json
 import import_graph
 import pytest
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks import __main__ as runner
 from foretrace.benchmarks.harness.results import (
     LabelCount,
@@ -15,7 +16,6 @@ from foretrace.benchmarks.harness.results import (
     summary,
     total,
 )
-from foretrace.base.errors import EngineError
 
 FAST = MeasuredPrediction(name="fast", predicted=1.0, low=0.5, high=2.0, measured=1.25)
 SLOW = MeasuredPrediction(name="slow", predicted=4.0, low=3.5, high=5.0, measured=1.0, notes={"bound by": "memory"})

@@ -18,9 +18,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foretrace.base.version import __version__
 from foretrace.base.errors import ProgramError
 from foretrace.base.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
+from foretrace.base.version import __version__
 from foretrace.tracer.session.launch import find_program
 from foretrace.tracer.session.session import signal_name
 
