@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help arrays demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs prose lint format sanitize fuzz hostile bench-python wheel clean system
+.PHONY: help arrays demo test test-full test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs prose lint format sanitize fuzz hostile bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -32,6 +32,9 @@ demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, pr
 
 test: $(INSTALLED) ## set up what is missing, then run the tests on all cores (ARGS="-k cache" for some of them, ARGS="--hypothesis-profile=random" for other examples, JOBS=0 in one process)
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(ARGS)
+
+test-full: export FORETRACE_TEST_ALL := 1
+test-full: test ## run all tests, with four times the examples and the tests that make test leaves out
 
 test-pythons: | system ## run the tests of Python tracing under other Pythons, as far as they are there (ARGS=python3.12 for one)
 	@.ci/test_pythons.sh $(ARGS)

@@ -3,6 +3,7 @@
 import networkx
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from offload_samples import divisions, planner_of, random_planner, work_of
@@ -86,7 +87,7 @@ def test_policies_differ():
 edges = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(0, 50)), max_size=30)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(edges)
 def test_minimum_cuts_are_those_of_networkx(chosen):
     network, oracle = Network(6), networkx.DiGraph()
