@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.conditions import CACHE, CORES, MEMORY, Conditions
 from foretrace.replay.engine.outcome import Outcome
-from foretrace.replay.engine.program import Entity, Sharing, System
-from foretrace.replay.engine.simulation import DeadlockError, simulate
+from foretrace.replay.engine.program import Sharing
+from foretrace.replay.engine.simulation import DeadlockError
+from foretrace.replay.machine.machine import Machine, cache_of
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.memory.shared_cache import last_caches
-from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
+from foretrace.replay.offload.decisions import Decider, Policy, Program
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.records import Model
-from foretrace.replay.threads.job_programs import JobPrograms, ThreadProgram, check_conserved, in_job, local_names
+from foretrace.replay.threads.job_programs import JobPrograms, check_conserved, in_job
 from foretrace.replay.threads.line_locks import INTERPRETER, LineLocks
 from foretrace.replay.threads.stops import MOST_ATTEMPTS
 from foretrace.replay.threads.team_waits import TeamWaits, Waits, team_waits
@@ -191,26 +192,16 @@ class Node:
         """Names of what decisions are about."""
         return self.offloaded.names if self.offloaded else self.names
 
-    def cache_of(self, job: int) -> str:
-        """The last cache that a job uses: jobs are spread over the caches one by one."""
-        return f"{CACHE} {job % self.num_caches}"
-
     @property
     def num_caches(self) -> int:
         """How many last caches its cores have."""
         return last_caches(self.profile, self.cores)
 
-    def system(self, jobs: Sequence[JobPrograms]) -> System:
-        """Its resources, and the barriers of the jobs."""
-        return System(
-            cores={CORES: float(self.cores)},
-            caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
-            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters(),
-            devices=dict.fromkeys(device_names(self.accelerators), 1),
-            barriers=_of_jobs(job.barriers for job in jobs),
-            semaphores=_of_jobs(job.semaphores for job in jobs),
-            waking=self.conditions.waking,
-        )
+    @property
+    def machine(self) -> Machine:
+        """Its resources."""
+        bandwidths = {MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters()
+        return Machine(self.cores, self.num_caches, bandwidths, self.accelerators, self.conditions.waking)
 
     def _interpreters(self) -> dict[str, tuple[float, ...]]:
         """Python's locks, one for each process with several threads: how many run together where 1, 2, ... want to."""
@@ -250,10 +241,10 @@ class Node:
             return [self.job] * self.copies
         found = []
         for job in range(self.copies):
-            runs = host_runs(self.conditions, self.names, self.cache_of(job), self.offloaded.work)
+            runs = host_runs(self.conditions, self.names, cache_of(job, self.num_caches), self.offloaded.work)
             program, offers = self.offloaded.parts(runs, self.accelerators, Sharing(CORES))
             self.offers[self._key].append(offers)
-            found.append(JobPrograms((ThreadProgram("", program, True),), {}, ()))
+            found.append(JobPrograms.of_one_thread(program))
         return found
 
     @property
@@ -275,7 +266,7 @@ class Node:
     def _job(self) -> JobPrograms:
         if self.work is None:
             program = regions_in_order(self.conditions, self.names, CACHE)
-            return JobPrograms((ThreadProgram("", program, True),), {}, ())
+            return JobPrograms.of_one_thread(program)
         sharings = self.sharings(CACHE, None)
         locked = {one: self.sharings(CACHE, self._interpreter(one)) for one in self.threaded_processes}
         threads = None if self.pool is not None else self.threads
@@ -290,13 +281,13 @@ class Node:
         check_conserved(divided.threads, self.work.predicted_s - self.work.waited_s + pool.more_s(size))
         return divided
 
-    def names_of(self, job: int, local: Iterable[str]) -> dict[str, str]:
+    def names_of(self, job: int, local: Collection[str]) -> dict[str, str]:
         """The system's names for those in a job's programs; `local` are the names of what the job has to itself."""
         if self.offloaded is not None:
             return {}
         own = {name: in_job(job, name) for name in local}
         interpreters = [self._interpreter(one) for one in self.threaded_processes]
-        return own | {name: f"{name} of job {job}" for name in interpreters} | {CACHE: self.cache_of(job)}
+        return own | {name: f"{name} of job {job}" for name in interpreters} | {CACHE: cache_of(job, self.num_caches)}
 
     @property
     def team_waits(self) -> TeamWaits | None:
@@ -391,26 +382,13 @@ class Node:
 
     def _simulated(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         jobs, decider = self.jobs(), None
-        most = max(Counter(map(self.cache_of, range(self.copies))).values())
+        most = -(-self.copies // self.num_caches)
         assert most <= len(self.conditions.time_s), f"{most} jobs share a cache, with shares of fewer"
         if self.offloaded is not None:
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way
             decider = Decider(self.offers[self._key], versions, way, self.accelerators, self.offloaded.pays)
-        entities = []
-        local = {id(job): local_names(job) for job in {id(job): job for job in jobs}.values()}
-        for number, job in enumerate(jobs):
-            names = self.names_of(number, local[id(job)])
-            entities += [
-                Entity(in_job(number, thread.name), thread.program, job=number, born=thread.is_born, names=names)
-                for thread in job.threads
-            ]
-        outcome = simulate(self.system(jobs), entities, decide=decider, most_segments=most_segments)
+        outcome = self.machine.run(jobs, decide=decider, names=self.names_of, most_segments=most_segments)
         return outcome, decider
-
-
-def _of_jobs(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """What each job has of its own, by its name in the system."""
-    return {in_job(job, name): count for job, own in enumerate(counts) for name, count in own.items()}
 
 
 def _idle(work: TreeWork) -> tuple[str, ...]:

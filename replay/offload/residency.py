@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from foretrace.replay.offload.devices.device import Way
-from foretrace.replay.offload.devices.work import Ints, NodeKind, Work
+from foretrace.replay.offload.devices.work import NodeKind, Work
 from foretrace.replay.spread import Floats
+from foretrace.replay.tree.timed_tree import Ints, NodeTree
 from foretrace.tracer.signature.data_flow_records import DataFlow
 
 ARGUMENT_BYTES = 4096
@@ -74,15 +74,15 @@ def results_of(values: int) -> Moved:
 class Versions:
     """The versions of a program's data: who wrote each, and the set of nodes that read it. Many have the same set."""
 
-    def __init__(self, flow: DataFlow, rounds: Ints, parent: Ints | None = None) -> None:
+    def __init__(self, flow: DataFlow, rounds: Ints, tree: NodeTree | None = None) -> None:
         """Of a data flow.
 
-        `rounds` int64 [nodes] is how often each node's own work begins on the host, `parent` int64 [nodes] the node
-        around each, -1 for roots. None: all are side by side, in a loop of as many rounds as any.
+        `rounds` int64 [nodes] is how often each node's own work begins on the host; `tree` has the nodes. None: all are
+        side by side, in a loop of as many rounds as any.
         """
         self.num_nodes = len(rounds)
         self.rounds: Ints = rounds
-        self._parent = parent
+        self._tree = tree
         self.writer: Ints = np.asarray(flow.flow_writer, np.int64)
         self.readers: Ints = np.asarray(flow.flow_readers, np.int64)
         self.bytes: Floats = flow.flow_bytes
@@ -113,25 +113,9 @@ class Versions:
 
     def _shared_rounds(self, writers: Ints, readers: Ints) -> Ints:
         """[pairs]: rounds of the innermost node around both; of all roots together 1."""
-        if self._parent is None:
+        if self._tree is None:
             return np.full(len(writers), np.iinfo(np.int64).max)
-        depth, up, of_node = self._depth, np.append(self._parent, -1), np.append(self.rounds, 1)
-        low, high = writers.copy(), readers.copy()
-        apart = np.flatnonzero(low != high)
-        while len(apart):
-            one, other = low[apart], high[apart]
-            low[apart] = np.where(depth[one] >= depth[other], up[one], one)
-            high[apart] = np.where(depth[other] >= depth[one], up[other], other)
-            apart = apart[low[apart] != high[apart]]
-        return np.asarray(of_node[low], np.int64)
-
-    @cached_property
-    def _depth(self) -> Ints:
-        """Nodes around each one and itself; of no node, the last, 0."""
-        depth = np.zeros(self.num_nodes + 1, np.int64)
-        for node, parent in enumerate([] if self._parent is None else self._parent.tolist()):
-            depth[node] = depth[parent] + 1
-        return depth
+        return np.asarray(np.append(self.rounds, 1)[self._tree.common_ancestors(writers, readers)], np.int64)
 
     def rounds_around(self, writer: int, reader: int) -> int:
         """How often the innermost node around a writer and a reader begins."""

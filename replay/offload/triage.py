@@ -19,7 +19,6 @@ from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel, Sources
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
-from foretrace.replay.offload.devices.stores import loop_around
 from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
 from foretrace.replay.records import (
@@ -152,7 +151,7 @@ class _Report:
         self.best_host_s = self.times.time_s(())
         self.kernels, self.policies = self._planned()
         self.threaded = set(self.times.choice(self.kernels)[1])
-        self.alone_s = self.work.inclusive(self.work.own_host_s)
+        self.alone_s = self.work.inclusive_s
         self.low, self.high = self._host_factors()
         self.shares = self._shares()
         self._moved_by: dict[tuple[int, ...], Moved] = {}
@@ -201,8 +200,7 @@ class _Report:
         flow = self.signature.data_flow
         if flow is None or self.device.way.shared_memory:
             return ()
-        is_there = np.zeros(len(self.work), np.bool_)
-        is_there[[below for node in self.kernels for below in self.planner.able[node].nodes]] = True
+        is_there = self.work.flags(below for node in self.kernels for below in self.planner.able[node].nodes)
         found = []
         for number, (to_device, from_device) in moved_by_allocation(self.planner.versions, is_there).items():
             if number < 0:
@@ -250,10 +248,8 @@ class _Report:
         blocks |= {one.block_id for one in signature.operations if one.line == int(line) and is_file[one.file]}
         found = set()
         for node in np.unique(work.row_node[np.isin(work.row_block, list(blocks))]).tolist():
-            around = node
-            while around >= 0 and work.kinds[around] in (NodeKind.CALL, NodeKind.OTHER):
-                around = int(work.parent[around])
-            found.add(around if around >= 0 else node)
+            around = (one for one in work.around(node) if work.kinds[one] not in (NodeKind.CALL, NodeKind.OTHER))
+            found.add(next(around, node))
         kept = sorted(node for node in found if work.kinds[node] is not NodeKind.OTHER)
         return [node for node in kept if work.kinds[node] is not NodeKind.CALL] or kept
 
@@ -398,7 +394,7 @@ class _Report:
 
     def _serial_around(self, node: int) -> int:
         """The innermost loop around a node if its iterations run one after the other; -1 otherwise."""
-        around = loop_around(self.work, int(self.work.parent[node]))
+        around = self.work.loop_around(self.work.parents[node])
         evidence = self.offers.evidence
         return around if around >= 0 and evidence is not None and evidence.parallel[around].is_serial else -1
 
@@ -435,14 +431,7 @@ class _Report:
 
     def _caller(self, node: int) -> str:
         """The functions around a node, outermost first, without the start-up code."""
-        names: list[str] = []
-        around = int(self.work.parent[node])
-        while around >= 0:
-            if self.work.kinds[around] is NodeKind.CALL:
-                names.append(self.work.places[around].function)
-            around = int(self.work.parent[around])
-        names.reverse()
-        return " > ".join(names[names.index("main") :] if "main" in names else names)
+        return self._names_around(node, loops=False)
 
     def _kinds_below(self, node: int) -> set[IdiomKind]:
         """The idioms of the loops of a node and below it."""
@@ -457,21 +446,22 @@ class _Report:
 
     def _launched_together(self, node: int) -> int:
         """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
-        around = loop_around(self.work, int(self.work.parent[node]))
+        around = self.work.loop_around(self.work.parents[node])
         if around < 0:
             return 1
         return len({node, *self.kernels}.intersection(self.work.below(around)))
 
     def _path(self, node: int) -> str:
         """The calls and loops around a node, outermost first, without the start-up code."""
+        return self._names_around(node, loops=True)
+
+    def _names_around(self, node: int, *, loops: bool) -> str:
         names: list[str] = []
-        around = int(self.work.parent[node])
-        while around >= 0:
+        for around in self.work.around(self.work.parents[node]):
             if self.work.kinds[around] is NodeKind.CALL:
                 names.append(self.work.places[around].function)
-            elif self.work.kinds[around] is NodeKind.LOOP:
+            elif loops and self.work.kinds[around] is NodeKind.LOOP:
                 names.append(f"loop {shown(self.work.places[around])}")
-            around = int(self.work.parent[around])
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)
 
@@ -515,7 +505,7 @@ class _Report:
 
     def _program(self, instances: Sequence[Instance]) -> ProgramGain:
         after = self.policies[-1]
-        host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
+        host_s = float(self.work.own_total_s.sum() + self.work.pages_s.sum())
         threads_s = [self.times.choice((), corner)[0] for corner in (FAST, TYPICAL, SLOW)]
         rests_s = [self.times.choice(self.kernels, corner)[0] for corner in (FAST, TYPICAL, SLOW)]
         gain = program_gain(self.best_host_s, after.time_s, instances)
@@ -592,7 +582,7 @@ class _Report:
                 "--dependences to know; intervals reach to what the program takes if the iterations depend on each "
                 "other"
             )
-        least_s = LEAST_SHOWN_SHARE * float(self.work.own_host_s.sum())
+        least_s = LEAST_SHOWN_SHARE * float(self.work.own_total_s.sum())
         if count := int((evidence.by_flow & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
             loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
             said.append(

@@ -29,9 +29,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
-
 from foretrace.errors import PredictionError
 from foretrace.replay.engine.program import (
     Barrier,
@@ -46,6 +43,7 @@ from foretrace.replay.engine.program import (
     Unlock,
     Wait,
 )
+from foretrace.replay.tree.timed_tree import Flags
 from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind, TreeThread
 from foretrace.units import format_seconds
 
@@ -193,9 +191,13 @@ class _Job:
         self.heads = 1.0
         self.alike: dict[tuple[object, ...], list[list[Draft]]] | None = None
         """Of loops that are unrolled: parts of what creates and awaits no threads."""
-        self.creates_below = _below(work, self.begins_or_ends)
-        self.stops_below = _below(work, lambda node: node in work.waits.stops or node in work.waits.inside)
-        self.meets_below = _below(work, lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))
+        self.creates_below = self.any_below(self.begins_or_ends)
+        self.stops_below = self.any_below(lambda node: node in work.waits.stops or node in work.waits.inside)
+        self.meets_below = self.any_below(lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))
+
+    def any_below(self, holds: Callable[[int], bool]) -> Flags:
+        """bool [nodes]: whether something holds for a node or one below it."""
+        return self.work.any_below(self.work.flags(filter(holds, range(len(self.work)))))
 
     def begins_or_ends(self, node: int) -> bool:
         """Whether threads are created or awaited in a node."""
@@ -298,11 +300,12 @@ class _Job:
         bodies = self.body((Strand(0, root, share),), 1, creations)
         before, behind = self.nothing(), self.nothing()
         for place, other in enumerate(self.team.roots[1:], 1):
-            outside = self.around(other, set(self.work.all_parallel(other)))
+            outside = self.work.seconds_below(other, set(self.work.all_parallel(other)))
             self.put(before, [(self.team.outside[place], outside, 1.0)], 1)
         apart_s = 0.0
         for key, strand in self.team.left():
-            self.put(behind, [(self.team.doers(key)[strand.root], self.work.sums_below(strand.node), strand.share)], 1)
+            seconds = self.work.seconds_below(strand.node)
+            self.put(behind, [(self.team.doers(key)[strand.root], seconds, strand.share)], 1)
             alike = self.team.threads_of[strand.root]
             apart_s += (
                 0.0 if key in self.team.dynamic else float(self.work.inclusive_s[strand.node]) * strand.share * alike
@@ -363,7 +366,7 @@ class _Job:
         return sum(int(self.work.tree.entries[node]) * share for _, node, share in body) / self.heads
 
     @staticmethod
-    def any_of(holds: npt.NDArray[np.bool_], body: Body) -> bool:
+    def any_of(holds: Flags, body: Body) -> bool:
         """Whether something holds for a node of a body."""
         return any(holds[node] for _, node, _ in body)
 
@@ -450,7 +453,7 @@ class _Job:
             if not found:
                 self.add(into, self.child(child, runs, creations))
                 continue
-            outside = self.around(child[0].node, set(found))
+            outside = self.work.seconds_below(child[0].node, set(found))
             self.put(into, [(self.doers[child[0].root], outside, child[0].share)], runs)
             for key in dict.fromkeys(region_key(self.work, node) for node in found):
                 nodes = forks.pop((key, line), None)
@@ -530,7 +533,7 @@ class _Job:
             for stop in self.work.waits.stops.get(node, ()):
                 one = Stops(stop.semaphore, stop.is_wait, stop.total * share, stop.units, self.held)
                 add_to(waits if stop.is_wait else posts, [kind for kind, _ in self.doers[root]], [one])
-        self.put_each(parts, child, self.work.sums_below, times)
+        self.put_each(parts, child, self.work.seconds_below, times)
         return [[*before, *own, *behind] for before, own, behind in zip(waits, parts, posts, strict=True)]
 
     def lock(self, section: Section) -> tuple[Lock | Wait, Unlock | Post]:
@@ -562,19 +565,6 @@ class _Job:
     def add(parts: list[list[Draft]], more: Iterable[Sequence[Draft]]) -> None:
         for mine, new in zip(parts, more, strict=True):
             mine += new
-
-    def around(self, node: int, inside: set[int]) -> dict[int, float]:
-        """Seconds by region of a node and all below it, without the parallel regions below it."""
-        sums: dict[int, float] = {}
-        pending = [node]
-        while pending:
-            one = pending.pop()
-            if one in inside:
-                continue
-            pending += self.work.children[one]
-            for region, seconds in self.work.own_s[one].items():
-                sums[region] = sums.get(region, 0.0) + seconds
-        return sums
 
     def fork(self, key: RegionKey, nodes: Sequence[int], times: float, creations: _Creations) -> list[list[Draft]]:
         """All entries of a parallel region at a place, in one run of the body there: the team meets, works, and meets
@@ -620,17 +610,17 @@ class _Job:
         count = max(round(self.entries(child) / times), 1)
         whole = self.nothing()
         if special in (Role.CREATE, Role.JOIN):
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             for root, one, share in child:
                 due = creations.due(one, max(int(tree.entries[one]), 1), times / share)
                 begin = self.spawns if special is Role.CREATE else self.ends
                 add_to(whole, [kind for kind, _ in self.doers[root]], begin(one, due, creations))
             return whole
         if special in (*TAKES, Role.UNLOCK):
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             return whole
         if special is Role.BARRIER:
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             add_to(whole, self.who(child), [Barrier(PTHREAD_BARRIER, sleeps=True)] * count)
             return whole
         is_special_below = self.any_of(self.work.is_special_below, child)
@@ -640,7 +630,7 @@ class _Job:
             self.put_each(whole, child, self.phased.sums, times)
             return whole
         if is_loader(tree, node) and self.entries(child) < times and self.any_of(self.meets_below, child):
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             return whole
         if special is Role.MEETING and self.in_team:
             met, entries = self.meets(f"{self.region} barrier"), self.entries(child)
@@ -738,12 +728,6 @@ def add_to(parts: list[list[Draft]], kinds: Iterable[int], more: Sequence[Draft]
     """Add the same parts to those of some kinds of members."""
     for kind in kinds if more else ():
         parts[kind] += more
-
-
-def _below(work: TreeWork, holds: Callable[[int], bool]) -> npt.NDArray[np.bool_]:
-    """bool [nodes]: whether something holds for a node or one below it."""
-    flags = np.array([holds(node) for node in range(len(work.tree))], np.float64)
-    return np.asarray(work.tree.inclusive(flags) > 0, np.bool_)
 
 
 def _needed_locks(processes: Sequence[Sequence[ThreadProgram]]) -> set[str]:

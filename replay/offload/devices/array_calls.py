@@ -29,12 +29,12 @@ def with_whole_calls(work: Work) -> Work:
     for node, kind in enumerate(work.kinds):
         place = work.places[node]
         if kind is NodeKind.ARRAY:
-            of_call[int(work.parent[node]), place.module.removesuffix(_TIMED), place.line].append(node)
+            of_call[work.parents[node], place.module.removesuffix(_TIMED), place.line].append(node)
             if _name(work, node).endswith(_TIMED):
-                of_line[int(work.parent[node]), place.file, place.line].append(node)
+                of_line[work.parents[node], place.file, place.line].append(node)
     for node, kind in enumerate(work.kinds):
         place = work.places[node]
-        calls = of_call.get((int(work.parent[node]), place.module, place.line), [])
+        calls = of_call.get((work.parents[node], place.module, place.line), [])
         if kind is NodeKind.COMPILED and calls:
             whole = max(calls, key=lambda one: work.iterations[one])
             _move(own_s, node, whole, list(own_s[node]))

@@ -112,19 +112,18 @@ class Evidence:
         refusals = [_refusal(work, demand, node) for node in range(len(work))]
         is_outside = _outside_main(work)
         for node in range(len(work)):  # what a call does that needs the host is of no interest of its own
-            parent = int(work.parent[node])
+            parent = work.parents[node]
             if parent >= 0 and refusals[parent].startswith("calls "):
                 refusals[node] = refusals[parent]
         below = list(refusals)
         for node in range(len(work) - 1, 0, -1):
-            parent = int(work.parent[node])
+            parent = work.parents[node]
             if parent >= 0 and below[node] and not below[parent] and refusals[node] != LOADERS_CODE:
                 below[parent] = below[node]
         runs = np.array([kind in (NodeKind.LOOP, NodeKind.ARRAY) for kind in work.kinds])
         runs &= work.place == np.arange(len(work))  # of what libraries do inside, nobody knows which data it needs
         goes = [not kind.is_serial and why != LOADERS_CODE for (kind, _), why in zip(judged, refusals, strict=True)]
-        has_loops = work.inclusive(np.array(goes, np.float64)) > 0
-        is_sequence = has_loops & ~np.array(goes)
+        is_sequence = work.any_below(np.array(goes)) & ~np.array(goes)
         return cls(
             parallel=tuple(kind for kind, _ in judged),
             texts=tuple(text for _, text in judged),
@@ -143,15 +142,9 @@ def _outside_main(work: Work) -> np.typing.NDArray[np.bool_]:
     is_main = [
         kind is NodeKind.CALL and place.function == "main" for kind, place in zip(work.kinds, work.places, strict=True)
     ]
-    root = np.arange(len(work))
-    inside = np.array(is_main, np.bool_)
-    for node in range(len(work)):
-        parent = int(work.parent[node])
-        if parent >= 0:
-            root[node] = root[parent]
-            inside[node] |= inside[parent]
-    runs_main = np.isin(root, root[inside])
-    return runs_main & ~inside
+    main = np.array(is_main, np.bool_)
+    runs_main = work.any_below(main) & (work.parent < 0)
+    return work.any_around(runs_main) & ~work.any_around(main)
 
 
 def _refusal(work: Work, demand: Demand, node: int) -> str:
