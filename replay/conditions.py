@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.profiles.profile import Core, Profile
+from foretrace.profiles.profile import Profile
+from foretrace.profiles.ranges import Assumption, Assumptions, core_figure
 from foretrace.replay.engine.program import Sharing, Waking
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.memory.shared_cache import check_held, jobs_of_levels, last_caches
 
-from .known import assumption_text, core_class, default_of
 from .predict import HostRun
-from .records import Assumption, LoopKind, Model
+from .records import LoopKind, Model
 from .spread import TYPICAL, Floats
 from .workload import Workload
 
@@ -112,20 +112,14 @@ class Conditions:
         return Sharing(CORES, cache, (MEMORY,), conditions)
 
 
-_WAKING = ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s")
+WAKING_FIGURES = ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s")
 
 
 def waking_of(profile: Profile) -> tuple[Waking, tuple[Assumption, ...]]:
     """How long it takes until threads that wait go on, with what was assumed."""
-    figures, assumptions = [], []
-    for name in _WAKING:
-        given = getattr(profile.core, name) if profile.core else None
-        if given is None:
-            default = default_of(Core, name, core_class(profile))
-            assumptions.append(Assumption(name, assumption_text(Core, name, default)))
-            given = default.typical
-        figures.append(given)
-    return Waking(*figures), tuple(assumptions)
+    assumed = Assumptions()
+    figures = (core_figure(profile, name, assumed).typical for name in WAKING_FIGURES)
+    return Waking(*figures), assumed.listed
 
 
 def _between(at: np.typing.NDArray[np.int64], counts: list[int], values: Floats) -> Floats:

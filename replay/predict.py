@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,6 +12,7 @@ from foretrace.cache_sim.hierarchy import Hierarchy
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.core.instruction_costs import kind_note
 from foretrace.replay.core.regions import CoreRegions, core_regions, with_core_model
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
@@ -30,7 +31,7 @@ from foretrace.units import format_bytes, format_count
 
 from .interval import convolution_error, figure_error, model_error, path_error, relative_error, together
 from .machine_figures import MachineFigures, figures_of, on_another_instruction_set
-from .records import Assumption, Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
+from .records import Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
 from .selected_code import selection_error, selection_warning
 from .spread import FAST, SLOW, TYPICAL, Floats
 from .workload import Workload, issue_slots
@@ -75,6 +76,7 @@ class HostRun:
         corners: Sequence[int] = (FAST, TYPICAL, SLOW),
         change: Callable[[MachineFigures], MachineFigures] | None = None,
         shared: Misses | None = None,
+        settled: Container[str] = (),
     ) -> HostRun:
         """Convolve `workload` with `profile`.
 
@@ -86,6 +88,7 @@ class HostRun:
             corners: of the core model; those left out are as the typical one, which must be among them.
             change: of the figures, as an ablation makes it; None: none.
             shared: the misses in what the program holds of a cache that others use; None: they are worked out.
+            settled: names of assumed figures that are taken to be exactly as typical.
 
         Raises:
             PredictionError: it is no host, or signature and profile together do not tell enough.
@@ -96,7 +99,7 @@ class HostRun:
                 "with `foretrace triage --accelerator`"
             )
         misses = misses_on(workload.signature, profile)
-        figures = figures_of(profile, as_measured(misses.hierarchy, profile))
+        figures = figures_of(profile, as_measured(misses.hierarchy, profile), settled)
         figures = figures if change is None else change(figures)
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
@@ -250,11 +253,7 @@ def prediction_of(run: HostRun) -> Prediction:
     """The prediction that follows from a workload on a host."""
     workload, profile, times = run.workload, run.profile, run.times
     time_s = _replayed_s(run)
-    provenance = workload.signature.provenance
-    unseen_s = 0.0 if workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)
-    decoded = max(provenance.decoded_share, 1e-3)
-    errors = run.errors()
-    low, high = together(errors)
+    low_s, high_s = _ends_s(run, time_s)
     by_bound: dict[Bound, float] = defaultdict(float)
     for bound, region_s in zip(times.bound_by, times.time_s[TYPICAL], strict=True):
         by_bound[bound] += float(region_s)
@@ -262,18 +261,32 @@ def prediction_of(run: HostRun) -> Prediction:
         machine=profile.name,
         title=profile.title,
         time_s=time_s,
-        low_s=min(max(time_s * low, float(run.least_s().sum())), time_s),
-        high_s=max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures)),
+        low_s=low_s,
+        high_s=high_s,
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
-        complete=provenance.complete,
+        complete=workload.signature.provenance.complete,
         hit_rates=run.misses.hit_rates,
         loops=_region_times(run, time_s),
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
-        errors=errors,
+        errors=run.errors(),
         assumptions=run.assumptions,
         warnings=(*warnings_of(workload.signature), *warnings_of_run(run), *_warnings_of_profile(profile)),
-        waiting=provenance.waiting,
+        waiting=workload.signature.provenance.waiting,
     )
+
+
+def interval_of(run: HostRun) -> tuple[float, float]:
+    """The ends of the interval of a workload's time on a host, as `prediction_of` has them."""
+    return _ends_s(run, _replayed_s(run))
+
+
+def _ends_s(run: HostRun, time_s: float) -> tuple[float, float]:
+    provenance = run.workload.signature.provenance
+    unseen_s = 0.0 if run.workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)
+    decoded = max(provenance.decoded_share, 1e-3)
+    low, high = together(run.errors())
+    low_s = min(max(time_s * low, float(run.least_s().sum())), time_s)
+    return low_s, max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures))
 
 
 TURNS = "times are those of one core doing all their work"

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from foretrace.names import function_text, place_text
+from foretrace.profiles.ranges import Assumption
 from foretrace.tracer.signature.verdicts import LoopVerdict
 from foretrace.tracer.signature.waiting import Waiting
 
@@ -63,18 +64,6 @@ class HitSource(StrEnum):
 
     SIMULATED = "simulated"  # this very cache geometry was simulated while the program ran
     ESTIMATED = "estimated from reuse distances"
-
-
-@dataclass(frozen=True, slots=True)
-class Assumption:
-    """A figure that the profile does not give and what was put in its place."""
-
-    name: str
-    text: str
-
-    def __str__(self) -> str:
-        """One line for people and for JSON."""
-        return f"{self.name}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +213,17 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
+class AssumptionCost:
+    """An assumed figure's part of a prediction's interval: `width_share` is how much of the width goes once the figure
+    is known to be as typical, `low_s` and `high_s` are the ends of the interval then."""
+
+    name: str
+    width_share: float
+    low_s: float
+    high_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """A program's time on a machine. `loops` are sorted by time, longest first.
 
@@ -233,7 +233,7 @@ class Prediction:
 
     The time is of `threads` on `cores` cores (one each at most); with several, `loops` are the core seconds of all, and
     `scaling` says what they gain. `events` is what an event has to do with the time, if one was asked about; it is
-    then the time for that event's `count`.
+    then the time for that event's `count`. `assumption_costs` are there if they were asked for.
     """
 
     machine: str
@@ -254,6 +254,7 @@ class Prediction:
     cores: int = 1
     scaling: Scaling | None = None
     events: EventTimes | None = None
+    assumption_costs: tuple[AssumptionCost, ...] = ()
 
     @property
     def notable_loops(self) -> tuple[LoopTime, ...]:

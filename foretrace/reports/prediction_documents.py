@@ -109,11 +109,18 @@ def document(
             }
             | _scaling_document(prediction.scaling)
             | event_document(prediction)
+            | costs_document(prediction)
             | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
             for prediction, rank in zip(predictions, ranks(predictions), strict=True)
         ],
         "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
     }
+
+
+def costs_document(prediction: Prediction) -> dict[str, Any]:
+    """What assumed figures cost of an interval's width, as JSON; nothing where that was not asked for."""
+    costs = prediction.assumption_costs
+    return {"assumption_costs": [asdict(one) for one in costs]} if costs else {}
 
 
 def _scaling_document(scaling: Scaling | None) -> dict[str, Any]:

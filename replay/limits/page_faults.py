@@ -14,10 +14,10 @@ import numpy as np
 
 from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.profile import Memory
-from foretrace.replay.known import default_of
+from foretrace.profiles.ranges import Assumptions, default_of
 from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.records import Bound
-from foretrace.replay.spread import TYPICAL, Floats, Notes, between
+from foretrace.replay.spread import TYPICAL, Floats, assumed_as, between
 from foretrace.replay.workload import Workload
 from foretrace.tracer.signature.records import AddressRange, merge_ranges
 
@@ -30,7 +30,7 @@ DENSE = 4
 one that finds fewer may have touched a few objects far apart, such as heap and stack."""
 
 
-def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
+def page_times(memory: Memory | None, notes: Assumptions) -> tuple[int, Floats]:
     """Size of a page that a program gets, and the time [3] of touching it first."""
     page_bytes = (memory.default_page_bytes or memory.page_bytes if memory else None) or PAGE_BYTES
     if memory is not None:
@@ -41,12 +41,11 @@ def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
             return page_bytes, between(given / (1 + noise), given, given * (1 + noise))
     default = default_of(Memory, "first_touch_page_s", CoreClass())
     fast, typical, slow = (time_s * page_bytes / PAGE_BYTES for time_s in (default.fast, default.typical, default.slow))
-    notes.add(
-        "first_touch_page_s",
+    text = (
         f"not in the profile, {typical * 1e6:g} us assumed for the first touch of a page of {page_bytes:,} bytes "
-        f"({fast * 1e6:g} to {slow * 1e6:g})",
+        f"({fast * 1e6:g} to {slow * 1e6:g})"
     )
-    return page_bytes, between(fast, typical, slow)
+    return page_bytes, assumed_as(notes, "first_touch_page_s", text, between(fast, typical, slow))
 
 
 def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats:

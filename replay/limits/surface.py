@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.profiles.points import Movement, SurfacePoint
-from foretrace.replay.records import Assumption
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload import OperationArrays
 

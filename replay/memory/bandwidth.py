@@ -10,7 +10,7 @@ import numpy as np
 
 from foretrace.profiles.points import Movement, ThreadPoint
 from foretrace.profiles.profile import Profile
-from foretrace.replay.records import Assumption
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.spread import Floats
 from foretrace.units import format_bytes_per_s
 

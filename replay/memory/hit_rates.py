@@ -15,7 +15,8 @@ from foretrace.cache_sim.reuse.model import miss_count_error, misses_from_reuse
 from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of, shrunk
 from foretrace.profiles.profile import Profile
-from foretrace.replay.records import Assumption, HitRates, HitSource, LevelHits
+from foretrace.profiles.ranges import Assumption
+from foretrace.replay.records import HitRates, HitSource, LevelHits
 from foretrace.replay.spread import FAST, SLOW, TYPICAL
 from foretrace.tracer.signature.records import ReuseHistograms, Signature, SimulatedHierarchy
 

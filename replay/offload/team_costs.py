@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.profiles.profile import Core, Profile
-from foretrace.replay.known import core_class, default_of
-from foretrace.replay.records import Assumption
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats, between, exactly
+from foretrace.profiles.profile import Profile
+from foretrace.profiles.ranges import Assumption, Assumptions, core_figure
+from foretrace.replay.conditions import WAKING_FIGURES
+from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.units import format_seconds
 
 
@@ -37,10 +37,7 @@ class TeamCosts:
         counter that they update one after the other (GCC's libgomp/config/linux/bar.c): fast and slow end. Typically
         it is the mean of both.
         """
-        transfer_s, wake_s, call_s = (
-            _figure(profile, name)
-            for name in ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s")
-        )
+        transfer_s, wake_s, call_s = (np.array(core_figure(profile, name, Assumptions())) for name in WAKING_FIGURES)
         transfers = 2 * np.array([_steps(threads), (_steps(threads) + threads) / 2, threads])
         fork_s = transfers * transfer_s
         start_s = wake_s + (threads - 1) * call_s
@@ -56,11 +53,3 @@ class TeamCosts:
 
 def _steps(threads: int) -> int:
     return max(math.ceil(math.log2(max(threads, 2))), 1)
-
-
-def _figure(profile: Profile, name: str) -> Floats:
-    given: float | None = getattr(profile.core, name) if profile.core else None
-    if given is not None:
-        return exactly(given)
-    default = default_of(Core, name, core_class(profile))
-    return between(default.fast, default.typical, default.slow)

@@ -14,11 +14,11 @@ import numpy as np
 
 from foretrace.errors import PredictionError
 from foretrace.profiles.accelerator import DeviceKind
-from foretrace.profiles.device_figures import Range, device_figures
-from foretrace.profiles.figure import figures_of_record
+from foretrace.profiles.device_figures import device_figures
+from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.profile import Link as PublishedLink
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.records import Assumption
+from foretrace.profiles.ranges import Assumption, Range, default_of
 from foretrace.replay.spread import Floats, between, exactly
 from foretrace.units import format_bytes, format_seconds
 
@@ -133,8 +133,7 @@ def _is_general(profile: Profile) -> bool:
     return kind is not DeviceKind.GATHER_SCATTER_UNIT
 
 
-_DEFAULT = figures_of_record(PublishedLink)["launch_latency_s"].defaults[0]
-_LAUNCH = (_DEFAULT.fast, _DEFAULT.typical, _DEFAULT.slow)
+_LAUNCH = Range.of(default_of(PublishedLink, "launch_latency_s", CoreClass()))
 
 
 def _way(profile: Profile, is_general: bool, notes: list[Assumption]) -> tuple[Way, bool]:
@@ -195,41 +194,37 @@ def _launch(given: PublishedLink, is_general: bool, notes: list[Assumption]) -> 
 def _rates(profile: Profile, notes: list[Assumption]) -> Rates:
     """A general accelerator's rates. What its profile does not give is assumed, and noted."""
     found = device_figures(profile)
-    notes += [Assumption(name, text) for name, text in found.assumed.items()]
+    notes += found.assumptions
     if found.memory_capacity_bytes is None:
         notes.append(Assumption("memory_capacity_bytes", "not in the profile: everything is taken to fit"))
     threads = found.threads_per_multiprocessor.times(found.multiprocessors)
-    latency_s = _ends(found.memory_latency_s)
+    latency_s = np.array(found.memory_latency_s)
     last = found.last_cache_bytes_per_s
     second_s = profile.caches[1].latency_s if len(profile.caches) > 1 else None
     return Rates(
-        multiprocessors=_ends(found.multiprocessors),
-        threads=_ends(threads),
+        multiprocessors=np.array(found.multiprocessors),
+        threads=np.array(threads),
         block_threads=1024.0,
-        fp64_flops_per_s=_ends(found.fp64_flops_per_s),
-        fp32_flops_per_s=_ends(found.fp32_flops_per_s),
-        integer_ops_per_s=_ends(found.integer_ops_per_s),
-        special_ops_per_s=_ends(found.special_ops_per_s),
-        atomics_per_s=_ends(found.atomics_per_s),
-        same_address_atomics_per_s=_ends(found.same_address_atomics_per_s),
-        memory_bytes_per_s=_ends(found.memory_bytes_per_s),
+        fp64_flops_per_s=np.array(found.fp64_flops_per_s),
+        fp32_flops_per_s=np.array(found.fp32_flops_per_s),
+        integer_ops_per_s=np.array(found.integer_ops_per_s),
+        special_ops_per_s=np.array(found.special_ops_per_s),
+        atomics_per_s=np.array(found.atomics_per_s),
+        same_address_atomics_per_s=np.array(found.same_address_atomics_per_s),
+        memory_bytes_per_s=np.array(found.memory_bytes_per_s),
         memory_latency_s=latency_s,
         last_bytes=found.last_cache_bytes if last else None,
-        last_bytes_per_s=_ends(last) if last else None,
+        last_bytes_per_s=np.array(last) if last else None,
         l2_bytes=round(found.l2_bytes.typical),
-        l2_bytes_per_s=_ends(found.l2_bytes_per_s),
+        l2_bytes_per_s=np.array(found.l2_bytes_per_s),
         l2_latency_s=exactly(second_s) if second_s else latency_s * L2_LATENCY,
         l1_bytes=round(found.l1_bytes.typical),
-        l1_bytes_per_s=_ends(found.l1_bytes_per_s),
-        warp_threads=_ends(found.warp_threads),
+        l1_bytes_per_s=np.array(found.l1_bytes_per_s),
+        warp_threads=np.array(found.warp_threads),
         granule_bytes=_granule_bytes(profile, found.memory_bytes_per_s.typical, notes),
         capacity_bytes=float(found.memory_capacity_bytes or "inf"),
-        thread_instructions_per_s=_ends(found.thread_instructions_per_s),
+        thread_instructions_per_s=np.array(found.thread_instructions_per_s),
     )
-
-
-def _ends(figure: Range) -> Floats:
-    return np.array([figure.fast, figure.typical, figure.slow])
 
 
 _WIDEST_BYTES = 1 << 32
