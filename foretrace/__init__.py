@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY as DEFAULT_HIERARCHY
-    from foretrace.cache_sim.hierarchy import Hierarchy as Hierarchy
+    from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY as DEFAULT_HIERARCHY
+    from foretrace.cache_sim.base.hierarchy import Hierarchy as Hierarchy
 
     from .api.curves import Curves as Curves
     from .api.curves import curve as curve
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from .api.tracing import trace as trace
     from .api.triages import Triage as Triage
     from .api.triages import triage as triage
-    from .errors import ForetraceError as ForetraceError
+    from foretrace.base.errors import ForetraceError as ForetraceError
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "Calibration": "foretrace.api.measurements",
     "Curves": "foretrace.api.curves",
-    "DEFAULT_HIERARCHY": "foretrace.cache_sim.hierarchy",
-    "ForetraceError": "foretrace.errors",
-    "Hierarchy": "foretrace.cache_sim.hierarchy",
+    "DEFAULT_HIERARCHY": "foretrace.cache_sim.base.hierarchy",
+    "ForetraceError": "foretrace.base.errors",
+    "Hierarchy": "foretrace.cache_sim.base.hierarchy",
     "Idioms": "foretrace.api.sources",
     "Info": "foretrace.api.signatures",
     "Machine": "foretrace.api.machines",

@@ -12,11 +12,12 @@ from typing import Any, NoReturn
 
 import click
 
-from foretrace import __version__, standard_streams
+from foretrace.base.version import __version__
+from foretrace.command_line import standard_streams
 
-from . import limits
-from .errors import ForetraceError, LimitError
-from .verb import Bounds
+from foretrace.command_line import limits
+from foretrace.base.errors import ForetraceError, LimitError
+from foretrace.command_line.verb import Bounds
 
 VERBS = {
     "trace": "run a program and record its signature",
@@ -178,7 +179,7 @@ def _run() -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    from .terminal import plain
+    from foretrace.base.terminal import plain
 
     print(f"foretrace: error: {plain(message)}", file=sys.stderr)
     return code

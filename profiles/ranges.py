@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foretrace.units import format_seconds
+from foretrace.base.units import format_seconds
 
 from .figure import CoreClass, Default, figures_of_record, unit_of
 from .profile import Core, Profile

@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.errors import EngineError, ForetraceError
+from foretrace.base.errors import EngineError, ForetraceError
 
 from .buffers import allocate
 

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.neighbours import LoopSample
+from foretrace.base.neighbours import LoopSample
 from foretrace.profiles.profile import Profile, SourceKind
 
 DISTURBED_GLANCE = 1.02

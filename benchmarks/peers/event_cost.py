@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from foretrace.benchmarks.harness.tables import table
 from foretrace.benchmarks.harness.tools import foretrace_executable
-from foretrace.terminal import console
+from foretrace.base.terminal import console
 
 THREADS = (1, 2, 8)
 CALLS = 16_384

@@ -24,8 +24,8 @@ import msgspec
 from rich.table import Table
 
 from foretrace.benchmarks.harness import tables, tools
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 
 _PROGRAMS = Path(__file__).parents[1] / "programs"
 

@@ -26,10 +26,10 @@ from typing import Any
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import run_on
 from foretrace.benchmarks.harness.tables import table
-from foretrace.errors import EngineError, ForetraceError
-from foretrace.terminal import console, plain, print_json
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import console, plain, print_json
 from foretrace.tracer.events import linking
-from foretrace.units import format_seconds
+from foretrace.base.units import format_seconds
 
 SOURCES = programs.SOURCES / "events"
 FACTORS = (2, 10)

@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console, table
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console, table
 
 TARGETS = ("x86_64", "aarch64", "riscv64")
 ARGUMENTS = {

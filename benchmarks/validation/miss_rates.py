@@ -20,8 +20,8 @@ from rich.table import Table
 
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.programs import Linking, Workload
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 
 GEOMETRIES = tuple(
     """

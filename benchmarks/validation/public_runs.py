@@ -20,7 +20,7 @@ from typing import Any
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
 from foretrace.benchmarks.harness.threaded import PASSIVE
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 _GRACE_S = 10
 """Between the signal that asks a process to end, and the one that ends it."""

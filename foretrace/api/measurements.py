@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretrace.benchmarks.calibration import calibrate as calibration
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.tracer.native import timing as native
-from foretrace.units import format_seconds
+from foretrace.base.units import format_seconds
 
 from .machines import Machine, find_machine
 from .signatures import SignatureLike, signature_of
@@ -156,7 +156,7 @@ def time(
         SignatureError: a path names no signature file.
     """
     from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
-    from foretrace.tracer.launch import launch_of
+    from foretrace.tracer.session.launch import launch_of
     from foretrace.tracer.native.program_input import ProgramInput
 
     command = command_of(program, arguments)

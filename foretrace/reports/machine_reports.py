@@ -19,9 +19,9 @@ from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, MachineKind, Memory, Pattern, Profile
 from foretrace.profiles.relatives import informed
-from foretrace.terminal import plain
-from foretrace.terminal import table as fitting
-from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
+from foretrace.base.terminal import plain
+from foretrace.base.terminal import table as fitting
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 
 from .terminal_charts import draw
 

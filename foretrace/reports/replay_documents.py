@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from foretrace.replay.node.records import NodeReplay
-from foretrace.terminal import plain
+from foretrace.base.terminal import plain
 
 
 def document(replay: NodeReplay) -> dict[str, Any]:

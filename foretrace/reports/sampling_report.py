@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.tracer.signature.records import EstimatedMisses, Sampling
-from foretrace.units import format_count
+from foretrace.base.units import format_count
 
 
 def line(sampling: Sampling) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foretrace.tracer.signature.records import Unseen
-from foretrace.units import format_seconds
+from foretrace.base.units import format_seconds
 
 NOTABLE_SHARE = 0.01
 """Of the time, from which on a trace says so when it ends."""

@@ -16,9 +16,9 @@ from foretrace.profiles.instruction_costs import listed_cost
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import Core, Frontend, Profile
 from foretrace.profiles.ranges import Assumptions, Range, core_class, default_of, measured, noise_of
-from foretrace.replay.known import KnownCore
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats, assumed_as, exactly
+from foretrace.replay.base.known import KnownCore
+from foretrace.replay.base.records import Bound
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats, assumed_as, exactly
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model

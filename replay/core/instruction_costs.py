@@ -12,7 +12,7 @@ from foretrace.profiles.instruction_costs import listed_cost
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.ranges import Assumptions
-from foretrace.replay.spread import Floats, assumed_as
+from foretrace.replay.base.spread import Floats, assumed_as
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 _OPERATIONS = {

@@ -14,23 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from foretrace.cache_sim.reuse.model import misses_fully_associative
-from foretrace.errors import PredictionError, quoted
+from foretrace.base.errors import PredictionError, quoted
 from foretrace.profiles.profile import Profile
-from foretrace.replay.interval import together
+from foretrace.replay.base.interval import together
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.predict import HostRun, prediction_of
-from foretrace.replay.records import (
-    Bound,
-    ErrorPart,
-    LoopKind,
-    LoopTime,
-    Model,
-    Place,
-    Prediction,
-    label_of,
-)
-from foretrace.replay.spread import TYPICAL, Floats
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.predict import HostRun, prediction_of
+from foretrace.replay.base.records import Bound, ErrorPart, LoopKind, LoopTime, Model, Place, Prediction, label_of
+from foretrace.replay.base.spread import TYPICAL, Floats
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.event_records import RecordedEvent
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 

@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.machine_figures import MachineFigures
+from foretrace.replay.figures.machine_figures import MachineFigures
 from foretrace.replay.memory.figures import MemoryFigures
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.records import Bound, LoopKind
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
-from foretrace.replay.workload import OperationArrays, Workload
+from foretrace.replay.base.records import Bound, LoopKind
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.workload.workload import OperationArrays, Workload
 
-from .array_costs import array_times, as_traced, of_accesses
-from .python_figures import LONG_CALLS, RECORDING_ERROR
+from foretrace.replay.workload.array_costs import array_times, as_traced, of_accesses
+from foretrace.replay.figures.python_figures import LONG_CALLS, RECORDING_ERROR
 from .surface import SurfaceTimes
 
 MEMORY_BOUNDS = (

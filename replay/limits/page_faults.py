@@ -16,9 +16,9 @@ from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.profile import Memory
 from foretrace.profiles.ranges import Assumptions, default_of
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import TYPICAL, Floats, assumed_as, between
-from foretrace.replay.workload import Workload
+from foretrace.replay.base.records import Bound
+from foretrace.replay.base.spread import TYPICAL, Floats, assumed_as, between
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import AddressRange, merge_ranges
 
 if TYPE_CHECKING:

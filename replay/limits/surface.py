@@ -22,8 +22,8 @@ import numpy.typing as npt
 
 from foretrace.profiles.points import Movement, SurfacePoint
 from foretrace.profiles.ranges import Assumption
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
-from foretrace.replay.workload import OperationArrays
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.workload.workload import OperationArrays
 
 BEYOND = (0.5, 2.0)
 """Factors of the time of accesses whose hit rates lie outside the surface: assumed."""

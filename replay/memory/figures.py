@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.errors import PredictionError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
 from foretrace.profiles.ranges import Assumptions, Range, assumption_text, core_class, default_of, not_given
-from foretrace.replay.known import KnownCore
-from foretrace.replay.spread import TYPICAL, Floats, assumed_as, between, cycles, exactly
+from foretrace.replay.base.known import KnownCore
+from foretrace.replay.base.spread import TYPICAL, Floats, assumed_as, between, cycles, exactly
 
 _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 

@@ -7,9 +7,9 @@ the interval's ends are not. Sources of error add up in squares, so the parts of
 from __future__ import annotations
 
 from foretrace.profiles.profile import Profile
-from foretrace.replay.predict import HostRun, interval_of
-from foretrace.replay.records import AssumptionCost, Model
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.predict import HostRun, interval_of
+from foretrace.replay.base.records import AssumptionCost, Model
+from foretrace.replay.workload.workload import Workload
 
 MOST_COSTED = 40
 """Assumptions that are costed, widest range first, each of which takes as long as a prediction."""

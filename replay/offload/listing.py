@@ -12,8 +12,8 @@ from collections.abc import Collection
 from foretrace.replay.offload.devices.evidence import Evidence
 from foretrace.replay.offload.devices.gather_scatter import is_loader
 from foretrace.replay.offload.devices.work import NodeKind, Work
-from foretrace.replay.records import LEAST_SHOWN_SHARE, LoopCounts
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopCounts
+from foretrace.replay.base.spread import Floats
 
 COUNTED = (NodeKind.LOOP, NodeKind.ARRAY, NodeKind.COMPILED)
 """What counts as a loop."""

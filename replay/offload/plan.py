@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
-from foretrace.replay.spread import TYPICAL
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.tree.timed_tree import Ints
 
 from .cut import INFINITE, Network

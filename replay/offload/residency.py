@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.devices.work import NodeKind, Work
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.spread import Floats
 from foretrace.replay.tree.timed_tree import Ints, NodeTree
 from foretrace.tracer.signature.data_flow_records import DataFlow
 

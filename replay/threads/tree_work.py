@@ -12,10 +12,10 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.names import short_name
-from foretrace.replay.spread import Floats
+from foretrace.base.names import short_name
+from foretrace.replay.base.spread import Floats
 from foretrace.replay.tree.timed_tree import Flags, Ints, NodeTree, TimedTree, add_seconds, divided_among_rows
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
 from .line_locks import LineLock, body_of, line_in_body

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.spread import Floats
-from foretrace.replay.workload import Workload
+from foretrace.replay.base.spread import Floats
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 Ints = npt.NDArray[np.int64]

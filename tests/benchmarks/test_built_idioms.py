@@ -17,7 +17,7 @@ from foretrace.benchmarks.validation.built_idioms import (
     source_findings,
     table_of,
 )
-from foretrace.errors import ForetraceError
+from foretrace.base.errors import ForetraceError
 from foretrace.tracer.source.idioms.patterns import built_in
 
 

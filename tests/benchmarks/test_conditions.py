@@ -11,7 +11,7 @@ import pytest
 
 from foretrace.benchmarks.harness import conditions
 from foretrace.benchmarks.harness.buffers import huge_page_bytes
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 TELL = """
 import os

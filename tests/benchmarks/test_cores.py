@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 CORE = min(os.sched_getaffinity(0))
 

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from foretrace.benchmarks import demo
-from foretrace.errors import ForetraceError
+from foretrace.base.errors import ForetraceError
 
 
 def demonstration(directory: Path, monkeypatch: pytest.MonkeyPatch, *, has_plugins: bool) -> demo.Demonstration:

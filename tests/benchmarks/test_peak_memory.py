@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from foretrace.benchmarks.peers import peak_memory
-from foretrace.tracer import session
+from foretrace.tracer.session import session
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK
 

@@ -11,7 +11,7 @@ import pytest
 from foretrace.benchmarks.harness import programs, suite
 from foretrace.benchmarks.harness.programs import Linking
 from foretrace.benchmarks.harness.programs import build as build_program
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 SMALL = {
     "patterns": ("fft", "256", "1"),

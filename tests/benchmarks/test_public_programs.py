@@ -31,7 +31,7 @@ from foretrace.benchmarks.validation.public_programs import (
     thread_summary,
     triaged,
 )
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 _, LISTED = listed()
 TOY = Program(

@@ -10,9 +10,9 @@ from replay_samples import gather_program
 
 from foretrace.benchmarks.validation import published
 from foretrace.benchmarks.validation.published import Program, Speed, Traces, compared, order_of, programs, summary
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.profiles.published import PublishedFigure, read_published
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature
 
 

@@ -17,8 +17,8 @@ from foretrace.benchmarks.harness.native_runs import Alone, Measured
 from foretrace.benchmarks.validation import run_times, validate
 from foretrace.benchmarks.validation.run_times import LoopShare, Machine, Row, RunTimes
 from foretrace.cli import group
-from foretrace.errors import EngineError, ProfileError
-from foretrace.neighbours import SegmentTime
+from foretrace.base.errors import EngineError, ProfileError
+from foretrace.base.neighbours import SegmentTime
 from foretrace.profiles.library import find
 from foretrace.reports.plots import draw_predictions
 from foretrace.tracer.signature.file import write_signature

@@ -5,7 +5,7 @@ import pytest
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.peers import exactness, tracing_cost
 from foretrace.benchmarks.validation import validate
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 KIB, MIB = 1 << 10, 1 << 20
 

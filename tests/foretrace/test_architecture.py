@@ -9,7 +9,7 @@ def test_the_page_lists_every_room_and_its_imports():
 
 def test_relative_imports_are_followed(tmp_path):
     path = tmp_path / "x.py"
-    path.write_text("from . import a\nfrom ..reader.raw_trace import RawTrace\nimport foretrace.errors\nimport os\n")
+    path.write_text("from . import a\nfrom ..reader.raw_trace import RawTrace\nimport foretrace.base.errors\nimport os\n")
     names = list(import_graph.imported_names(path, "foretrace.tracer.signature"))
     known = {"tracer.signature", "tracer.reader", "foretrace"}
     rooms = [import_graph.room_of(name, known) for name in names]

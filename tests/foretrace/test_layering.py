@@ -66,7 +66,7 @@ def imported_modules(path):
             above = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             source = ".".join([*above, *filter(None, [node.module])])
             for alias in node.names:
-                # `from foretrace import units` imports a module, `from foretrace.units import x` a name in one
+                # `from foretrace import units` imports a module, `from foretrace.base.units import x` a name in one
                 yield (f"{source}.{alias.name}" if source == "foretrace" else source), node.lineno
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from foretrace import limits
+from foretrace.command_line import limits
 from foretrace.cli import VERBS
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]

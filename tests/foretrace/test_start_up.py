@@ -29,7 +29,7 @@ LATER = {
     "elftools",
     "sqlite3",
     "foretrace.tracer.signature.records",
-    "foretrace.cache_sim.results",
+    "foretrace.cache_sim.base.results",
 }
 
 
@@ -39,7 +39,7 @@ def test_what_takes_long_to_import_is_imported_while_the_program_runs(program: t
     command = [sys.executable, "-P", "-c", WATCH, "imported.json", "trace", "-o", "s.sig", *program]
     subprocess.run(command, cwd=tmp_path, check=True)
     imported = set(json.loads((tmp_path / "imported.json").read_text()))
-    assert "foretrace.tracer.session" in imported
+    assert "foretrace.tracer.session.session" in imported
     assert not imported & LATER
     assert (tmp_path / "s.sig").stat().st_size > 0
 
@@ -51,7 +51,7 @@ def test_what_reads_lines_is_imported_for_programs_that_have_any(
     files = {"with": compile_c(program, "-g"), "without": compile_c(program, "-s"), "damaged": tmp_path / "damaged"}
     files["damaged"].write_bytes(files["with"].read_bytes()[:100])
     script = (
-        "import sys; from foretrace.tracer.machine_code.debug_info.symbols import import_for_lines; "
+        "import sys; from foretrace.tracer.debug_info.symbols import import_for_lines; "
         "import_for_lines(sys.argv[1]); print('elftools.dwarf.dwarfinfo' in sys.modules)"
     )
     for name, path in files.items():

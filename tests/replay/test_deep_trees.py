@@ -9,8 +9,8 @@ from offload_samples import gpu, work_of
 from replay_samples import measured_host
 from tree_samples import Tree
 
-from foretrace.errors import PredictionError
-from foretrace.replay.deep_trees import MOST_LEVELS
+from foretrace.base.errors import PredictionError
+from foretrace.replay.prediction.deep_trees import MOST_LEVELS
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.tree.timed_tree import NodeTree

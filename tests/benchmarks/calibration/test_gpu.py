@@ -8,7 +8,7 @@ import pytest
 from foretrace.benchmarks.calibration import gpu_suite
 from foretrace.benchmarks.calibration.gpu_suite import calibrate_gpu, gpu_measurements, load_cupy, long_index
 from foretrace.benchmarks.calibration.sgbench import Loop
-from foretrace.errors import CalibrationError
+from foretrace.base.errors import CalibrationError
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import MachineKind
 from foretrace.profiles.profile_file import format_profile, parse_profile

@@ -24,7 +24,7 @@ from foretrace.benchmarks.harness import machine_facts
 from foretrace.benchmarks.harness.machine_facts import CacheFacts, Limits, Load
 from foretrace.benchmarks.harness.sampling import Measurement
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.errors import CalibrationError
+from foretrace.base.errors import CalibrationError
 from foretrace.profiles.hierarchies import as_measured, hierarchy_of
 from foretrace.profiles.points import IndexMode, Movement, Operation
 from foretrace.profiles.profile import LatencyPoint, MachineKind, Pattern, SourceKind

@@ -11,7 +11,7 @@ from foretrace.benchmarks.calibration.sgbench import Loop, curves, loop_measurem
 from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.harness.sampling import Room
 from foretrace.commands.sgbench import command
-from foretrace.errors import CalibrationError
+from foretrace.base.errors import CalibrationError
 from foretrace.profiles.charts import gather_scatter_charts
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CurvePoint, GatherScatterCurve

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from binary_runs import run_traced, trace_command
 
-from foretrace.tracer.analysis.departures import Departures
+from foretrace.tracer.recording.departures import Departures
 from foretrace.tracer.qemu.binary import most_mapped_bytes
 
 Compile = Callable[..., Path]

@@ -17,7 +17,7 @@ from foretrace.tracer.source.idioms.records import Finding, Findings, LoopReport
 from foretrace.tracer.source.joining import Join, join
 from foretrace.tracer.source.scanning import file_result
 from foretrace.tracer.source.traced_loops import COLLISION, PARALLEL, SERIAL, Ran, Run, run_of
-from foretrace.tracer.structure import Structure
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 
