@@ -14,17 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.base.version import __version__
-from foretrace.tracer.recording.part import Part
-from foretrace.tracer.sampling.burst_schedule import Accuracy
-from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
-from foretrace.tracer.session.session import Recording
-from foretrace.tracer.signature.data_flow_records import check_data_flow, check_dependences
-from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
-
 from foretrace.tracer.analysis.clock import clock_notes
 from foretrace.tracer.analysis.events import events_of
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.analysis.unseen import unseen_of
+from foretrace.tracer.recording.part import Part
+from foretrace.tracer.recording.recording import Recording
+from foretrace.tracer.sampling.burst_schedule import Accuracy
+from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
+from foretrace.tracer.signature.data_flow_records import check_data_flow, check_dependences
+from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 MOST_SOURCES, MOST_SOURCE_BYTES = 200, 16 << 20
 """Of source files whose digests are kept."""

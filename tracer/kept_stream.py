@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import Traced
-
 from foretrace.tracer.stored.stored_stream import LoopPlace, Place, StreamWriter
+from foretrace.tracer.tracing import Traced
 
 
 def commit(keep: StreamWriter, traced: Traced) -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from rich.table import Table
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.tables import table
-from foretrace.base.errors import EngineError
 
 BOUND_BYTES = 1 << 30
 _SOURCE = Path(__file__).with_name("greedy.c")

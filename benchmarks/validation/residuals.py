@@ -17,16 +17,16 @@ from pathlib import Path
 
 from rich.table import Table
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, TEXTBOOK, choose
 from foretrace.benchmarks.harness.tables import table
-from foretrace.base.errors import ForetraceError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.interval import together
-from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.base.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
 from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.workload.workload import Workload
-from foretrace.base.terminal import console
 from foretrace.tracer.signature.file import read_signature
 
 from .ablation import signatures

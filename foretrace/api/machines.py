@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
+from foretrace.base.units import format_bytes, format_hz
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import write_profile
-from foretrace.base.units import format_bytes, format_hz
 
 from .views import Shown, ShownTable, data_frame, shown_as
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_bytes, format_seconds
 from foretrace.replay.base import records
 from foretrace.replay.offload import triage as offload
 from foretrace.tracer.source.joining import Join, Joined
-from foretrace.base.units import format_bytes, format_seconds
 
 from .joins import SourceLike, joined, read_source
 from .machines import MachineLike, find_machine

@@ -13,10 +13,12 @@ import msgspec
 
 from foretrace.api.machines import machines, summary
 from foretrace.api.predictions import predict_on
-from foretrace.benchmarks.calibration.agreement import Difference, differences
 from foretrace.base.errors import ForetraceError, ProfileError
 from foretrace.base.file_kinds import PICTURE
 from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import console, plain, print_json
+from foretrace.benchmarks.calibration.agreement import Difference, differences
+from foretrace.command_line.verb import VerbGroup
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
@@ -31,8 +33,6 @@ from foretrace.replay.offload.devices.device import Device
 from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine, show_published
 from foretrace.reports.plots import check_picture, draw_charts
 from foretrace.reports.prediction_documents import costs_document
-from foretrace.base.terminal import console, plain, print_json
-from foretrace.command_line.verb import VerbGroup
 
 from .predict import show_assumption_costs
 

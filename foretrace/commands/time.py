@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli import NumberRange, die_by_signal
 from foretrace.base.file_kinds import TIMING
 from foretrace.base.files import check_output, is_standard_output
+from foretrace.command_line.parameters import NumberRange
+from foretrace.command_line.signals import die_by_signal
 from foretrace.command_line.verb import Verb
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.api.hierarchies import wanted_hierarchies
-from foretrace.cli import die_by_signal
 from foretrace.base.file_kinds import SIGNATURE, STREAM
 from foretrace.base.files import check_output
 from foretrace.command_line.interrupts import Interrupts
-from foretrace.tracer.session.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
+from foretrace.command_line.signals import die_by_signal
 from foretrace.command_line.verb import Verb, begin_limits
+from foretrace.tracer.session.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
 
 from .caches import cache_options
 
@@ -271,8 +271,8 @@ def _explain(explanation: str) -> None:
 def _say_sampled(provenance: Provenance) -> None:
     """Says how much of a long run was recorded, and how sure what was estimated is."""
     if provenance.sampling is not None:
-        from foretrace.reports import sampling_report
         from foretrace.base.terminal import plain
+        from foretrace.reports import sampling_report
 
         print(f"foretrace: {plain(sampling_report.line(provenance.sampling))}", file=sys.stderr)
 
@@ -295,8 +295,8 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     """On a terminal, says what was written and what to do next; elsewhere standard error is the program's alone."""
     if not sys.stderr.isatty():
         return
-    from foretrace.reports import unseen_report
     from foretrace.base.terminal import plain
+    from foretrace.reports import unseen_report
 
     name = shlex.quote(str(output))
     kept = "" if keep_stream is None else f" and {keep_stream}"

@@ -20,10 +20,10 @@ from foretrace.base import terminal
 from foretrace.base.errors import ProfileError
 from foretrace.base.file_kinds import PICTURE, RANKING, VALIDATION, FileKind
 from foretrace.base.files import check_output, is_standard_output, write_atomically, write_output
-from foretrace.reports.plots import check_picture, draw_predictions
 from foretrace.base.terminal import console, plain, print_json
 from foretrace.base.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
 from foretrace.command_line.verb import Verb
+from foretrace.reports.plots import check_picture, draw_predictions
 
 if TYPE_CHECKING:
     from foretrace.benchmarks.harness.native_runs import Measured

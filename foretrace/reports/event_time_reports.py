@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from foretrace.base.names import demangle
-from foretrace.replay.events.predictions import EventTimes, NodePace
-from foretrace.replay.base.records import Place, Prediction
 from foretrace.base.terminal import console, plain, table
 from foretrace.base.units import format_seconds
+from foretrace.replay.base.event_times import EventTimes, NodePace
+from foretrace.replay.base.records import Place, Prediction
 
 _PARTS: tuple[tuple[str, Callable[[NodePace], float]], ...] = (
     ("proportional", lambda node: node.proportional_s),

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from foretrace.base.names import function_text
 from foretrace.base.terminal import console, plain
-from foretrace.tracer.signature.records import Signature
 from foretrace.base.units import format_count
+from foretrace.tracer.signature.records import Signature
 
 MOST_FUNCTIONS = 3
 """Largest number of functions named in a line."""

@@ -8,15 +8,15 @@ from typing import Any
 
 from foretrace.base.errors import ForetraceError
 from foretrace.base.names import demangle
+from foretrace.base.terminal import plain
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
-from foretrace.replay.prediction.anchor import Anchored, SamplesByLoop, anchor, samples_by_loop
-from foretrace.replay.prediction.predict import predict
 from foretrace.replay.base.ranking import ranks
 from foretrace.replay.base.records import HitRates, LoopTime, LoopTotal, Place, Prediction, Scaling
 from foretrace.replay.base.totals import By, totals
-from foretrace.base.terminal import plain
+from foretrace.replay.prediction.anchor import Anchored, SamplesByLoop, anchor, samples_by_loop
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature.records import Signature
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from foretrace.replay.base.records import Place
 from foretrace.base.terminal import plain
 from foretrace.base.units import format_seconds
+from foretrace.replay.base.records import Place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foretrace.tracer.signature.records import EstimatedMisses, Sampling
 from foretrace.base.units import format_count
+from foretrace.tracer.signature.records import EstimatedMisses, Sampling
 
 
 def line(sampling: Sampling) -> str:

@@ -16,9 +16,9 @@ import numpy as np
 
 from foretrace.base.file_kinds import PICTURE, TIMELINE, FileKind
 from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import plain
 from foretrace.replay.engine.outcome import KINDS
 from foretrace.replay.node.records import NodeReplay, what_of
-from foretrace.base.terminal import plain
 
 from .plots import check_picture, draw_timeline
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from foretrace.base.names import brief_name, demangle, place_text, short_name
 from foretrace.base.terminal import console, plain
+from foretrace.base.units import format_count, format_seconds
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import (
     ExecutionTree,
@@ -21,7 +22,6 @@ from foretrace.tracer.signature.tree_records import (
     TreeNodeKind,
     own_counts,
 )
-from foretrace.base.units import format_count, format_seconds
 
 Weights = npt.NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foretrace.tracer.signature.records import Unseen
 from foretrace.base.units import format_seconds
+from foretrace.tracer.signature.records import Unseen
 
 NOTABLE_SHARE = 0.01
 """Of the time, from which on a trace says so when it ends."""

@@ -12,7 +12,7 @@ from foretrace.tracer.signature.verdicts import LoopVerdict
 from foretrace.tracer.signature.waiting import Waiting
 
 if TYPE_CHECKING:
-    from foretrace.replay.events.predictions import EventTimes
+    from .event_times import EventTimes
 
 LEAST_SHOWN_SHARE = 1e-3
 """Of a program's time, from which on a loop has a row in reports."""

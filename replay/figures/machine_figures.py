@@ -15,20 +15,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.base.errors import PredictionError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.profile import Core, Profile
 from foretrace.profiles.ranges import Assumption, Assumptions, core_class
 from foretrace.profiles.relatives import Informed, array_costs_of, informed
-from foretrace.replay.core.figures import CoreFigures, core_figures
-from foretrace.replay.workload.array_costs import point_times
-from foretrace.replay.workload.linear_algebra import LinearFigures
-from foretrace.replay.limits.page_faults import page_times
-from .python_figures import python_figures
-from foretrace.replay.memory.figures import MemoryFigures, memory_figures
-
 from foretrace.replay.base.known import KnownCore
 from foretrace.replay.base.spread import TYPICAL, assumed_as, between, cycles, exactly
+from foretrace.replay.core.figures import CoreFigures, core_figures
+from foretrace.replay.memory.figures import MemoryFigures, memory_figures
+from foretrace.replay.workload.array_costs import point_times
+from foretrace.replay.workload.linear_algebra import LinearFigures
+
+from .page_figures import page_times
+from .python_figures import python_figures
 
 Floats = npt.NDArray[np.float64]
 

@@ -1,8 +1,9 @@
 """What CPython takes on a core: a line, a bytecode, the call of an array operation. Measured, or derived from the core.
 
-A line of `foretrace/base/python_line.py` is 641 instructions of CPython 3.11 (x86-64, counted). How many cycles these take
-follows from the core: how many instructions it starts at a time and whether in order, and which branches it foresees.
-docs/model.md compares the result with measured lines, and with the core model's for the interpreter's own machine code.
+A line of `foretrace/base/python_line.py` is 641 instructions of CPython 3.11 (x86-64, counted). How many cycles these
+take follows from the core: how many instructions it starts at a time and whether in order, and which branches it
+foresees. docs/model.md compares the result with measured lines, and with the core model's for the interpreter's own
+machine code.
 """
 
 from __future__ import annotations

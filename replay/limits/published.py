@@ -10,9 +10,8 @@ import numpy as np
 
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.published import PublishedFigure
-from foretrace.replay.figures.machine_figures import MachineFigures
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
-
+from foretrace.replay.figures.machine_figures import MachineFigures
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 
 _BW_MEM = re.compile(r"bw_mem-(rd|wr|rdwr)-([\d.]+)")

@@ -21,10 +21,10 @@ import numpy as np
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.base.level import Level
 from foretrace.cache_sim.reuse.model import measured_line_bytes, misses_from_reuse, misses_fully_associative
-from foretrace.replay.memory.figures import MemoryFigures
-from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.base.records import Bound
 from foretrace.replay.base.spread import SLOW, TYPICAL, Floats
+from foretrace.replay.memory.figures import MemoryFigures
+from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.workload.workload import Workload
 
 if TYPE_CHECKING:

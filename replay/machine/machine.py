@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from foretrace.replay.prediction.conditions import CACHE, CORES
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, System, Waking
 from foretrace.replay.engine.simulation import Decide, simulate
+from foretrace.replay.prediction.conditions import CACHE, CORES
 from foretrace.replay.threads.job_programs import JobPrograms, in_job, local_names
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import format_bytes_per_s
 from foretrace.profiles.points import Movement, ThreadPoint
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.spread import Floats
-from foretrace.base.units import format_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.base.errors import PredictionError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
 from foretrace.profiles.ranges import Assumptions, Range, assumption_text, core_class, default_of, not_given

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.base.errors import PredictionError
 from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.base.level import Inclusion
 from foretrace.cache_sim.reuse.model import miss_count_error, misses_from_reuse
-from foretrace.base.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of, shrunk
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.ranges import Assumption

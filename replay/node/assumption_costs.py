@@ -7,8 +7,8 @@ the interval's ends are not. Sources of error add up in squares, so the parts of
 from __future__ import annotations
 
 from foretrace.profiles.profile import Profile
-from foretrace.replay.prediction.predict import HostRun, interval_of
 from foretrace.replay.base.records import AssumptionCost, Model
+from foretrace.replay.prediction.predict import HostRun, interval_of
 from foretrace.replay.workload.workload import Workload
 
 MOST_COSTED = 40

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.prediction.conditions import CACHE, CORES, MEMORY, Conditions
+from foretrace.replay.base.records import Model
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Sharing
 from foretrace.replay.engine.simulation import DeadlockError
@@ -18,7 +18,7 @@ from foretrace.replay.memory.shared_cache import last_caches
 from foretrace.replay.offload.decisions import Decider, Policy, Program
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
-from foretrace.replay.base.records import Model
+from foretrace.replay.prediction.conditions import CACHE, CORES, MEMORY, Conditions
 from foretrace.replay.threads.job_programs import JobPrograms, check_conserved, in_job
 from foretrace.replay.threads.line_locks import INTERPRETER, LineLocks
 from foretrace.replay.threads.stops import MOST_ATTEMPTS

@@ -9,10 +9,10 @@ from dataclasses import replace
 
 from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.prediction.deep_trees import with_room
-from foretrace.replay.events.predictions import AskedEvent, EventQuestion, with_event
-from foretrace.replay.prediction.predict import TURNS, predict
 from foretrace.replay.base.records import Model, Prediction
+from foretrace.replay.events.predictions import AskedEvent, EventQuestion, with_event
+from foretrace.replay.prediction.deep_trees import with_room
+from foretrace.replay.prediction.predict import TURNS, predict
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 

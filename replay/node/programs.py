@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from foretrace.base.names import short_name
-from foretrace.replay.prediction.conditions import CORES, Conditions
+from foretrace.replay.base.records import LoopKind, Place
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.engine.program import Part, Run, Sharing
 from foretrace.replay.offload.devices.work import Work
 from foretrace.replay.offload.ranks import HostRuns
-from foretrace.replay.base.records import LoopKind, Place
-from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.conditions import CORES, Conditions
 from foretrace.replay.workload.workload import Region, Workload
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from foretrace.profiles.ranges import Assumption
-from foretrace.replay.prediction.conditions import LevelShare
-from foretrace.replay.engine.outcome import KINDS, Outcome
 from foretrace.replay.base.records import Decision, Model
+from foretrace.replay.engine.outcome import KINDS, Outcome
+from foretrace.replay.prediction.conditions import LevelShare
 
 if TYPE_CHECKING:
     import pandas as pd

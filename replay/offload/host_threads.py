@@ -10,12 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from foretrace.profiles.ranges import Assumption
-from foretrace.replay.prediction.conditions import Conditions, line_s
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.memory.team_cache import TeamCaches
 from foretrace.replay.offload.devices.evidence import Evidence, trip_counts
 from foretrace.replay.offload.devices.work import NodeKind, Work
+from foretrace.replay.prediction.conditions import Conditions, line_s
 from foretrace.replay.prediction.predict import HostRun
-from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 
 from .team_costs import TeamCosts
 

@@ -20,8 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.tree.timed_tree import Ints
 
 from .cut import INFINITE, Network

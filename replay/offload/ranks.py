@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from foretrace.replay.prediction.conditions import CORES
+from foretrace.replay.base.records import Replay
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.engine.program import Run, Sharing
 from foretrace.replay.machine.machine import Machine
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.devices.kernels import Candidate
-from foretrace.replay.base.records import Replay
-from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.conditions import CORES
 from foretrace.replay.threads.job_programs import JobPrograms
 
 from .decisions import Activity, Decider, Offload, Pays, Program, pays_now

@@ -17,9 +17,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.replay.base.spread import Floats
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.devices.work import NodeKind, Work
-from foretrace.replay.base.spread import Floats
 from foretrace.replay.tree.timed_tree import Ints, NodeTree
 from foretrace.tracer.signature.data_flow_records import DataFlow
 

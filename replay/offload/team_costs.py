@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import format_seconds
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.ranges import Assumption, Assumptions, core_figure
-from foretrace.replay.prediction.conditions import WAKING_FIGURES
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
-from foretrace.base.units import format_seconds
+from foretrace.replay.prediction.conditions import WAKING_FIGURES
 
 
 @dataclass(frozen=True, slots=True, eq=False)

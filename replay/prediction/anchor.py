@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from foretrace.base.errors import TimingError
+from foretrace.replay.base.records import LoopKind, LoopTime, Prediction
 from foretrace.tracer.native.sampled_blocks import samples_per_block
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature.records import Signature
-
-from foretrace.replay.base.records import LoopKind, LoopTime, Prediction
 
 LEAST_SHARE = 0.01
 """Of the predicted time, that a loop must have for a ratio of its own."""

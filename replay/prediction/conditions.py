@@ -12,14 +12,14 @@ import numpy as np
 
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.ranges import Assumption, Assumptions, core_figure
+from foretrace.replay.base.records import LoopKind, Model
+from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.engine.program import Sharing, Waking
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.memory.shared_cache import check_held, jobs_of_levels, last_caches
+from foretrace.replay.workload.workload import Workload
 
 from .predict import HostRun
-from foretrace.replay.base.records import LoopKind, Model
-from foretrace.replay.base.spread import TYPICAL, Floats
-from foretrace.replay.workload.workload import Workload
 
 CORES, MEMORY, CACHE = "cores", "memory", "last cache"
 

@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.limits.convolution import RegionTimes, access_hits, irregular_shares, nearest_group
-from foretrace.replay.figures.machine_figures import MachineFigures
-from foretrace.replay.memory.figures import MemoryFigures
-from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.base.records import Bound
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
-from foretrace.replay.workload.workload import Workload
-
 from foretrace.replay.core.figures import CAUSES
 from foretrace.replay.core.times import BlockTimes, OperationCosts, run_core
+from foretrace.replay.figures.machine_figures import MachineFigures
+from foretrace.replay.limits.convolution import RegionTimes, access_hits, irregular_shares, nearest_group
+from foretrace.replay.memory.figures import MemoryFigures
+from foretrace.replay.memory.hit_rates import Misses
+from foretrace.replay.workload.workload import Workload
 
 _OF_MEMORY = 0.1
 """Share of a stream's lines that come from main memory, at least, to call it one out of there."""

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from foretrace.base.errors import PredictionError
-from foretrace.tracer.signature.records import Signature
-
 from foretrace.replay.tree.timed_tree import NodeTree
 from foretrace.replay.workload.workload import Workload
+from foretrace.tracer.signature.records import Signature
 
 _Given = TypeVar("_Given", Signature, Signature | Workload)
 _P = ParamSpec("_P")

@@ -8,33 +8,40 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_bytes, format_count
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.ranges import Assumption
+from foretrace.replay.base.interval import (
+    convolution_error,
+    figure_error,
+    model_error,
+    path_error,
+    relative_error,
+    together,
+)
+from foretrace.replay.base.records import Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.core.instruction_costs import kind_note
-from .core_regions import CoreRegions, core_regions, with_core_model
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
-from foretrace.replay.workload.array_costs import ARRAY_POINT
+from foretrace.replay.figures.machine_figures import MachineFigures, figures_of, on_another_instruction_set
+from foretrace.replay.figures.python_figures import LONG_CALLS
 from foretrace.replay.limits.convolution import UNSEEN_CODE, RegionTimes, access_hits, convolve
 from foretrace.replay.limits.page_faults import first_touches, in_huge_pages, with_page_faults
-from foretrace.replay.figures.python_figures import LONG_CALLS
 from foretrace.replay.limits.set_conflicts import with_set_conflicts
 from foretrace.replay.limits.surface import BandwidthSurface, SurfaceTimes
 from foretrace.replay.limits.surface_of_profile import surface_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import check_held, held_bytes, jobs_of_levels, most_bytes, others_bytes_per_s
-from foretrace.tracer.signature.records import NATIVE_THREADS, OperationKind, Provenance, Signature
-from foretrace.base.units import format_bytes, format_count
-
-from foretrace.replay.base.interval import convolution_error, figure_error, model_error, path_error, relative_error, together
-from foretrace.replay.figures.machine_figures import MachineFigures, figures_of, on_another_instruction_set
-from foretrace.replay.base.records import Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
-from .selected_code import selection_error, selection_warning
-from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.workload.array_costs import ARRAY_POINT
 from foretrace.replay.workload.workload import Workload, issue_slots
+from foretrace.tracer.signature.records import NATIVE_THREADS, OperationKind, Provenance, Signature
+
+from .core_regions import CoreRegions, core_regions, with_core_model
+from .selected_code import selection_error, selection_warning
 
 _NEEDED_FOR = {  # assumptions that only matter to programs which do such a thing: totals that must not be all 0
     "flops": ("scalar_flops", "vector_add_flops", "vector_mul_flops", "vector_fma_flops"),

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from foretrace.base.names import short_name
 from foretrace.profiles.features import features_of
 from foretrace.profiles.profile import Profile
+from foretrace.replay.base.records import ErrorPart
 from foretrace.tracer.signature.records import Provenance
 from foretrace.tracer.signature.selection import DEDICATED, SelectedWork, Selection
-
-from foretrace.replay.base.records import ErrorPart
 
 LEAST_SHARE = 0.05
 """Least share of the run's instructions in code that may be other code on a machine that widens a prediction."""

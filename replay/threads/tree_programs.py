@@ -30,6 +30,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_seconds
 from foretrace.replay.engine.program import (
     Barrier,
     Join,
@@ -45,7 +46,6 @@ from foretrace.replay.engine.program import (
 )
 from foretrace.replay.tree.timed_tree import Flags
 from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind, TreeThread
-from foretrace.base.units import format_seconds
 
 from .job_programs import JobPrograms, ThreadProgram, check_conserved, of_each, with_programs, without
 from .line_locks import Held, is_in_interpreter, line_in_body

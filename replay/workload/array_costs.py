@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +19,6 @@ import numpy.typing as npt
 from foretrace.profiles.points import ARRAY_KEYS, ArrayCost
 from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.records import ArrayTime, Block, MemoryOperation, OperationKind, Signature
-
-if TYPE_CHECKING:
-    from foretrace.replay.figures.machine_figures import MachineFigures
-    from .workload import Workload
 
 ARRAY_POINT = (0.7, 1.6)
 """What another operation of the kind takes, or the same on other numbers, over what was measured: 56 calls of NumPy and
@@ -369,11 +364,3 @@ def array_times(point_s: Floats, points: Floats) -> Floats:
     """[3, regions]: seconds of each region's points; NaN where they are not known, or not measured."""
     times: Floats = np.where(points > 0, point_s[:, None, :] * points, 0 * points).sum(axis=2)
     return times
-
-
-def as_traced(workload: Workload, figures: MachineFigures) -> npt.NDArray[np.bool_]:
-    """[regions]: those that take as long as they were traced: not all that they do was calibrated for the machine."""
-    known = ~np.isnan(array_times(figures.array_point_s, workload.totals.array_points)[1])
-    known = np.where(workload.linear.mask, workload.linear.measured(figures.linear), known)
-    found: npt.NDArray[np.bool_] = ~np.isnan(workload.totals.array_lines) & (~known | workload.totals.array_kept)
-    return found

@@ -13,13 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.base.errors import PredictionError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.base.level import Level
 from foretrace.cache_sim.reuse.model import misses_from_reuse
-from foretrace.base.errors import PredictionError
+from foretrace.replay.base.records import LoopKind, Place
 from foretrace.replay.core.program import CoreProgram
-from .array_costs import ArrayWork
-from .linear_algebra import LinearWork
 from foretrace.tracer.signature.records import (
     Block,
     Idiom,
@@ -28,7 +27,8 @@ from foretrace.tracer.signature.records import (
     Signature,
 )
 
-from foretrace.replay.base.records import LoopKind, Place
+from .array_costs import ArrayWork
+from .linear_algebra import LinearWork
 
 Floats = npt.NDArray[np.float64]
 

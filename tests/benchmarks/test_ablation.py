@@ -8,8 +8,8 @@ from core_samples import instruction, loop_of, machine
 from foretrace.benchmarks.harness.suite import HELD_BACK
 from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, table
 from foretrace.benchmarks.validation.submodels import SUBMODELS, named
-from foretrace.replay.prediction.predict import predict
 from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.predict import predict
 from foretrace.replay.workload.workload import Workload
 
 

@@ -14,10 +14,10 @@ from cache_reference import Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foretrace.base.errors import ForetraceError
 from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.base.errors import ForetraceError
 
 PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
 

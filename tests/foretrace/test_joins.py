@@ -12,8 +12,8 @@ from command_line import run
 
 import foretrace
 from foretrace.base.errors import SourceError
-from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.session.structure import Structure
+from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.tracing import trace_binary
 
 SOURCE = """\

@@ -17,9 +17,16 @@ from pathlib import Path
 import click
 import pytest
 
-from foretrace.cli import VERBS, group
 from foretrace.base.errors import EngineError, ProgramError
-from foretrace.tracer.session.launch import CompiledProgram, PythonProgram, find_program, first_line, launch_of, python_program_behind
+from foretrace.cli import VERBS, group
+from foretrace.tracer.session.launch import (
+    CompiledProgram,
+    PythonProgram,
+    find_program,
+    first_line,
+    launch_of,
+    python_program_behind,
+)
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

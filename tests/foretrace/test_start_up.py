@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -66,3 +67,20 @@ def test_an_interrupt_while_modules_are_read_ends_us_as_it_ends_any_program(tmp_
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_root_of_a_checkout_holds_a_package_that_works() -> None:
+    script = "import foretrace; from foretrace.tracer.reader import _reader; print(foretrace.__file__)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert Path(done.stdout.strip()) == ROOT / "foretrace" / "__init__.py"
+
+
+def test_a_checkout_that_is_not_built_says_what_to_run(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "foretrace", tmp_path / "foretrace")
+    done = subprocess.run([sys.executable, "-c", "import foretrace"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        f"ImportError: foretrace is not built in {tmp_path}: run `make dev` there, then {tmp_path}/.venv/bin/python"
+    )

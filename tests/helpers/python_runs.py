@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.analysis.python.python_analysis import analyse
+from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.python.program import PythonCore, PythonEngine
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock
-from foretrace.tracer.session.session import Recording, Session
+from foretrace.tracer.recording.recording import Recording
+from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import Idiom, Loop, MemoryOperation
 
 RUNNER = """

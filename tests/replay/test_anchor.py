@@ -8,8 +8,8 @@ from command_line import run
 from replay_samples import Program, measured_host
 from timing_samples import TIMING
 
-from foretrace.commands import predict as predict_command
 from foretrace.base.errors import TimingError
+from foretrace.commands import predict as predict_command
 from foretrace.replay.prediction.anchor import anchor, key_of, samples_by_loop
 from foretrace.replay.prediction.predict import predict
 from foretrace.reports import prediction_documents

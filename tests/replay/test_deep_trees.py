@@ -10,9 +10,9 @@ from replay_samples import measured_host
 from tree_samples import Tree
 
 from foretrace.base.errors import PredictionError
-from foretrace.replay.prediction.deep_trees import MOST_LEVELS
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.triage import triage
+from foretrace.replay.prediction.deep_trees import MOST_LEVELS
 from foretrace.replay.tree.timed_tree import NodeTree
 from foretrace.tracer.signature.records import Signature
 

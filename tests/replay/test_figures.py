@@ -12,12 +12,12 @@ from replay_samples import Program, measured_host
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.ranges import Assumptions
-from foretrace.replay.figures.python_figures import python_figures
-from foretrace.replay.node.predictions import predict_each
-from foretrace.replay.prediction.predict import predict
 from foretrace.replay.base.ranking import Rank, ranks
 from foretrace.replay.base.records import Prediction
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL
+from foretrace.replay.figures.python_figures import python_figures
+from foretrace.replay.node.predictions import predict_each
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python
 

@@ -11,7 +11,15 @@ from foretrace.benchmarks.validation.validation_file import find_validation
 from foretrace.replay.base import residuals
 from foretrace.replay.base.interval import model_error, together
 from foretrace.replay.base.records import ErrorPart
-from foretrace.replay.base.residuals import COVERAGE, Residual, conformal_quantile, format_residuals, model_range, read_residuals, share_inside
+from foretrace.replay.base.residuals import (
+    COVERAGE,
+    Residual,
+    conformal_quantile,
+    format_residuals,
+    model_range,
+    read_residuals,
+    share_inside,
+)
 
 
 def test_the_quantile_is_one_rank_higher_than_that_of_a_sample():

@@ -15,8 +15,8 @@ import capstone
 
 from foretrace.tracer.signature.records import OperationKind as Kind
 
+from .instruction_set import UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 
 _NO_FLOW = DataFlow()
 

@@ -15,8 +15,17 @@ import msgspec
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import x87_stack
+from .instruction_set import (
+    LOADED,
+    UNKNOWN_INSTRUCTION,
+    AccessParts,
+    AddressSum,
+    DataFlow,
+    Flow,
+    InstructionClass,
+    StackUse,
+)
 from .operand_text import associative, integer, is_low_mask, split_operands
-from .registry import LOADED, UNKNOWN_INSTRUCTION, AccessParts, AddressSum, DataFlow, Flow, InstructionClass, StackUse
 from .x86_decoder import READS, WRITES, X86Decoder
 from .x86_extensions import extension_of
 from .x86_operands import PARENT, REGISTER_BITS, Form, Operand, OperandKind, OperandReader

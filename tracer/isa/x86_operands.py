@@ -14,7 +14,7 @@ from enum import IntEnum
 import msgspec
 
 from . import x86_decoder
-from .registry import AddressSum
+from .instruction_set import AddressSum
 from .x86_decoder import DetailedOperand, X86Decoder
 
 

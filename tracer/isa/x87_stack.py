@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from .registry import StackUse
+from .instruction_set import StackUse
 
 _PREFIXES = frozenset({0x26, 0x2E, 0x36, 0x3E, 0x64, 0x65, 0x66, 0x67, *range(0x40, 0x50)})
 _ESCAPE = 0xD8

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.tracer.recording.part import Part
-from foretrace.tracer.session.session import Recording
+from foretrace.tracer.recording.recording import Recording
 from foretrace.tracer.signature.records import ProcessRecord
 
 from .family import Ends, Member, records, with_endings, with_members

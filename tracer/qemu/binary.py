@@ -21,7 +21,7 @@ from . import processor_features
 from .guest_libraries import library_prefix
 
 if TYPE_CHECKING:
-    from foretrace.tracer.isa.registry import Isa
+    from foretrace.tracer.isa.instruction_set import Isa
 
 _VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
 _VERSION_BYTES = 80  # of what QEMU says of itself: its name and version come first

@@ -10,7 +10,7 @@ from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 
-from foretrace.tracer.session.session import Recording
+from .recording import Recording
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+from foretrace.base.errors import EngineError, ProgramError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator_core import SimulatorCore
-from foretrace.base.errors import EngineError, ProgramError
 from foretrace.tracer.reader import _reader
-from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawChild, RawPythonBlock, RawTrace
+from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
 from foretrace.tracer.reader.side_table import (
     INSTRUCTIONS_PER_BLOCK,
     MEMORY_BYTES,
@@ -32,16 +32,17 @@ from foretrace.tracer.reader.side_table import (
     SideTable,
     StreamError,
 )
+from foretrace.tracer.recording.departures import Departures
+from foretrace.tracer.recording.recording import Ending, Recording, signal_name
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.signature.waiting import Waiting
 
-from foretrace.tracer.recording.departures import NO_DEPARTURES, Departures
 from .structure import ALL_BUT_DEPENDENCES, Structure
 
 if TYPE_CHECKING:
     from foretrace.cache_sim.simulator import Simulator
     from foretrace.tracer.events.traced_board import ProcessEvents, TracedBoard
-    from foretrace.tracer.sampling.bursts import BurstCounts, BurstRecorder
+    from foretrace.tracer.sampling.bursts import BurstRecorder
 
 _Counts = TypeVar("_Counts")
 
@@ -123,55 +124,7 @@ class Adopts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How the program ended: by `exit_code` or by `signal_number`, the other being None."""
-
-    exit_code: int | None
-    signal_number: int | None
-
-
 _UNKNOWN_NS = (1 << 64) - 1  # FT_WAITING_UNKNOWN of waiting.h
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Recording:
-    """What came of a run. `problem` says why the stream is not whole, and is empty if it is."""
-
-    raw: RawTrace
-    simulator: Simulator
-    ending: Ending
-    wall_s: float
-    problem: str
-    untraced_children: int
-    untraced_threads: int
-    threads: int
-    unseen_calls: int
-    waiting: Waiting | None
-    """None where the program did not come to an orderly end, or the system does not say when its threads were ready."""
-    processor_s: float
-    """Processor time of the program, tracing included; where it came to no orderly end, all of the wall-clock time."""
-    native_threads_s: float
-    """Of a Python program that came to an orderly end: processor time of native threads (`signature.Unseen`)."""
-    last_blocks: tuple[int, ...]
-    """Ids of the blocks that its threads ran last."""
-    engine_message: bytes
-    """The beginning of what the engine itself had to say."""
-    bursts: BurstCounts | None = None
-    """Where accesses were recorded in bursts."""
-    exception: str = ""
-    """The type of the exception that ended a Python program; empty where none did."""
-    clock_reads: int = 0
-    """System calls of a compiled program that ask for the time."""
-    departures: Departures = NO_DEPARTURES
-    children: tuple[RawChild, ...] = ()
-    """Of a Python program whose children are followed: those that are not, and how children ended."""
-    pid: int = 0
-    """Of the first program."""
-    end_unknown: bool = False
-    """`problem` is that nobody said how it ended."""
-    events: tuple[ProcessEvents, ...] = ()
-    """Software-defined events of each process that has any."""
 
 
 @dataclass(slots=True)
@@ -488,10 +441,10 @@ class Session:
         import numpy as np
 
         from foretrace.tracer.reader.raw_dependences import raw_dependences
-        from foretrace.tracer.reader.raw_flow import raw_flow
-        from foretrace.tracer.reader.raw_tree import raw_tree
         from foretrace.tracer.reader.raw_events import raw_event_samples
+        from foretrace.tracer.reader.raw_flow import raw_flow
         from foretrace.tracer.reader.raw_paths import read_paths
+        from foretrace.tracer.reader.raw_tree import raw_tree
 
         table = self._side_table()
         executions = np.frombuffer(self._reader.block_executions(), np.uint64).tolist()
@@ -584,11 +537,3 @@ class _Signals:
         self._waiting += [(now + _GROUP_SIGNAL_S, number) for number in FORWARDED_SIGNALS if taken >> number & 1]
         while self._waiting and self._waiting[0][0] <= now:
             os.kill(self._pid, self._waiting.pop(0)[1])
-
-
-def signal_name(number: int) -> str:
-    """`SIGINT` for 2; `signal 70` for a number without a name."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

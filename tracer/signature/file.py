@@ -35,11 +35,11 @@ import msgspec
 import numpy as np
 
 from foretrace.base import json_text
-from foretrace.cache_sim.base.hierarchy import Hierarchy
-from foretrace.cache_sim.base.results import Event, MemoryEvents
 from foretrace.base.errors import HierarchyError, SignatureError
 from foretrace.base.file_kinds import SIGNATURE, SIGNATURE_APPLICATION_ID, instead
 from foretrace.base.files import write_atomically
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.results import Event, MemoryEvents
 
 from . import checksum as signature_checksum
 from . import data_flow_tables as signature_flow

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_bytes, format_seconds
 from foretrace.profiles.accelerator import DeviceKind
 from foretrace.profiles.device_figures import device_figures
 from foretrace.profiles.figure import CoreClass
@@ -20,7 +21,6 @@ from foretrace.profiles.profile import Link as PublishedLink
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.ranges import Assumption, Range, default_of
 from foretrace.replay.base.spread import Floats, between, exactly
-from foretrace.base.units import format_bytes, format_seconds
 
 L2_LATENCY = 0.4
 """Of a load from the second cache, over that of one from memory, where the profile does not tell: as of the H100."""

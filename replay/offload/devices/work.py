@@ -15,9 +15,10 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.replay.prediction.predict import HostRun
+from foretrace.base.units import format_bytes
 from foretrace.replay.base.records import LoopKind, Place
 from foretrace.replay.base.spread import TYPICAL, Floats
+from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.tree.timed_tree import Flags, Ints, TimedTree, add_seconds, children_of, divided_among_rows
 from foretrace.replay.workload.workload import Workload
@@ -25,7 +26,6 @@ from foretrace.tracer.analysis.data_flow.library_code import places_of
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
 from foretrace.tracer.signature.records import MemoryOperation, Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
-from foretrace.base.units import format_bytes
 
 from .bounded_flow import BoundedFlow, bounded, counted_for
 from .spans import flow_by_spans

@@ -13,10 +13,10 @@ import pytest
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.reuse.model import misses_from_reuse
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Bound
 from foretrace.replay.limits.set_conflicts import set_turns
 from foretrace.replay.memory.hit_rates import misses_on
 from foretrace.replay.prediction.predict import predict
-from foretrace.replay.base.records import Bound
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_binary

@@ -15,10 +15,10 @@ from foretrace.cache_sim.simulator import Simulator
 from foretrace.profiles.hierarchies import hierarchy_of, shrunk
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.prediction.conditions import Conditions
 from foretrace.replay.memory.hit_rates import misses_on
 from foretrace.replay.memory.shared_cache import check_held, jobs_of_levels, last_caches
 from foretrace.replay.node.replay import replay_on
+from foretrace.replay.prediction.conditions import Conditions
 from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature

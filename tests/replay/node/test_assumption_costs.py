@@ -14,10 +14,10 @@ from foretrace.commands.machines import check
 from foretrace.commands.predict import command as predict_command
 from foretrace.profiles.profile import Memory
 from foretrace.profiles.profile_file import format_profile
+from foretrace.replay.base.records import Model, Prediction
 from foretrace.replay.node.assumption_costs import assumption_costs
 from foretrace.replay.node.predictions import predict_each
 from foretrace.replay.prediction.predict import predict
-from foretrace.replay.base.records import Model, Prediction
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.signature.records import Signature

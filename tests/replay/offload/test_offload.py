@@ -16,6 +16,7 @@ from foretrace.profiles.accelerator import AcceleratorTable
 from foretrace.profiles.library import find
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CurvePoint, GatherScatterCurve, Link, Memory
+from foretrace.replay.base.records import Answer
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
@@ -24,7 +25,6 @@ from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import work_for
 from foretrace.replay.offload.triage import checked_cores, triage
 from foretrace.replay.prediction.predict import HostRun
-from foretrace.replay.base.records import Answer
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.data_flow_records import (
     OUTSIDE,

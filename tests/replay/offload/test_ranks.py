@@ -8,13 +8,13 @@ from flow_samples import flow_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.replay.prediction.conditions import CORES
+from foretrace.replay.base.spread import exactly
 from foretrace.replay.engine.program import Run, Sharing
 from foretrace.replay.offload.decisions import Activity, Offload, among
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.ranks import replay
 from foretrace.replay.offload.residency import Residency, Versions, moved_by_allocation
-from foretrace.replay.base.spread import exactly
+from foretrace.replay.prediction.conditions import CORES
 from foretrace.replay.tree.timed_tree import NodeTree
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 

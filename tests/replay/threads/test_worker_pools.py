@@ -5,11 +5,11 @@ from replay_samples import measured_host, with_changes
 from tree_samples import Tree
 
 from foretrace.base.errors import PredictionError
+from foretrace.replay.base.records import Limit
 from foretrace.replay.engine.program import Join, Post, Repeat, Run, Sharing, Spawn, Wait
 from foretrace.replay.node.machine_run import cores_of
 from foretrace.replay.node.predictions import predict_on
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.base.records import Limit
 from foretrace.replay.threads.tree_programs import JobPrograms, ThreadProgram
 from foretrace.replay.threads.worker_pools import Pool, Tasks
 from foretrace.tracer.signature.tree_records import NodeKey

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from replay_samples import measured_host
 from tree_samples import Tree
 
-from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.tree.timed_tree import TimedTree, children_of, divided_among_rows
 from foretrace.replay.workload.workload import Workload

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toy_programs import programs
 
 from foretrace.tracer.analysis.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
-from foretrace.tracer.isa.registry import Flow
+from foretrace.tracer.isa.instruction_set import Flow
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 
 

@@ -17,8 +17,8 @@ from compilers import compiler_for
 from foretrace.benchmarks.harness.programs import SOURCES
 from foretrace.benchmarks.validation import instruction_sets
 from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.analysis.machine_code import binary_analysis
+from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.isa import registry as isa
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session.session import Session

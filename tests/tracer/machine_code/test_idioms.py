@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.analysis.machine_code import binary_analysis
+from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import AddressRange, IdiomKind, merge_ranges

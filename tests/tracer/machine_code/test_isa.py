@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy._core import _multiarray_umath
 
 from foretrace.base.errors import ProgramError
-from foretrace.tracer.isa import registry as isa
-from foretrace.tracer.isa.registry import AddressSum, DataFlow, Flow, Isa
 from foretrace.tracer.analysis.machine_code.paths import Registers
+from foretrace.tracer.isa import registry as isa
+from foretrace.tracer.isa.instruction_set import AddressSum, DataFlow, Flow, Isa
 from foretrace.tracer.signature.records import FLOPS_PER_LANE, OperationKind
 
 X86 = isa.load("x86_64")

@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.tracer.analysis.modules import ModuleMap
+from foretrace.tracer.reader.raw_flow import GROUPS, Ints, RawAllocation, RawFlow
 from foretrace.tracer.reader.raw_trace import RawTrace
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, DataFlow, MemoryObject, ObjectKind
-
-from foretrace.tracer.reader.raw_flow import GROUPS, Ints, RawAllocation, RawFlow
 
 Floats = npt.NDArray[np.float64]
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.tracer.reader.raw_trace import RawBlock
+from foretrace.tracer.reader.raw_tree import NONE, CallKind, RawTree
 from foretrace.tracer.signature.records import Block, Loop
 from foretrace.tracer.signature.tree_records import (
     ExecutionTree,
@@ -28,7 +29,6 @@ from foretrace.tracer.signature.tree_records import (
 )
 
 from .builder import Draft, TreeBuilder, joined_places
-from foretrace.tracer.reader.raw_tree import NONE, CallKind, RawTree
 
 Ints = npt.NDArray[np.int64]
 

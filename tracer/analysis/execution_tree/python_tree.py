@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from foretrace.tracer.reader.raw_tree import RawTree
 from foretrace.tracer.signature.records import Block, Loop
 from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind
 
 from .code_tree import CodeTree, EngineBlocks
-from foretrace.tracer.reader.raw_tree import RawTree
 from .sampled_work import LeafShare
 
 

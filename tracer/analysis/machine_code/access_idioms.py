@@ -21,7 +21,7 @@ from functools import partial
 from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.tracer.analysis.access_order import Access, Order, is_unit, recurrences, stencil, transposed
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.isa.registry import AccessParts, Isa
+from foretrace.tracer.isa.instruction_set import AccessParts, Isa
 from foretrace.tracer.signature.data_flow_records import DependenceKind
 from foretrace.tracer.signature.records import Idiom, IdiomKind
 

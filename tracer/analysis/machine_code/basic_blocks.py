@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.isa.registry import Flow, InstructionClass, Isa
+from foretrace.tracer.isa.instruction_set import Flow, InstructionClass, Isa
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 
 _KEY_BYTES = 16  # of an instruction's bytes, those that tell it from others at the same address

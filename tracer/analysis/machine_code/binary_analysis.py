@@ -12,22 +12,22 @@ import msgspec
 import numpy as np
 
 from foretrace.cache_sim.base.results import OperationStatistics
+from foretrace.tracer.analysis.data_flow.library_code import places_of
+from foretrace.tracer.analysis.data_flow.node_flow import Site, data_flow_of
+from foretrace.tracer.analysis.execution_tree.code_tree import CodeTree, engine_blocks
+from foretrace.tracer.analysis.execution_tree.sampled_work import SampledWork, sampled_work
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.modules import UNMAPPED, ModuleMap
 from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.analysis.data_flow.library_code import places_of
-from foretrace.tracer.analysis.data_flow.node_flow import Site, data_flow_of
-from foretrace.tracer.reader.raw_dependences import RawDependences
-from foretrace.tracer.analysis.execution_tree.code_tree import CodeTree, engine_blocks
-from foretrace.tracer.reader.raw_tree import CallKind
-from foretrace.tracer.analysis.execution_tree.sampled_work import SampledWork, sampled_work
 from foretrace.tracer.debug_info.inlined_calls import NONE, InlinedCalls
 from foretrace.tracer.debug_info.line_table import EMPTY, LineTable
 from foretrace.tracer.debug_info.perf_map import MODULE, NO_MAP, PerfMap
 from foretrace.tracer.debug_info.symbols import Function, Symbols, Variable
 from foretrace.tracer.isa import registry as isa
-from foretrace.tracer.isa.registry import Flow
+from foretrace.tracer.isa.instruction_set import Flow
+from foretrace.tracer.reader.raw_dependences import RawDependences
 from foretrace.tracer.reader.raw_trace import RawTrace
+from foretrace.tracer.reader.raw_tree import CallKind
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run, varying
 from foretrace.tracer.signature.data_flow_records import DataFlow

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 from foretrace.tracer.analysis.graphs import cycles
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.isa.registry import LOADED, Flow, Isa
+from foretrace.tracer.isa.instruction_set import LOADED, Flow, Isa
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import WIDER_KIND, OperationKind
 

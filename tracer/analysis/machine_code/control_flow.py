@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
+from foretrace.tracer.isa.instruction_set import Flow
 
 from .basic_blocks import BasicBlocks
-from foretrace.tracer.isa.registry import Flow
 
 Landings = Sequence[tuple[int, int]]
 """Pairs of addresses: where a call returns to, and where an exception that leaves it continues."""

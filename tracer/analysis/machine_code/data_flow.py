@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 import msgspec
 
-from foretrace.tracer.isa.registry import AddressSum, DataFlow
+from foretrace.tracer.isa.instruction_set import AddressSum, DataFlow
 
 Constant = tuple[int, int]  # root, offset
 Varying = int  # a bit for each load that it was computed from, and for the root of each constant added to them

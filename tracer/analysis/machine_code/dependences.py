@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from foretrace.tracer.analysis.loops import LoopForest
+from foretrace.tracer.isa.instruction_set import Isa
 from foretrace.tracer.reader.raw_dependences import RawDependences, RawKind, examined_loop, nest_of
-from foretrace.tracer.isa.registry import Isa
 from foretrace.tracer.signature.data_flow_records import Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import Block
 from foretrace.tracer.signature.tree_records import ExecutionTree

@@ -16,9 +16,10 @@ import numpy as np
 from foretrace.tracer.analysis.modules import ModuleMap
 from foretrace.tracer.debug_info.line_table import LineTable
 from foretrace.tracer.debug_info.symbols import Symbols
-from foretrace.tracer.isa.registry import Flow, load
+from foretrace.tracer.isa.instruction_set import Flow
+from foretrace.tracer.isa.registry import load
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
-from foretrace.tracer.session.session import Recording
+from foretrace.tracer.recording.recording import Recording
 
 if TYPE_CHECKING:
     from capstone import Cs

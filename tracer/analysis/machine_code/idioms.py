@@ -16,7 +16,7 @@ import numpy as np
 from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.tracer.analysis.graphs import cycles, groups
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.isa.registry import DataFlow, Flow, Isa
+from foretrace.tracer.isa.instruction_set import DataFlow, Flow, Isa
 from foretrace.tracer.signature.records import Idiom, IdiomKind
 
 from .basic_blocks import BasicBlocks

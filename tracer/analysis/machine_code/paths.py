@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.isa.registry import DataFlow, Flow, InstructionClass, Isa
+from foretrace.tracer.isa.instruction_set import DataFlow, Flow, InstructionClass, Isa
 from foretrace.tracer.reader.raw_trace import RawPath
 from foretrace.tracer.signature.instruction_table import NO_OPERATION, InstructionTable
 from foretrace.tracer.signature.records import NO_PATHS, InstructionForm, Paths

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from foretrace.tracer.isa.registry import Isa, StackUse
+from foretrace.tracer.isa.instruction_set import Isa, StackUse
 
 from .basic_blocks import BasicBlocks
 

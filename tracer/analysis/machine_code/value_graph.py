@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from foretrace.tracer.analysis.loops import LoopForest
-from foretrace.tracer.isa.registry import AddressSum, DataFlow, Flow, Isa
+from foretrace.tracer.isa.instruction_set import AddressSum, DataFlow, Flow, Isa
 
 from .basic_blocks import BasicBlocks
 from .register_stack import stack_registers

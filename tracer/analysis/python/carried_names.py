@@ -1,8 +1,8 @@
 """What loops of Python source carry from one iteration to the next by way of names.
 
 A name is carried if an iteration may read it before it assigns it, and assigns it. As for machine code
-(tracer/analysis/machine_code/carried.py), what matters is whether its new value depends on its old one: by adding what stays the
-same, by one associative operation and for no other use, or in another way.
+(tracer/analysis/machine_code/carried.py), what matters is whether its new value depends on its old one: by adding what
+stays the same, by one associative operation and for no other use, or in another way.
 """
 
 from __future__ import annotations

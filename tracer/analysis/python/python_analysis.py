@@ -20,12 +20,12 @@ import numpy.typing as npt
 
 from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.tracer.analysis.access_order import Access
-from foretrace.tracer.analysis.loops import LoopForest, nest_loops
-from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.analysis.data_flow.node_flow import data_flow_of
 from foretrace.tracer.analysis.execution_tree.lock_lines import with_lines_of_release
 from foretrace.tracer.analysis.execution_tree.python_tree import PythonTree
 from foretrace.tracer.analysis.execution_tree.sampled_work import sampled_work
+from foretrace.tracer.analysis.loops import LoopForest, nest_loops
+from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock, RawTrace
 from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import scaled_to_run
@@ -77,9 +77,9 @@ _PRODUCTS = frozenset(
 
 BLOCK_LINES, LIST_ELEMENT_LINES, ELEMENT_LINES, ARRAY_LINES = 0.08, 0.25, 0.45, 4.0
 """What recording a block adds to its time, and what recording each element does that it accesses, of a list or of
-another container, and each array operation: in lines (`foretrace/base/python_line.py`), as it is the interpreter's work for
-the most part. Reading the clock is not in it. In CPython 3.11, over 37 loops: 0.05 to 0.16 for the first, 0.18 to 0.43
-and 0.4 to 0.5 for the elements."""
+another container, and each array operation: in lines (`foretrace/base/python_line.py`), as it is the interpreter's work
+for the most part. Reading the clock is not in it. In CPython 3.11, over 37 loops: 0.05 to 0.16 for the first, 0.18 to
+0.43 and 0.4 to 0.5 for the elements."""
 
 
 def analyse(
@@ -91,8 +91,8 @@ def analyse(
     """Relate what ran to functions, lines, loops and idioms.
 
     `statistics` are those of the raw operations; each becomes one operation of the result. `round_lines` is how many
-    lines of `foretrace/base/python_line.py` take as long as a round of those that the agent runs; without it times are left
-    out. Where accesses were recorded in `bursts`, `statistics` are scaled to the run.
+    lines of `foretrace/base/python_line.py` take as long as a round of those that the agent runs; without it times are
+    left out. Where accesses were recorded in `bursts`, `statistics` are scaled to the run.
     """
     if bursts is not None and bursts.gaps:
         statistics = _scaled_to_run(raw, statistics, bursts)
