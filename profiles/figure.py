@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -129,9 +129,10 @@ class Figure:
     defaults: tuple[Default, ...] = ()
     may_be_zero: bool = False
 
-    def default_for(self, core: CoreClass, level: str = "") -> Default | None:
-        """The range on such a core."""
-        return next((default for default in self.defaults if default.fits(core, level)), None)
+    def default_for(self, core: CoreClass, level: str = "", bases: Collection[str] | None = None) -> Default | None:
+        """The range on such a core; with `bases`, one that is a multiple of none but these figures."""
+        fitting = (default for default in self.defaults if default.fits(core, level))
+        return next((one for one in fitting if bases is None or not one.of or one.of in bases), None)
 
 
 @functools.cache

@@ -116,10 +116,10 @@ def default_of(
     Raises:
         LookupError: none is declared for such a core.
     """
-    for default in figures_of_record(record)[name].defaults:
-        if default.fits(core, level) and (bases is None or not default.of or default.of in bases):
-            return default
-    raise LookupError(f"{record.__name__}.{name}: no default is declared for {core}")
+    default = figures_of_record(record)[name].default_for(core, level, bases)
+    if default is None:
+        raise LookupError(f"{record.__name__}.{name}: no default is declared for {core}")
+    return default
 
 
 def core_figure(profile: Profile, name: str, assumed: Assumptions) -> Range:

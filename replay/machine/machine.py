@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple
 
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, System, Waking
@@ -13,19 +13,17 @@ from foretrace.replay.prediction.conditions import CACHE, CORES
 from foretrace.replay.threads.job_programs import JobPrograms, in_job, local_names
 
 
-class Accelerator:
-    """Names of the three devices that an accelerator is in a simulation: it, and a copy engine each way."""
+class Accelerator(NamedTuple):
+    """The devices that an accelerator is in a simulation, by name: itself, and a copy engine each way."""
 
-    def __init__(self, number: int) -> None:
-        """Of the accelerators, numbered from 0."""
-        self.kernels = f"accelerator {number}"
-        self.to_device = f"copies to accelerator {number}"
-        self.from_device = f"copies from accelerator {number}"
+    kernels: str
+    to_device: str
+    from_device: str
 
-    @property
-    def devices(self) -> tuple[str, str, str]:
-        """All of them."""
-        return self.kernels, self.to_device, self.from_device
+    @classmethod
+    def of(cls, number: int) -> Accelerator:
+        """Accelerators are numbered from 0."""
+        return cls(f"accelerator {number}", f"copies to accelerator {number}", f"copies from accelerator {number}")
 
 
 def cache_of(job: int, num_caches: int) -> str:
@@ -33,17 +31,8 @@ def cache_of(job: int, num_caches: int) -> str:
     return f"{CACHE} {job % num_caches}"
 
 
-class SystemNames(Protocol):
-    """Names in the system of those in a job's programs."""
-
-    def __call__(self, job: int, local: Collection[str]) -> Mapping[str, str]:
-        """Those of the job with this number; `local` are the names of what it has to itself."""
-        ...
-
-
-def same_names(job: int, local: Collection[str]) -> Mapping[str, str]:
-    """Names of programs that have the system's names already."""
-    return {}
+SystemNames = Callable[[int, Collection[str]], Mapping[str, str]]
+"""From a job's number, and the names of what it has to itself, to the system's names for those in its programs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +58,7 @@ class Machine:
         jobs: Sequence[JobPrograms],
         *,
         decide: Decide | None = None,
-        names: SystemNames = same_names,
+        names: SystemNames | None = None,
         most_segments: int = 0,
     ) -> Outcome:
         """Simulate jobs to their end, each with barriers and semaphores of its own.
@@ -77,7 +66,7 @@ class Machine:
         Args:
             jobs: the programs of each job's threads.
             decide: who is asked at offers.
-            names: the system's names for those in programs.
+            names: None: programs have the system's names.
             most_segments: of the timeline that are kept.
 
         Raises:
@@ -86,7 +75,7 @@ class Machine:
         local = {id(job): local_names(job) for job in {id(job): job for job in jobs}.values()}
         entities = []
         for number, job in enumerate(jobs):
-            own = names(number, local[id(job)])
+            own = names(number, local[id(job)]) if names is not None else {}
             entities += [
                 Entity(in_job(number, thread.name), thread.program, job=number, born=thread.is_born, names=own)
                 for thread in job.threads
@@ -94,12 +83,12 @@ class Machine:
         return simulate(self._system(jobs), entities, decide=decide, most_segments=most_segments)
 
     def _system(self, jobs: Sequence[JobPrograms]) -> System:
-        accelerators = [Accelerator(number) for number in range(self.accelerators)]
+        devices = (name for number in range(self.accelerators) for name in Accelerator.of(number))
         return System(
             cores={CORES: float(self.cores)},
             caches=tuple(cache_of(number, self.num_caches) for number in range(self.num_caches)),
             bandwidths=dict(self.bandwidths),
-            devices=dict.fromkeys((name for one in accelerators for name in one.devices), 1),
+            devices=dict.fromkeys(devices, 1),
             barriers=_by_system_name(job.barriers for job in jobs),
             semaphores=_by_system_name(job.semaphores for job in jobs),
             waking=self.waking,

@@ -118,7 +118,7 @@ class Program:
             self.asked.append((activity, True))
             label, choices = names[activity.node], [stays]
             for number in range(accelerators):
-                accelerator = Accelerator(number)
+                accelerator = Accelerator.of(number)
                 there: list[Part] = [
                     Timed(accelerator.to_device, label, _IN),
                     Timed(accelerator.kernels, label, _KERNEL),
@@ -137,7 +137,7 @@ class Program:
         self.asked.append((activity, False))
         choices: list[tuple[Part, ...]] = [activity.runs]
         for number in range(accelerators):
-            accelerator, label = Accelerator(number), names[activity.node]
+            accelerator, label = Accelerator.of(number), names[activity.node]
             choices.append(
                 (Timed(accelerator.from_device, label, _OUT), *activity.runs, Timed(accelerator.to_device, label, _IN))
             )

@@ -377,8 +377,8 @@ class _Report:
             break_even_launch_s=break_even_launch_s(verdict),
             flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
-            caller=self._caller(node),
-            path=self._path(node),
+            caller=self._around_in_words(node, loops=False),
+            path=self._around_in_words(node, loops=True),
             verdict=evidence.verdicts[node] if evidence else None,
             would_change=would_change(
                 verdict,
@@ -429,10 +429,6 @@ class _Report:
         demand = self.offers.demand
         return float(sum(getattr(demand, name)[below] for below in self.work.below(node))) if demand else 0.0
 
-    def _caller(self, node: int) -> str:
-        """The functions around a node, outermost first, without the start-up code."""
-        return self._names_around(node, loops=False)
-
     def _kinds_below(self, node: int) -> set[IdiomKind]:
         """The idioms of the loops of a node and below it."""
         return {kind for loop in self._loops_below(node) for kind in self.kinds[loop]}
@@ -451,11 +447,8 @@ class _Report:
             return 1
         return len({node, *self.kernels}.intersection(self.work.below(around)))
 
-    def _path(self, node: int) -> str:
-        """The calls and loops around a node, outermost first, without the start-up code."""
-        return self._names_around(node, loops=True)
-
-    def _names_around(self, node: int, *, loops: bool) -> str:
+    def _around_in_words(self, node: int, *, loops: bool) -> str:
+        """The calls, and `loops`, around a node, outermost first, without the start-up code."""
         names: list[str] = []
         for around in self.work.around(self.work.parents[node]):
             if self.work.kinds[around] is NodeKind.CALL:

@@ -197,36 +197,29 @@ def _rates(profile: Profile, notes: list[Assumption]) -> Rates:
     notes += found.assumptions
     if found.memory_capacity_bytes is None:
         notes.append(Assumption("memory_capacity_bytes", "not in the profile: everything is taken to fit"))
-    threads = found.threads_per_multiprocessor.times(found.multiprocessors)
-    latency_s = np.array(found.memory_latency_s)
-    last = found.last_cache_bytes_per_s
+    as_given = {name: np.array(getattr(found, name)) for name in _AS_GIVEN}
     second_s = profile.caches[1].latency_s if len(profile.caches) > 1 else None
+    last = found.last_cache_bytes_per_s
     return Rates(
-        multiprocessors=np.array(found.multiprocessors),
-        threads=np.array(threads),
+        **as_given,
+        threads=np.array(found.threads_per_multiprocessor.times(found.multiprocessors)),
         block_threads=1024.0,
-        fp64_flops_per_s=np.array(found.fp64_flops_per_s),
-        fp32_flops_per_s=np.array(found.fp32_flops_per_s),
-        integer_ops_per_s=np.array(found.integer_ops_per_s),
-        special_ops_per_s=np.array(found.special_ops_per_s),
-        atomics_per_s=np.array(found.atomics_per_s),
-        same_address_atomics_per_s=np.array(found.same_address_atomics_per_s),
-        memory_bytes_per_s=np.array(found.memory_bytes_per_s),
-        memory_latency_s=latency_s,
         last_bytes=found.last_cache_bytes if last else None,
         last_bytes_per_s=np.array(last) if last else None,
         l2_bytes=round(found.l2_bytes.typical),
-        l2_bytes_per_s=np.array(found.l2_bytes_per_s),
-        l2_latency_s=exactly(second_s) if second_s else latency_s * L2_LATENCY,
+        l2_latency_s=exactly(second_s) if second_s else as_given["memory_latency_s"] * L2_LATENCY,
         l1_bytes=round(found.l1_bytes.typical),
-        l1_bytes_per_s=np.array(found.l1_bytes_per_s),
-        warp_threads=np.array(found.warp_threads),
         granule_bytes=_granule_bytes(profile, found.memory_bytes_per_s.typical, notes),
         capacity_bytes=float(found.memory_capacity_bytes or "inf"),
-        thread_instructions_per_s=np.array(found.thread_instructions_per_s),
     )
 
 
+_AS_GIVEN = (
+    *("multiprocessors", "warp_threads", "fp64_flops_per_s", "fp32_flops_per_s", "integer_ops_per_s"),
+    *("special_ops_per_s", "atomics_per_s", "same_address_atomics_per_s", "thread_instructions_per_s"),
+    *("memory_bytes_per_s", "memory_latency_s", "l2_bytes_per_s", "l1_bytes_per_s"),
+)
+"""Rates that are figures of the device, under the same name."""
 _WIDEST_BYTES = 1 << 32
 """An address range beyond all caches."""
 
