@@ -35,7 +35,7 @@ class Range(NamedTuple):
 
     @classmethod
     def of(cls, default: Default) -> Range:
-        """What is assumed of a figure, in the default's own terms."""
+        """A default's range, in its own terms."""
         return cls(default.fast, default.typical, default.slow)
 
     def times(self, factor: Range) -> Range:
@@ -63,7 +63,7 @@ class Assumption:
 
 
 class Assumptions:
-    """What was assumed of a machine so far, each name once."""
+    """Collects the assumptions made about a machine, each name once."""
 
     def __init__(self, settled: Container[str] = ()) -> None:
         """Nothing yet. `settled` are names of figures that are taken to be exactly as typical."""
@@ -97,7 +97,7 @@ def measured(value: float, noise: float, *, more_is_faster: bool) -> Range:
 
 
 def core_class(profile: Profile) -> CoreClass:
-    """What a profile tells of the kind of its cores."""
+    """The class of a profile's cores."""
     core, product = profile.core, profile.product
     return CoreClass(
         in_order=bool(core and core.in_order),
@@ -132,7 +132,7 @@ def core_figure(profile: Profile, name: str, assumed: Assumptions) -> Range:
 
 
 def assumption_text(record: type[Struct], name: str, default: Default) -> str:
-    """What was assumed, of which cores."""
+    """The sentence on an assumed figure of a record."""
     unit = unit_of(name)
     word = unit.word if unit and not default.of and not default.beyond else ""
     if default.beyond:

@@ -118,7 +118,7 @@ def figures_of(profile: Profile, hierarchy: Hierarchy, settled: Container[str] =
 
 
 def relative_text(related: Informed) -> str:
-    """What was taken over from whom."""
+    """The sentence on figures taken from a relative."""
     counts = Counter(key.partition(" ")[0] for key in related.keys)
     tables = [f"{count} figures of {name}" if count > 1 else name for name, count in counts.items()]
     return (

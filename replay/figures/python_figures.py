@@ -1,4 +1,4 @@
-"""What CPython takes on a core: a line, a bytecode, the call of an array operation. Measured, or derived from the core.
+"""Times of CPython on a core: a line, a bytecode, the call of an array operation; measured, or derived from the core.
 
 A line of `foretrace/base/python_line.py` is 641 instructions of CPython 3.11 (x86-64, counted). How many cycles these
 take follows from the core: how many instructions it starts at a time and whether in order, and which branches it

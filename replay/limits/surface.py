@@ -116,7 +116,7 @@ class BandwidthSurface:
         return SurfaceTimes(np.sort(seconds, axis=0), outside)
 
     def assumptions(self, machine: str, times: SurfaceTimes) -> tuple[Assumption, ...]:
-        """What a reader of a prediction by this surface must know."""
+        """Assumptions of a prediction by this surface."""
         found = []
         if self.synthetic:
             found.append(

@@ -96,5 +96,5 @@ class Machine:
 
 
 def _by_system_name(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """What each job has of its own, by its name in the system."""
+    """Counts of each job's own objects, by their names in the system."""
     return {in_job(job, name): count for job, own in enumerate(counts) for name, count in own.items()}

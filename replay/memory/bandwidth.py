@@ -17,7 +17,7 @@ from foretrace.replay.base.spread import Floats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryBandwidth:
-    """What main memory gives.
+    """Bandwidth of main memory by the number of threads.
 
     Attributes:
         alone_bytes_per_s: to one thread that loads.

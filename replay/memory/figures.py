@@ -1,4 +1,4 @@
-"""What an access costs by where it hits: read off a profile's measured surface, or derived from published figures.
+"""Access costs by the level that holds the data: from a profile's measured surface, or derived from published figures.
 
 Each figure is a time of one access or one line, as (fast, typical, slow).
 """
@@ -142,7 +142,7 @@ def memory_figures(
 
 
 def _added_by_lines(byte_times: Floats, lines: Floats) -> Floats:
-    """What a line from each level adds to a regular stream that already pays a slot for each access.
+    """Extra time of a line from each level in a regular stream that already pays a slot for each access.
 
     A stream out of level l was measured to take byte_times[l] for each byte. Of a line of the level below it pays
     the slots, and, where lines of levels nearer to the core are shorter, the further lines it finds there.
@@ -160,7 +160,7 @@ def _added_by_lines(byte_times: Floats, lines: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where the figures of one profile come from: its points first, then its published figures, then assumptions."""
+    """Memory figures of a profile: from its points first, then its published figures, then assumptions."""
 
     profile: Profile
     core: Core
@@ -406,7 +406,7 @@ def _late(point: PrefetchPoint) -> tuple[float, float, float]:
 
 
 def _line_time(point: SurfacePoint) -> float:
-    """Of one access."""
+    """Time of one access."""
     return point.access_bytes / point.bandwidth_bytes_per_s
 
 

@@ -123,7 +123,7 @@ def _simulated(signature: Signature, hierarchy: Hierarchy) -> SimulatedHierarchy
 def _parts_of_simulated(
     signature: Signature, whole: Hierarchy, part: Hierarchy, executions: npt.NDArray[np.float64]
 ) -> SimulatedHierarchy | None:
-    """What parts of simulated caches would miss, between the caches by the logarithm of their sizes.
+    """Misses of parts of simulated caches, interpolated between the caches by the logarithm of their sizes.
 
     Of a cache of one line, all accesses are taken to miss.
     """
@@ -147,7 +147,7 @@ def _inside(hierarchy: Hierarchy) -> str | None:
 
 
 def _error_of_bursts(signature: Signature, simulated: SimulatedHierarchy | None) -> float:
-    """The same as `_sampling_error` for accesses that were recorded in bursts: of a hierarchy, or of the worst one."""
+    """Sampling error of hit rates for accesses that were recorded in bursts: of a hierarchy, or of the worst one."""
     sampling = signature.provenance.sampling
     if sampling is None:
         return 0.0

@@ -1,4 +1,4 @@
-"""What each assumed figure of a machine costs a prediction: how much narrower the interval is once the figure is known.
+"""Costs of assumed figures: how much narrower a prediction's interval is once one of them is known.
 
 The program is predicted again with one figure at a time taken to be exactly as typical: the typical time is the same,
 the interval's ends are not. Sources of error add up in squares, so the parts of several figures add up to no sum.

@@ -133,9 +133,9 @@ class Node:
     """What-if: teams wait the other way."""
     programs: dict[tuple[int | None, Waits | None], JobPrograms] = field(default_factory=dict)
     """By number of threads and how they wait: a job's programs."""
-    made: dict[_Key, list[JobPrograms]] = field(default_factory=dict)
+    jobs_by_key: dict[_Key, list[JobPrograms]] = field(default_factory=dict)
     offers: dict[_Key, list[Program]] = field(default_factory=dict)
-    """By the keys of `made`: what each job offers to accelerators."""
+    """By the keys of `jobs_by_key`: what each job offers to accelerators."""
     loosened: set[str] = field(default_factory=set)
     """Semaphores that got units, without which threads of a replay waited forever."""
 
@@ -194,7 +194,7 @@ class Node:
 
     @property
     def num_caches(self) -> int:
-        """How many last caches its cores have."""
+        """Number of last caches of its cores."""
         return last_caches(self.profile, self.cores)
 
     @property
@@ -225,11 +225,11 @@ class Node:
         return self.pool if self.threads not in (None, traced) or self.pool.calls > traced else None
 
     def jobs(self) -> list[JobPrograms]:
-        """What the threads of each copy do; worked out once for all that differs in nothing else."""
+        """The programs of each copy's threads; one object for all copies that differ in nothing."""
         key = self._key
-        if key not in self.made:
-            self.made[key] = self._jobs()
-        return self.made[key]
+        if key not in self.jobs_by_key:
+            self.jobs_by_key[key] = self._jobs()
+        return self.jobs_by_key[key]
 
     @property
     def _key(self) -> _Key:
@@ -291,7 +291,7 @@ class Node:
 
     @property
     def team_waits(self) -> TeamWaits | None:
-        """How threads wait in the runtime of parallel regions; None for programs that have none."""
+        """Waiting policy of the runtime of parallel regions; None for programs that have none."""
         if self.work is None or not (traced := team_size(self.work)):
             return None
         has = self.profile.core.cores if self.profile.core else None
@@ -301,7 +301,7 @@ class Node:
         return found.other if self.waits_otherwise else found
 
     def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
-        """Of all regions."""
+        """Resource use of all regions."""
         return [self.conditions.sharing(region, cache, interpreter) for region in range(len(self.names))]
 
     @property
@@ -314,7 +314,7 @@ class Node:
         return sorted(process for process, count in threads.items() if count > 1)
 
     def notes(self) -> tuple[str, ...]:
-        """What could not be told of the program's threads, and of those that did nothing."""
+        """Notes on what is not known of the program's threads, and on idle ones."""
         if self.work is not None:
             idle = () if self.threads is not None or self.divided_pool is not None else _idle(self.work)
             loose = (
@@ -327,7 +327,7 @@ class Node:
         return ()
 
     def _notes_of_waits(self) -> tuple[str, ...]:
-        """What is not known, or not in the replay, of threads that wait in parallel regions."""
+        """Notes on what is not known, or not replayed, of threads that wait in parallel regions."""
         waits = self.team_waits
         if waits is None or len(self.job.threads) == 1:
             return ()
@@ -377,7 +377,7 @@ class Node:
         self.work.waits.line_locks = LineLocks(notes=(*self.work.waits.line_locks.notes, note))
         self.work.units.clear()
         self.programs.clear()
-        self.made.clear()
+        self.jobs_by_key.clear()
         return True
 
     def _simulated(self, most_segments: int) -> tuple[Outcome, Decider | None]:

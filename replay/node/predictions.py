@@ -72,7 +72,7 @@ def predict_on(
 
 
 def _asked(workload: Workload, question: EventQuestion, counts: Sequence[int] | None, cores: int | None) -> AskedEvent:
-    """What a program's work has to do with an event.
+    """Relation of a program's work to an event.
 
     Raises:
         PredictionError: several threads would have to be replayed, or the event does not tell what is asked.

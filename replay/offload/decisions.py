@@ -33,7 +33,7 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """What a node would cost on an accelerator, all entries together; or why it cannot be put there.
+    """Terms of a node on an accelerator, all entries together; or why it cannot be put there.
 
     `stage_s` brings what does not fit in its memory, piece by piece. `results` are values that it returns.
     """
@@ -77,7 +77,7 @@ def pays_now(activity: Activity, cost: OffloadCost) -> bool:
     return cost.total_s < activity.host_s
 
 
-def among(nodes: frozenset[int]) -> Pays:
+def decided_beforehand(nodes: frozenset[int]) -> Pays:
     """A policy that has decided before."""
     return lambda activity, cost: activity.node in nodes
 

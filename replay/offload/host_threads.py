@@ -22,7 +22,7 @@ from .team_costs import TeamCosts
 
 @dataclass(frozen=True, eq=False)
 class HostTimes:
-    """What nodes take on the host when kernels are elsewhere.
+    """Times of nodes on the host when kernels are elsewhere.
 
     Attributes:
         work: the program.
@@ -161,7 +161,7 @@ class _Team:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What the caches of a team are taken to hold."""
+        """Assumptions on what the caches of a team hold."""
         profile = self.run.profile
         last = profile.caches[-1]
         if self.caches is None:
@@ -201,7 +201,7 @@ class _Team:
         return found
 
     def _kept(self, footprint_bytes: float) -> tuple[float, ...]:
-        """What decides which data a loop keeps: its footprint to a power of the root of two."""
+        """Key of the data that a loop keeps: its footprint to a power of the root of two."""
         if self.caches is None or footprint_bytes < 1:
             return (0.0,)
         return (float(2 ** (round(2 * np.log2(footprint_bytes)) / 2)),)

@@ -66,7 +66,7 @@ def listed_nodes(
 def counts_of(
     work: Work, evidence: Evidence | None, listed: Collection[int], goals: Collection[int], alone_s: Floats
 ) -> LoopCounts:
-    """Where all loops of a program are. Each is in one of the places: what takes part of the time has a row."""
+    """Counts all loops of a program by place. Each is in one place: loops that take part of the time have a row."""
     loops = [node for node in range(len(work)) if work.kinds[node] in COUNTED]
     rows = set(listed)
     assert len(rows) == len(listed), "a loop has two rows"

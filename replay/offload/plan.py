@@ -62,7 +62,7 @@ class Planner:
         return 0.0 if way.shared_memory else candidate.staged_bytes / way.to_device_bytes_per_s
 
     def moved(self, kernels: Sequence[int]) -> tuple[Moved, list[Candidate]]:
-        """What a division moves in all, and its candidates."""
+        """Total traffic of a division, and its candidates."""
         there = [self.able[node] for node in kernels]
         is_there, runs = np.zeros(len(self.work), np.bool_), self.versions.rounds.copy()
         for one in there:
@@ -162,7 +162,7 @@ class Planner:
                 network.edge(at, last, _whole(back * end_s))
 
     def _launches(self) -> Ints:
-        """How often each node's work begins: that of the outermost candidate around it, or its own on the host."""
+        """Begins of each node's work: those of the outermost candidate around it, or its own on the host."""
         found = self.versions.rounds.copy()
         for node in self.outermost():
             found[list(self.able[node].nodes)] = self.able[node].launches

@@ -1,4 +1,4 @@
-"""What a team of threads costs beside its work: starting it once, and a fork and a join for each parallel loop."""
+"""Overhead of a team of threads: starting it once, and a fork and a join for each parallel loop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class TeamCosts:
 
     @classmethod
     def of(cls, profile: Profile, threads: int) -> TeamCosts:
-        """Of a team on a host.
+        """Costs of a team on a host.
 
         Threads spin between loops that follow each other, so a fork and a join are two barriers. A barrier is a tree,
         where a line goes from core to core as often as the logarithm of the threads (LLVM's kmp_barrier.cpp), or one

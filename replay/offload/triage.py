@@ -12,7 +12,7 @@ import numpy as np
 from foretrace.base.errors import PredictionError
 from foretrace.base.units import format_bytes
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.interval import together
+from foretrace.replay.base.interval import combined
 from foretrace.replay.base.records import (
     LEAST_SHOWN_SHARE,
     Answer,
@@ -43,7 +43,7 @@ from .decisions import Policy
 from .host_threads import HostTimes
 from .listing import counts_of, listed_nodes
 from .plan import Planner
-from .policies import offered_by
+from .policies import policy_offers
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
@@ -89,7 +89,7 @@ def triages(
     explain: str = "",
     sources: Sources | None = None,
 ) -> tuple[list[Triage], list[list[Instance | None]]]:
-    """The same for several accelerators, and a matrix: for each loop that any of them lists, its row on each.
+    """Triages for several accelerators, and a matrix: for each loop that any of them lists, its row on each.
 
     None: a gather/scatter unit does not take it.
     """
@@ -196,7 +196,7 @@ class _Report:
         )
 
     def _arrays(self) -> tuple[MovedArray, ...]:
-        """What the plan moves of each allocation; nothing where memory is shared or data flow was not followed."""
+        """Movement of each allocation by the plan; nothing where memory is shared or data flow was not followed."""
         flow = self.signature.data_flow
         if flow is None or self.device.way.shared_memory:
             return ()
@@ -220,7 +220,7 @@ class _Report:
         return listed_nodes(self.work, self.offers.evidence, self.planner.able, goals, self.alone_s)
 
     def _loop_counts(self) -> LoopCounts:
-        """Where the loops are; a gather/scatter unit only knows those that gather or scatter."""
+        """Counts of loops by place; a gather/scatter unit only knows those that gather or scatter."""
         if self.device.rates is None:
             return LoopCounts(there=len(self.listed), listed=len(self.listed))
         goals = self.threaded.union(self.kernels)
@@ -254,7 +254,7 @@ class _Report:
         return [node for node in kept if work.kinds[node] is not NodeKind.CALL] or kept
 
     def _shares(self) -> dict[int, Moved]:
-        """What each kernel of the plan makes move: what it needs first, and what of its results the host needs."""
+        """Movement due to each kernel of the plan: the data it needs first, and the results that the host needs."""
         residency = Residency(self.planner.versions)
         away = {below for node in self.kernels for below in self.planner.able[node].nodes}
         residency.put([node for node in range(len(self.work)) if node not in away], HOST)
@@ -285,7 +285,7 @@ class _Report:
         return Verdict(candidate, answer, host_s, thread_s, cost, moved, self._bound(node), tree_s)
 
     def _alone(self, node: int) -> Moved:
-        """What moves more if a node that the plan leaves on the host goes too."""
+        """Extra transfers if this node, which stays on the host in the plan, were ported as well."""
         inside = set(self.planner.able[node].nodes)
         others = tuple(one for one in self.kernels if one not in inside and node not in self.planner.able[one].nodes)
         if others not in self._moved_by:
@@ -399,7 +399,7 @@ class _Report:
         return around if around >= 0 and evidence is not None and evidence.parallel[around].is_serial else -1
 
     def _around(self, verdict: Verdict) -> str:
-        """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
+        """For a loop that stays, names the serial loop around it that would launch it so often."""
         evidence = self.offers.evidence
         if evidence is None or verdict.answer is not Answer.LEAVE or verdict.cost is None:
             return ""
@@ -409,7 +409,7 @@ class _Report:
         return f"; inside {shown(self.work.places[around])}, which is serial ({evidence.texts[around]})"
 
     def _gathers(self, node: int) -> GatherScatter | None:
-        """What the hottest gather/scatter loop below a node does."""
+        """Gathers and scatters of the hottest such loop below a node."""
         regions = self.run.workload.regions
         below = {region for one in self.work.below(node) for region in self.work.own_s[one] if regions[region].idioms}
         if not below:
@@ -441,7 +441,7 @@ class _Report:
         return sorted(loop for loop in loops if loop is not None)
 
     def _launched_together(self, node: int) -> int:
-        """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
+        """Number of the plan's kernels that the innermost loop around a node launches, the node's included."""
         around = self.work.loop_around(self.work.parents[node])
         if around < 0:
             return 1
@@ -489,7 +489,7 @@ class _Report:
         for own in self.work.own_s:
             for region in own:
                 if region not in factors:
-                    factors[region] = together(self.run.errors_of_region(region))
+                    factors[region] = combined(self.run.errors_of_region(region))
         low, high = (
             np.array([sum(time_s * factors[region][end] for region, time_s in own.items()) for own in self.work.own_s])
             for end in (0, 1)
@@ -502,7 +502,7 @@ class _Report:
         threads_s = [self.times.choice((), corner)[0] for corner in (FAST, TYPICAL, SLOW)]
         rests_s = [self.times.choice(self.kernels, corner)[0] for corner in (FAST, TYPICAL, SLOW)]
         gain = program_gain(self.best_host_s, after.time_s, instances)
-        low, high = together(self.run.errors())
+        low, high = combined(self.run.errors())
         kernels = [self.verdict(node) for node in self.kernels]
         ranges = [self._device_range(one) for one in kernels]
         device_s = sum(one.cost.total_s for one in kernels if one.cost)
@@ -549,7 +549,7 @@ class _Report:
         self, policy: Policy, kernels: tuple[int, ...] | None = None
     ) -> tuple[PolicyOutcome, tuple[int, ...]]:
         """The program by a policy, replayed on one rank and one accelerator, and what went there."""
-        offered, pays = offered_by(policy, self.planner, kernels)
+        offered, pays = policy_offers(policy, self.planner, kernels)
         made = activities(self.planner, offered)
         found = replay([made], self.planner.versions, self.names, way=self.device.way, accelerators=1, pays=pays)
         gone = tuple(sorted(decision.node for decision in found.decisions if decision.offload))
@@ -563,7 +563,7 @@ class _Report:
         return outcome, gone
 
     def _unexamined(self, instances: Sequence[Instance]) -> tuple[str, ...]:
-        """How many loops are taken to be parallel, or serial, for want of evidence."""
+        """Warnings on loops taken to be parallel, or serial, for want of evidence."""
         evidence = self.offers.evidence
         if evidence is None:
             return ()

@@ -1,4 +1,4 @@
-"""What a program's regions take and demand under the conditions of a moment: how many jobs divide the last cache.
+"""Times and bandwidth demands of a program's regions by the number of jobs that divide the last cache.
 
 The times are the model's (`HostRun`), worked out for 1, 2, 4, ... jobs in the cache and interpolated between. What a
 region demands of main memory are the lines that its accesses miss in the last cache.
@@ -93,7 +93,7 @@ class Conditions:
         )
 
     def sharing(self, region: int, cache: str, interpreter: str | None = None) -> Sharing:
-        """How a region shares the machine with what else runs.
+        """Resource use of a region beside what else runs on the machine.
 
         Args:
             region: of the workload.
@@ -116,7 +116,7 @@ WAKING_FIGURES = ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wa
 
 
 def waking_of(profile: Profile) -> tuple[Waking, tuple[Assumption, ...]]:
-    """How long it takes until threads that wait go on, with what was assumed."""
+    """Wake-up latencies of threads, with what was assumed."""
     assumed = Assumptions()
     figures = (core_figure(profile, name, assumed).typical for name in WAKING_FIGURES)
     return Waking(*figures), assumed.listed
@@ -133,7 +133,7 @@ def _line_s(run: HostRun, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
 
 
 def line_s(workload: Workload, misses: Floats, line_bytes: float, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
-    """The same of some misses of the last cache, [operations]."""
+    """Seconds at full bandwidth for some misses of the last cache, [operations]."""
     lines = misses * (workload.operations.is_store == stores)
     of_regions = np.bincount(workload.operations.region, weights=lines, minlength=len(workload.regions))
     rate = bandwidth.store_bytes_per_s if stores else bandwidth.alone_bytes_per_s
@@ -141,7 +141,7 @@ def line_s(workload: Workload, misses: Floats, line_bytes: float, bandwidth: Mem
 
 
 def _levels(profile: Profile, run: HostRun, jobs: int) -> tuple[LevelShare, ...]:
-    """What each of so many jobs holds of the caches, which is no more than there is of them."""
+    """Each job's part of the caches; all parts together are no more than the caches hold."""
     counts, levels = jobs_of_levels(profile, jobs), run.misses.hierarchy.levels
     check_held(profile, [level.size_bytes for level in levels], counts)
     return tuple(

@@ -15,12 +15,12 @@ from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.interval import (
+    combined,
     convolution_error,
     figure_error,
     model_error,
     path_error,
     relative_error,
-    together,
 )
 from foretrace.replay.base.records import Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
@@ -131,7 +131,7 @@ class HostRun:
         return np.asarray(of_code * issue_slots(self.workload) * self.figures.instruction_s[FAST] * fewer, np.float64)
 
     def errors(self) -> tuple[ErrorPart, ...]:
-        """What the time of the whole program may be off by, source by source."""
+        """Sources of error of the whole program's time."""
         if self.core is None:
             return self.other_errors()
         typical, spoken = float(self.times.time_s[TYPICAL].sum()), float(self.core.time_s[TYPICAL].sum())
@@ -140,13 +140,13 @@ class HostRun:
         return (*self.other_errors(), model_error(spoken / typical, self.outside_paths_s() / typical))
 
     def outside_paths_s(self) -> float:
-        """Of regions that are in too few paths for the core model, pages apart; 0 of a program without any paths."""
+        """Seconds of regions in too few paths for the core model, without page faults; 0 without any paths."""
         if self.core is None:
             return 0.0
         return float((self.times.time_s[TYPICAL] - self.times.pages_s)[~self.core.covered].sum())
 
     def other_errors(self) -> tuple[ErrorPart, ...]:
-        """The same without what the core model leaves out."""
+        """Sources of error but for the core model's own."""
         fast, typical, slow = (float(self.times.time_s[corner].sum()) for corner in (FAST, TYPICAL, SLOW))
         parts = [figure_error(fast, typical, slow)]
         parts += [relative_error()] if self.figures.relative else []
@@ -159,7 +159,7 @@ class HostRun:
         return tuple(parts)
 
     def errors_of_region(self, region: int) -> tuple[ErrorPart, ...]:
-        """The same of one region."""
+        """Sources of error of one region's time."""
         parts = [figure_error(*(float(time) for time in self.times.time_s[:, region]))]
         parts += [relative_error()] if self.figures.relative else []
         parts += [convolution_error()] if self.model is Model.CONVOLUTION else []
@@ -239,7 +239,7 @@ def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses, jobs: 
 
 
 def _said_of_share(held: float, least: float, size_bytes: float) -> str:
-    """What a program keeps of a cache that it shares, for people."""
+    """Text on a program's part of a shared cache."""
     if held < 0.001 * size_bytes:
         return "this program brings too few lines to keep a notable part of it"
     kept = f"this program keeps {format_bytes(round(held))} of {format_bytes(round(size_bytes))}"
@@ -291,7 +291,7 @@ def _ends_s(run: HostRun, time_s: float) -> tuple[float, float]:
     provenance = run.workload.signature.provenance
     unseen_s = 0.0 if run.workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)
     decoded = max(provenance.decoded_share, 1e-3)
-    low, high = together(run.errors())
+    low, high = combined(run.errors())
     low_s = min(max(time_s * low, float(run.least_s().sum())), time_s)
     return low_s, max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures))
 
@@ -323,7 +323,7 @@ def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
 
 
 def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
-    """The same as a warning, if it is a notable share of the time."""
+    """A warning on unseen compiled code, if it is a notable share of the time."""
     unseen_s, names = unseen_code(run)
     share = unseen_s / max(float(run.times.time_s[TYPICAL].sum()), 1e-300)
     if share < NOTABLE_SHARE:
@@ -337,7 +337,7 @@ def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
 
 
 def warnings_of_run(run: HostRun) -> tuple[str, ...]:
-    """What is not known of the work."""
+    """Warnings on unknown parts of the work."""
     chosen = selection_warning(run.workload.signature.provenance, run.profile)
     return (*_unseen_code_of(run), *_outside_paths(run), *([chosen] if chosen else []))
 
@@ -354,12 +354,12 @@ def _outside_paths(run: HostRun) -> tuple[str, ...]:
 
 
 def _unseen_s(provenance: Provenance, figures: MachineFigures) -> float:
-    """What array operations took that nobody saw, at most, where nothing was timed: that of a call each."""
+    """Longest time of unseen array operations where nothing was timed: that of a call each."""
     return provenance.unseen_calls * float(figures.python_call_s[SLOW])
 
 
 def _most_s(provenance: Provenance, figures: MachineFigures) -> float:
-    """Where nothing of a Python program was timed, what it takes at most: as much as its traced run, in lines."""
+    """Longest time of a Python program of which nothing was timed: as much as its traced run, in lines."""
     return (provenance.most_lines or 0.0) * float(figures.python_line_s[SLOW])
 
 
@@ -371,7 +371,7 @@ def _region_times(run: HostRun, total_s: float) -> tuple[LoopTime, ...]:
     regions = []
     for index in np.argsort(-typical, kind="stable"):
         region = workload.regions[index]
-        low, high = together(run.errors_of_region(int(index)))
+        low, high = combined(run.errors_of_region(int(index)))
         regions.append(
             LoopTime(
                 place=region.place,
@@ -408,7 +408,7 @@ def _first_calls(workload: Workload) -> set[int]:
 def _assumptions(
     workload: Workload, figures: MachineFigures, misses: Misses, times: RegionTimes
 ) -> tuple[Assumption, ...]:
-    """What was assumed and matters to this program."""
+    """Assumptions that matter to this program."""
     totals, operations = workload.totals, workload.operations
     needed = [
         assumption
@@ -509,7 +509,7 @@ def _unseen_warning(provenance: Provenance, *, timed: bool) -> str:
 
 
 def warnings_of(signature: Signature) -> tuple[str, ...]:
-    """What of the run is not in a prediction made from its signature."""
+    """Warnings on parts of the run that a prediction leaves out."""
     provenance, timed = signature.provenance, bool(signature.interpreter_times)
     warnings = []
     if not provenance.complete:

@@ -43,7 +43,7 @@ class JobPrograms:
 
 
 def of_each(threads: Sequence[ThreadProgram], made: Callable[[Sequence[Part]], _Found]) -> list[_Found]:
-    """What follows from each thread's program, worked out once for each."""
+    """Applies a function to each thread's program, once per distinct program."""
     found: dict[int, _Found] = {}
     for thread in threads:
         if id(thread.program) not in found:

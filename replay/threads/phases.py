@@ -18,7 +18,7 @@ MOST_BREAKS = 16
 
 
 class Phased:
-    """How much loops iterate in a stretch of the run, the window.
+    """Iterations of loops in a stretch of the run, the window.
 
     A window is a share of a node's entries, from 0 to 1 in order of time. Below a loop with phases it becomes the share
     of that loop's iterations.

@@ -112,7 +112,7 @@ class _Creations:
         return name or None
 
     def due(self, node: int, entries: int, times: float) -> int:
-        """How many of a call's entries belong to this run of the body around it, which runs `times` times in all."""
+        """Entries of a call in this run of the body around it, which runs `times` times in all."""
         self.runs[node] += 1
         until = 1 if entries == 1 else min(int(self.runs[node] * entries // max(times, 1)), entries)
         count = until - self.done[node]
@@ -278,7 +278,7 @@ class _Job:
         return [one for process, one in firsts.items() if process > own and one.parent in numbers]
 
     def creations(self, apart: list[TreeThread], processes: list[TreeThread]) -> _Creations:
-        """Of threads that are in no team, and of processes."""
+        """Creations of threads that are in no team, and of processes."""
         known_processes = {thread.number for thread in processes}
         names = {thread.number: thread_name(thread.number) for thread in (*apart, *processes)}
         known, ends = (
@@ -362,7 +362,7 @@ class _Job:
         return sorted({kind for root, _, _ in body for kind, _ in self.doers[root]})
 
     def entries(self, body: Body) -> float:
-        """How often a thread came to a body."""
+        """Entries of a thread into a body."""
         return sum(int(self.work.tree.entries[node]) * share for _, node, share in body) / self.heads
 
     @staticmethod
@@ -537,7 +537,7 @@ class _Job:
         return [[*before, *own, *behind] for before, own, behind in zip(waits, parts, posts, strict=True)]
 
     def lock(self, section: Section) -> tuple[Lock | Wait, Unlock | Post]:
-        """What begins a critical section, and what ends it.
+        """The parts that begin and end a critical section.
 
         A reader-writer lock is a semaphore: a reader takes one of its units, a writer all of them, first come, first
         served.
@@ -552,7 +552,7 @@ class _Job:
     def inside(
         self, inside: Inside, times: float, share: float, creations: _Creations, held: str | None
     ) -> list[Draft]:
-        """What a thread that has the lock `held` does on a line of a body of its own, in one run of that."""
+        """Parts of a thread that holds the lock `held` on a line of its own body, in one run of that."""
         what = inside.what
         if isinstance(what, Stop):
             return [Stops(what.semaphore, what.is_wait, what.total * share, what.units, held)]
@@ -711,7 +711,7 @@ class _Job:
 
 
 def thread_name(number: int) -> str:
-    """Of a traced thread."""
+    """Name of a traced thread."""
     return f"thread {number}"
 
 
@@ -764,7 +764,7 @@ def _without_locks(made: list[ThreadProgram], names: set[str]) -> list[ThreadPro
 
 
 def _visits(program: Sequence[Part]) -> int:
-    """How often a program comes to the pthread barrier."""
+    """Visits of a program to the pthread barrier."""
     return sum(
         part.count * _visits(part.body) if isinstance(part, Repeat) else _is_pthread_barrier(part) for part in program
     )

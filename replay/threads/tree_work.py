@@ -278,7 +278,7 @@ class TreeWork(TimedTree):
 
 
 def _in_order(tree: ExecutionTree, waits: Waits) -> list[list[int]]:
-    """Of each node, its children in order; by source line those that wait, and ran for the first time late, and leaves.
+    """Children of each node in order; by source line those that wait, and ran for the first time late, and leaves.
 
     A thread that finds what it waits for ready in a loop's first iterations comes to the call that waits later. The
     order of array operations among calls and loops is not recorded.

@@ -152,11 +152,11 @@ class Pool:
 
     @property
     def calls(self) -> int:
-        """Of all functions."""
+        """Calls of all functions."""
         return sum(task.calls for task in self.tasks)
 
     def _programs(self, size: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[tuple[Part, ...]]:
-        """Of each worker. Those that run as many calls have the same."""
+        """Programs of each worker. Those that run as many calls share one."""
         bodies = [task.body(labels, sharings) for task in self.tasks]
         before = (*_runs(self.each_s, 1, labels, sharings), *_runs(self.rest, size, labels, sharings))
         found: dict[tuple[int, ...], tuple[Part, ...]] = {}
@@ -169,7 +169,7 @@ class Pool:
 
 
 def _calls(work: TreeWork, root: int) -> tuple[bool, list[int], list[int]]:
-    """Of a thread: whether it has the frames of a pool's worker, its outermost functions, and the frames above them."""
+    """Whether a thread has the frames of a pool's worker, its outermost functions, and the frames above them."""
     is_worker, calls, above, pending = False, [], [], [root]
     while pending:
         node = pending.pop()

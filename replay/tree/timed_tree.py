@@ -53,7 +53,7 @@ class NodeTree:
 
     @cached_property
     def levels(self) -> list[int]:
-        """How many nodes hold each one, itself included; the last element, 0, is that of no node."""
+        """Depth of each node, 1 for roots; the last element, 0, is that of no node."""
         levels = [0] * (len(self) + 1)
         for node, parent in enumerate(self.parents):
             levels[node] = levels[parent] + 1

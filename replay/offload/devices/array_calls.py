@@ -21,7 +21,7 @@ _TIMED = " (timed)"
 
 
 def with_whole_calls(work: Work) -> Work:
-    """The same with each call's time at one node."""
+    """Copy of a program's work with each call's time at one node."""
     own_s, kinds = [dict(own) for own in work.own_s], list(work.kinds)
     unseen = np.zeros(len(work), np.bool_)
     of_call: dict[tuple[int, str, int], list[int]] = defaultdict(list)

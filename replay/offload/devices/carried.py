@@ -148,7 +148,7 @@ def _again(stores: Stores, reuse: _Reuse | None, node: int, size: float) -> int:
 
 
 class _Reuse:
-    """What nodes load again after how many other bytes, by the signature's reuse distances."""
+    """Reloads of nodes by the bytes accessed in between, from the signature's reuse distances."""
 
     _LINE_BYTES = 32
     _SIZES = tuple(1 << power for power in range(9, 36))

@@ -43,7 +43,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rates:
-    """What a general accelerator does a second, and how much it holds: [fast, typical, slow] where it is an array.
+    """Rates and capacities of a general accelerator: [fast, typical, slow] where it is an array.
 
     `granule_bytes` is what an access at random moves. `threads` are all that can be resident. `last_bytes` is a third
     cache's size, None where there is none or its speed is not known.
@@ -166,7 +166,7 @@ def _way(profile: Profile, is_general: bool, notes: list[Assumption]) -> tuple[W
 
 
 def _launch(given: PublishedLink, is_general: bool, notes: list[Assumption]) -> tuple[Floats, Floats, bool]:
-    """What each launch takes; what the host waits for a result beyond it; whether that is known."""
+    """Time of a launch; the host's wait for a result beyond it; whether both are known."""
     latency_s, interval_s = given.launch_latency_s, given.launch_interval_s
     if latency_s is not None:
         each_s = latency_s if interval_s is None or not is_general else interval_s
@@ -225,7 +225,7 @@ _WIDEST_BYTES = 1 << 32
 
 
 def _granule_bytes(profile: Profile, memory_bytes_per_s: float, notes: list[Assumption]) -> int:
-    """What an access at random moves, by the gather curve beyond all caches.
+    """Bytes that a random access moves, by the gather curve beyond all caches.
 
     That curve counts an 8-byte element, its index (of 8 bytes where published, of 4 as calibrated) and 8 bytes of a
     dense array (Carrington et al., ICS'11, equation 2); the last two stream. A power of two from 32 to 256 bytes.

@@ -1,4 +1,4 @@
-"""What a node of a program takes on an accelerator, all its entries together: a kernel, its launches, its memory.
+"""Time of a node on an accelerator, all its entries together: a kernel, its launches, its memory.
 
 On a general accelerator a kernel takes the greatest of: its operations by kind at the device's rates; its instructions
 at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many

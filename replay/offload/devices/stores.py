@@ -1,4 +1,4 @@
-"""What nodes store: different bytes and how often, to tell loops that go over new bytes from those that go over the
+"""Stores of nodes: different bytes and how often, to tell loops that go over new bytes from those that go over the
 same ones again."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Stores:
                 self.of_block[one.block_id].append(one)
 
     def arrays(self, first: int, last: int) -> list[StoredArray]:
-        """Of nodes `first` to `last`. Operations whose ranges overlap store to one array."""
+        """Arrays that nodes `first` to `last` store to. Operations whose ranges overlap store to one array."""
         work = self.work
         low, high = np.searchsorted(work.row_node, [first, last + 1])
         shares: dict[int, float] = defaultdict(float)

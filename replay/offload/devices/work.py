@@ -32,7 +32,7 @@ from .spans import flow_by_spans
 
 
 class NodeKind(StrEnum):
-    """What a node is."""
+    """Kind of a node."""
 
     LOOP = "loop"
     CALL = "call"
@@ -179,13 +179,13 @@ class Work(TimedTree):
         return next((one for one in self.around(node) if self.kinds[one] is NodeKind.LOOP), -1)
 
     def of_operations(self, values: Floats) -> Floats:
-        """What memory operations count, [operations], as their nodes' own: [nodes]."""
+        """Sums counts of memory operations, [operations], into their nodes' own: [nodes]."""
         blocks = np.array([operation.block_id for operation in self.run.workload.signature.operations], np.int64)
         sums = np.bincount(blocks, values, minlength=len(self.run.workload.signature.blocks))
         return self.of_blocks(sums.astype(np.float64))
 
     def of_blocks(self, values: Floats) -> Floats:
-        """What blocks count in all their executions, [blocks], as their nodes' own: [nodes]."""
+        """Sums counts of blocks in all executions, [blocks], into their nodes' own: [nodes]."""
         return np.bincount(self.row_node, values[self.row_block] * self.row_share, minlength=len(self)).astype(
             np.float64
         )
@@ -221,7 +221,7 @@ LEAST_TOLD_SHARE = 0.02
 
 
 def _notes_on(limited: BoundedFlow) -> tuple[str, ...]:
-    """What the data flow does not tell."""
+    """Notes on gaps of the data flow."""
     flow, notes = limited.flow, []
     total = float(flow.flow_bytes.sum()) + limited.left_out_bytes
     if flow.merged_bytes > LEAST_TOLD_SHARE * total:

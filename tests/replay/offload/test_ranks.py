@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from foretrace.replay.base.spread import exactly
 from foretrace.replay.engine.program import Run, Sharing
-from foretrace.replay.offload.decisions import Activity, Offload, among
+from foretrace.replay.offload.decisions import Activity, Offload, decided_beforehand
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.ranks import replay
 from foretrace.replay.offload.residency import Residency, Versions, moved_by_allocation
@@ -116,7 +116,7 @@ def test_two_accelerators_exchange_through_the_host():
     flow = [(0, [1], MB)]
     alone = replayed([rank], flow, LINK, accelerators=2)
     assert alone.makespan_s == 1.0
-    both = replayed([rank, busy], flow, LINK, accelerators=2, pays=among(frozenset({0, 1, 3})))
+    both = replayed([rank, busy], flow, LINK, accelerators=2, pays=decided_beforehand(frozenset({0, 1, 3})))
     assert both.makespan_s == 50.0
 
 
