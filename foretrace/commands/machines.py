@@ -30,11 +30,9 @@ from foretrace.profiles.ranges import Assumption
 from foretrace.replay.figures.machine_figures import figures_of
 from foretrace.replay.limits.published import compare_published
 from foretrace.replay.offload.devices.device import Device
+from foretrace.reports.assumption_costs import costs_document, show_assumption_costs
 from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine, show_published
 from foretrace.reports.plots import check_picture, draw_charts
-from foretrace.reports.prediction_documents import costs_document
-
-from .predict import show_assumption_costs
 
 
 @click.group(cls=VerbGroup, invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")

@@ -14,13 +14,14 @@ from foretrace.api.predictions import predict_on, question_of, warnings_once
 from foretrace.api.signatures import read_signature
 from foretrace.base.errors import ForetraceError
 from foretrace.base.terminal import console, plain, print_json, table
-from foretrace.base.units import counted, format_count, format_hz, format_seconds
+from foretrace.base.units import format_count, format_hz, format_seconds
 from foretrace.command_line.parameters import EventCount, NumberRange, ThreadCounts
 from foretrace.command_line.verb import Verb
 from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.ranking import ranks
 from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopTime, Model, Place, Prediction
 from foretrace.replay.base.totals import By, totals
+from foretrace.reports.assumption_costs import show_assumption_costs
 from foretrace.reports.event_time_reports import show_event
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.reports.speedup_reports import check_curve, show_threads, write_curve
@@ -29,8 +30,6 @@ from foretrace.tracer.native.timing_file import read_timing
 from .time import said_of_neighbours, said_of_segments
 
 _LEAST_WAITING_S = 1e-3
-_LEAST_COST = 0.01
-"""Of an interval's width, from which on the assumption of a figure has a line of its own."""
 
 
 @click.command(
@@ -334,18 +333,3 @@ def _show_assumptions(predictions: tuple[Prediction, ...]) -> None:
     for text, made_on in machines.items():
         made_for = f" ({', '.join(made_on)})" if len(predictions) > 1 else ""
         console().print(f"  {plain(text + made_for)}")
-
-
-def show_assumption_costs(prediction: Prediction) -> None:
-    """What each assumed figure costs of the interval's width, where that was asked for."""
-    dear = [one for one in prediction.assumption_costs if one.width_share >= _LEAST_COST]
-    if not prediction.assumption_costs:
-        return
-    out = console()
-    ends = f"{format_seconds(prediction.low_s)} to {format_seconds(prediction.high_s)}"
-    out.print(f"\nof the width of the interval on {plain(prediction.machine)}, {ends}", soft_wrap=True)
-    for one in dear:
-        then = f"{format_seconds(one.low_s)} to {format_seconds(one.high_s)}"
-        out.print(plain(f"  {one.name} {one.width_share:.0%}: give it and it is {then}"), soft_wrap=True)
-    if less := len(prediction.assumption_costs) - len(dear):
-        out.print(f"  {counted(less, 'other figure')}: less than {_LEAST_COST:.0%} each")

@@ -20,6 +20,7 @@ from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature.records import Signature
 
+from .assumption_costs import costs_document
 from .event_time_reports import event_document
 
 
@@ -115,12 +116,6 @@ def document(
         ],
         "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
     }
-
-
-def costs_document(prediction: Prediction) -> dict[str, Any]:
-    """What assumed figures cost of an interval's width, as JSON; nothing where that was not asked for."""
-    costs = prediction.assumption_costs
-    return {"assumption_costs": [asdict(one) for one in costs]} if costs else {}
 
 
 def _scaling_document(scaling: Scaling | None) -> dict[str, Any]:
