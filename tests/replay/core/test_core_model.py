@@ -17,7 +17,7 @@ from replay_samples import Program, with_changes
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import LatencyPoint, Memory
-from foretrace.replay.base.interval import CONVOLUTION_ERROR, path_error, together
+from foretrace.replay.base.interval import CONVOLUTION_ERROR, combined, path_error
 from foretrace.replay.base.records import Bound
 from foretrace.replay.base.residuals import model_error_range
 from foretrace.replay.core import _core_model
@@ -377,7 +377,7 @@ def test_paths_that_differ_widen_the_interval():
     narrow, wide = path_error([1.0, 1.0], 1.0), path_error([0.8, 1.2], 1.0)
     assert (narrow.low, narrow.high) == (1, 1)
     assert wide.high == pytest.approx(1.4)
-    assert together([wide, wide])[1] > wide.high > together([wide, narrow])[1] * 0.999
+    assert combined([wide, wide])[1] > wide.high > combined([wide, narrow])[1] * 0.999
 
 
 # ---- what calibration measures of the core --------------------------------------------------------------------------

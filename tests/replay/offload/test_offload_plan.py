@@ -10,7 +10,7 @@ from offload_samples import divisions, planner_of, random_planner, work_of
 
 from foretrace.replay.base.spread import exactly
 from foretrace.replay.offload.cut import Network
-from foretrace.replay.offload.decisions import Policy, among
+from foretrace.replay.offload.decisions import Policy, decided_beforehand
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.policies import kernels_of
 from foretrace.replay.offload.ranks import activities, replay
@@ -48,7 +48,12 @@ def test_a_plans_replay_takes_the_sum(seed):
     names = [str(node) for node in range(len(planner.work))]
     way = planner.offers.device.way
     found = replay(
-        [activities(planner, kernels)], planner.versions, names, way=way, accelerators=1, pays=among(frozenset(kernels))
+        [activities(planner, kernels)],
+        planner.versions,
+        names,
+        way=way,
+        accelerators=1,
+        pays=decided_beforehand(frozenset(kernels)),
     )
     assert found.makespan_s == pytest.approx(planner.time_s(kernels))
 
