@@ -243,10 +243,8 @@ def _show_measured(measured: Measured, predictions: tuple[Prediction, ...]) -> N
     at = "" if timing.clock_hz is None else f" at {format_hz(timing.clock_hz)}"
     out.print(
         f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{plain(timing.method)}{said_of_segments(timing) if timing.segments else ''}){at}"
+        f"{plain(timing.method)}{said_of_segments(timing)}){at}"
     )
-    if timing.undivided:
-        out.print(f"not divided into segments: {plain(timing.undivided)}; the time is that of the shortest run")
     elsewhere = measured.samples.elsewhere
     if timing.num_samples and elsewhere:
         out.print(
