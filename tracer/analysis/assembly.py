@@ -19,6 +19,8 @@ from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
 from foretrace.tracer.session import Recording
 from foretrace.tracer.signature.data_flow_records import check_data_flow, check_dependences
+from foretrace.tracer.signature.data_flow_tables import DEPENDENCE_TABLES, FLOW_TABLES
+from foretrace.tracer.signature.file import check_tables
 from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 from .clock import clock_notes
@@ -100,16 +102,18 @@ def readable(signature: Signature) -> Signature:
 
     That is a fault of foretrace's, but the rest of a long run is worth keeping.
     """
-    num_nodes = 0 if signature.tree is None else len(signature.tree)
+    flow, num_nodes = signature.data_flow, 0 if signature.tree is None else len(signature.tree)
     notes = []
     try:
-        if signature.data_flow is not None:
-            check_data_flow(signature.data_flow, num_nodes)
+        if flow is not None:
+            check_tables(signature, FLOW_TABLES)
+            check_data_flow(flow, num_nodes)
     except ValueError as error:
         notes.append(f"the data flow was left out, by a fault of foretrace's: {error}")
         signature = replace(signature, data_flow=None)
     try:
-        check_dependences(signature.dependences, signature.examined_loops, num_nodes, len(signature.operations))
+        check_tables(signature, DEPENDENCE_TABLES)
+        check_dependences(signature.dependences, signature.examined_loops)
     except ValueError as error:
         notes.append(f"dependences between iterations were left out, by a fault of foretrace's: {error}")
         signature = replace(signature, dependences=(), examined_loops=())
