@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum, IntEnum, StrEnum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -112,6 +113,10 @@ class Column(msgspec.Struct, frozen=True):
         if self.kinds is not None:
             names = {int(kind): kind.name.lower() for kind in self.kinds}
             found = [names[value] for value in found]
+        elif issubclass(self.type, Enum):
+            found = [value.value for value in found]
+        elif self.type is bool:
+            found = list(map(int, found))
         elif self.type is tuple:
             found = [" ".join(words) for words in found]
         elif self.null is not None:
@@ -126,6 +131,8 @@ class Column(msgspec.Struct, frozen=True):
         Raises:
             ValueError: a value is not allowed; names the column.
         """
+        if not values:
+            return [] if self.array is None else np.zeros(0, self.array)
         where, present = f"{table}.{self.column}", values
         found = set(map(type, values))
         if NoneType in found and (self.is_optional or self.null is not None):
@@ -254,12 +261,18 @@ def packed_rows(kind: str, column: str = "", scale: Scale = Scale.NAME, **more: 
 
 def columns_of(record: type, *names: str, skip: Sequence[str] = ()) -> dict[str, Column]:
     """The columns of a record's fields, by field: of those with these names, or of all but some."""
-    hints: dict[str, tuple[str, dict[str, Any]]] = {}
-    for kind in reversed(record.__mro__):
-        names_there = vars(sys.modules[kind.__module__])
-        hints |= {name: (hint, names_there) for name, hint in vars(kind).get("__annotations__", {}).items()}
-    # `typing.get_type_hints` evaluates all fields, and takes ten times as long.
-    return columns(**{name: eval(*hints[name]) for name in names or field_names(record) if name not in skip})
+    hints = {
+        name: (kind.__module__, hint)
+        for kind in reversed(record.__mro__)
+        for name, hint in vars(kind).get("__annotations__", {}).items()
+    }
+    return columns(**{name: _type(*hints[name]) for name in names or field_names(record) if name not in skip})
+
+
+@cache
+def _type(module: str, hint: str) -> Any:
+    """The type that an annotation says. (`typing.get_type_hints` takes ten times as long.)"""
+    return eval(hint, vars(sys.modules[module]))
 
 
 def columns(**hints: Any) -> dict[str, Column]:
@@ -430,6 +443,7 @@ class StoredTables:
         table = self._tables[name]
         query = f"SELECT * FROM {name} ORDER BY {table.order or 1}"
         rows = self._database.execute(query).fetchall() if self.has(name) else ()
+        self._counts[name] = len(rows)
         by_column = list(zip(*rows, strict=True)) or [()] * len(table.columns)
         found: dict[str, Any] = {}
         lengths: dict[int | str, Sequence[Any]] = {}

@@ -299,7 +299,9 @@ def test_nodes_that_count_for_others_are_checked(signature: Signature, tmp_path:
     for place in wrong:
         changed_flow = dataclasses.replace(flow, node_place=place)
         write_signature(dataclasses.replace(signature, data_flow=changed_flow), tmp_path / "s.sig", force=True)
-        with pytest.raises(SignatureError, match=r"counts for another one|differ in length|data_flow_nodes\.place has the value"):
+        with pytest.raises(
+            SignatureError, match=r"counts for another one|differ in length|data_flow_nodes\.place has the value"
+        ):
             read_signature(tmp_path / "s.sig")
 
 
