@@ -267,7 +267,7 @@ class Loop(msgspec.Struct, frozen=True):
 
     loop_id: schema.Identity
     parent_id: schema.LoopId | None
-    header_block_id: schema.BlockId
+    header_block_id: schema.OfBlock
     module: str
     function: str
     file: str

@@ -51,8 +51,16 @@ class Scale(StrEnum):
     FLAG = "flag"  # true if it is so in any run
 
 
-_SQL = {bool: "INTEGER", int: "INTEGER", float: "REAL", bytes: "BLOB", str: "TEXT", tuple: "TEXT", object: ""}
-_STORED = {
+_SQL: dict[Any, str] = {
+    bool: "INTEGER",
+    int: "INTEGER",
+    float: "REAL",
+    bytes: "BLOB",
+    str: "TEXT",
+    tuple: "TEXT",
+    object: "",
+}
+_STORED: dict[Any, set[type]] = {
     bool: {int}, int: {int}, float: {float}, bytes: {bytes}, str: {str, bytes}, tuple: {str, bytes},
     object: {int, float},
 }  # fmt: skip
@@ -89,7 +97,7 @@ class Column(msgspec.Struct, frozen=True):
     packed: str = ""
     length: tuple[int | str, ...] = ()
     wraps: bool = False
-    type: type = int
+    type: Any = int
     array: Any = None
     is_optional: bool = False
 
@@ -101,7 +109,7 @@ class Column(msgspec.Struct, frozen=True):
         return f"{name} {kind}".rstrip() + ("" if self.is_optional or self.null is not None else " NOT NULL")
 
     @property
-    def base(self) -> type:
+    def base(self) -> Any:
         """The Python type, of an enumeration that of its values."""
         return str if issubclass(self.type, Enum) else self.type
 
