@@ -6,17 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
-from foretrace.errors import ForetraceError, PredictionError, ProfileError, quoted
-from foretrace.names import demangle
+from foretrace.base.errors import ForetraceError, PredictionError, ProfileError, quoted
+from foretrace.base.names import demangle
+from foretrace.base.units import format_seconds
 from foretrace.profiles.checks import suggestion
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
-from foretrace.replay import records
+from foretrace.replay.base import records
+from foretrace.replay.base.ranking import ranks
+from foretrace.replay.base.totals import By, totals
 from foretrace.replay.events.predictions import EventQuestion
 from foretrace.replay.node.predictions import predict_each
-from foretrace.replay.ranking import ranks
-from foretrace.replay.totals import By, totals
-from foretrace.units import format_seconds
 
 from .machines import MachineLike, find_machine, machines
 from .signatures import SignatureLike, signature_of

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
-from foretrace.errors import PredictionError
-from foretrace.replay import records
+from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_bytes, format_seconds
+from foretrace.replay.base import records
 from foretrace.replay.offload import triage as offload
 from foretrace.tracer.source.joining import Join, Joined
-from foretrace.units import format_bytes, format_seconds
 
 from .joins import SourceLike, joined, read_source
 from .machines import MachineLike, find_machine

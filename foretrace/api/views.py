@@ -13,16 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foretrace.errors import OutputError
-from foretrace.names import place_text
-from foretrace.terminal import plain
+from foretrace.base.errors import OutputError
+from foretrace.base.names import place_text
+from foretrace.base.terminal import plain
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from foretrace.replay.records import Place
+    from foretrace.replay.base.records import Place
 
 _Result = TypeVar("_Result")
 
@@ -131,7 +131,7 @@ def as_text(shown: ShownTable) -> str:
     """As the command line prints tables."""
     from rich.console import Console
 
-    from foretrace.terminal import table
+    from foretrace.base.terminal import table
 
     rows = table(*shown.headings, left=tuple(shown.headings[: shown.left]))
     for row in shown.rows:

@@ -12,18 +12,18 @@ from foretrace.api.machines import find_machine
 from foretrace.api.machines import machines as known_machines
 from foretrace.api.predictions import predict_on, question_of, warnings_once
 from foretrace.api.signatures import read_signature
-from foretrace.cli import EventCount, NumberRange, ThreadCounts
-from foretrace.errors import ForetraceError
-from foretrace.replay.ranking import ranks
-from foretrace.replay.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, Model, Place, Prediction
-from foretrace.replay.totals import By, totals
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console, plain, print_json, table
+from foretrace.base.units import format_count, format_hz, format_seconds
+from foretrace.command_line.parameters import EventCount, NumberRange, ThreadCounts
+from foretrace.command_line.verb import Verb
+from foretrace.replay.base.ranking import ranks
+from foretrace.replay.base.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, Model, Place, Prediction
+from foretrace.replay.base.totals import By, totals
 from foretrace.reports.event_time_reports import show_event
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.reports.speedup_reports import check_curve, show_threads, write_curve
-from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.native.timing_file import read_timing
-from foretrace.units import format_count, format_hz, format_seconds
-from foretrace.verb import Verb
 
 from .time import said_of_neighbours, said_of_segments
 

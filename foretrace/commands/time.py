@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli import NumberRange, die_by_signal
-from foretrace.file_kinds import TIMING
-from foretrace.files import check_output, is_standard_output
-from foretrace.verb import Verb
+from foretrace.base.file_kinds import TIMING
+from foretrace.base.files import check_output, is_standard_output
+from foretrace.command_line.parameters import NumberRange
+from foretrace.command_line.signals import die_by_signal
+from foretrace.command_line.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.tracer.native.timing import Timing
@@ -83,7 +84,7 @@ def command(
         print(f"foretrace: {len(timing.runs)} of {runs} runs: {NO_READER}", file=sys.stderr)
     _say_done(output, timing)
     if timing.undivided and not sys.stderr.isatty():
-        from foretrace.terminal import plain
+        from foretrace.base.terminal import plain
 
         print(f"foretrace: not divided into segments: {plain(timing.undivided)}", file=sys.stderr)
     if timing.signal is not None:
@@ -94,8 +95,8 @@ def command(
 def _say_done(output: Path, timing: Timing) -> None:
     """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
     if sys.stderr.isatty():
-        from foretrace.terminal import plain
-        from foretrace.units import format_seconds
+        from foretrace.base.terminal import plain
+        from foretrace.base.units import format_seconds
 
         shortest = format_seconds(timing.shortest.cpu_s)
         print(
@@ -119,8 +120,8 @@ def said_of_neighbours(timing: Timing) -> str:
 
 def said_of_segments(timing: Timing) -> str:
     """What segments tell, for people, after something else; nothing if that was not asked for."""
-    from foretrace.terminal import plain
-    from foretrace.units import format_seconds
+    from foretrace.base.terminal import plain
+    from foretrace.base.units import format_seconds
 
     if timing.segments is None:
         return f"; not divided into segments: {plain(timing.undivided)}" if timing.undivided else ""

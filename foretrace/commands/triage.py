@@ -12,15 +12,15 @@ import click
 from rich.table import Table
 
 from foretrace.api.triages import Comparison, Triage, before, cores_asked, triage
-from foretrace.replay.predict import NOTABLE_SHARE
-from foretrace.replay.records import Instance, ProgramGain
+from foretrace.base.terminal import console, plain, print_json, table
+from foretrace.base.units import counted, format_bytes, format_seconds
+from foretrace.command_line.verb import Verb
+from foretrace.replay.base.records import Instance, ProgramGain
+from foretrace.replay.prediction.predict import NOTABLE_SHARE
 from foretrace.reports.data_flow_reports import allocation_name
 from foretrace.reports.join_reports import join_lines, joined_document, never_ran_document, never_ran_lines
 from foretrace.reports.prediction_documents import hit_rates_document, place_document
-from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.signature.verdicts import LoopVerdict, Said
-from foretrace.units import counted, format_bytes, format_seconds
-from foretrace.verb import Verb
 
 from .predict import short_place, show_assumptions
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from foretrace.errors import ForetraceError, PredictionError
-from foretrace.file_kinds import PICTURE
-from foretrace.files import check_output, write_atomically
+from foretrace.base.errors import ForetraceError, PredictionError
+from foretrace.base.file_kinds import PICTURE
+from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import console, plain, table
+from foretrace.base.units import format_seconds
 from foretrace.profiles.charts import Chart, Quantity, Series
-from foretrace.replay.predict import TURNS
-from foretrace.replay.records import Limit, Prediction, Scaling
-from foretrace.terminal import console, plain, table
-from foretrace.units import format_seconds
+from foretrace.replay.base.records import Limit, Prediction, Scaling
+from foretrace.replay.prediction.predict import TURNS
 
 ONE = Scaling(1.0, 1.0, 1.0, {}, Limit.NONE)
 """Of one thread."""

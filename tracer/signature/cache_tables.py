@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.results import Event, MemoryEvents
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.results import Event, MemoryEvents
 from foretrace.cache_sim.reuse.results import LINE_BYTES, NUM_WAYS, ReuseHistograms
 
 from . import schema

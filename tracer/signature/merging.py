@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.results import MemoryEvents, SimulatedHierarchy
+from foretrace.cache_sim.base.results import MemoryEvents, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 
 from .data_flow_records import DataFlow

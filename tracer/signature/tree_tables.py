@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from foretrace import json_text
+from foretrace.base import json_text
 
 from . import schema
 from .schema import Column, Scale, StoredTables, Table, columns, columns_of, made, table_of
