@@ -39,15 +39,15 @@ def _misses(signature: Signature) -> Iterator[tuple[int, int, int, int]]:
             yield operation, number, level, count
 
 
-def _memory_events(signature: Signature) -> Iterator[tuple[int, str, str, int | None, int | None, int]]:
-    names = [str(event) for event in Event]
+def _memory_events(signature: Signature) -> Iterator[tuple[int, str, Event, int | None, int | None, int]]:
+    kinds = list(Event)
     for number, simulated in enumerate(signature.hierarchies):
         events = simulated.events
         for table, is_block in () if events is None else ((events.by_operation, False), (events.by_block, True)):
             where = np.nonzero(table)
             for row, part, event, count in zip(*(i.tolist() for i in where), table[where].tolist(), strict=True):
                 ids = (None, row) if is_block else (row, None)
-                yield number, simulated.hierarchy.parts[part].name, names[event], *ids, count
+                yield number, simulated.hierarchy.parts[part].name, kinds[event], *ids, count
 
 
 _reuse = attrgetter("reuse")

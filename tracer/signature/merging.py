@@ -352,7 +352,7 @@ def _paths(
             spread = np.zeros(int(per_block[executed].sum()), np.uint16)
             spread[begins[execution] + slot[accessed]] = values
             column.append(spread)
-        starts.append(paths.starts[1:] + starts[-1][-1])
+        starts.append(paths.starts[1:] + sum(map(len, blocks_of_all)))
         blocks_of_all.append(executed.astype(np.uint32))
         for block, its_own in paths.instructions.items():
             instructions.setdefault(
@@ -412,8 +412,11 @@ def _tree(
                 edge, source=edge.source + thread, target=edge.target + thread,
                 **{end: number + node if number >= 0 else -1 for end, number in ends.items()},
             ))  # fmt: skip
+    joined = {name: np.concatenate(of_all) for name, of_all in columns.items()}
+    by_block = np.lexsort((joined["work_block"], joined["work_node"]))
+    joined |= {name: joined[name][by_block] for name in ("work_node", "work_block", "work_executions")}
     return ExecutionTree(
-        **{name: np.concatenate(of_all) for name, of_all in columns.items()},
+        **joined,
         keys=tuple(key for tree in trees for key in tree.keys),
         threads=tuple(found_threads),
         synchronisation=tuple(waits),
@@ -434,8 +437,9 @@ def _flow(given: Sequence[Signature], nodes: Sequence[int]) -> DataFlow | None:
         "allocations": _offsets([len(flow.allocations) for flow in flows]),
     }
     columns: dict[str, list[Any]] = {}
+    is_placed = any(len(flow.node_place) for flow in flows)
     for i, flow in enumerate(flows):
-        place = flow.node_place if len(flow.node_place) else np.arange(len(given[i].tree or ()))
+        place = flow.node_place if len(flow.node_place) or not is_placed else np.arange(len(given[i].tree or ()))
         for name, column in columns_of(DataFlow).items():
             if column.array is not None and name != "set_starts":
                 values = place if name == "node_place" else getattr(flow, name)

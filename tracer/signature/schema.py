@@ -235,7 +235,7 @@ Count = Annotated[int, Column(Scale.COUNT)]
 Bytes = Annotated[int, Column(Scale.COUNT, "bytes")]
 Lowest = Annotated[int, Column(Scale.LOWEST)]
 Highest = Annotated[int, Column(Scale.HIGHEST)]
-Rows = Annotated[int, Column(Scale.COUNT, most=1 << 26)]
+Rows = Annotated[int, Column(most=1 << 26)]
 """Of packed arrays."""
 MostBytes = Annotated[int, Column(Scale.HIGHEST, "bytes")]
 Lines = Annotated[float, Column(Scale.COUNT, "lines")]
