@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import msgspec
@@ -29,6 +29,8 @@ from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, P
 
 MOST_SOURCES, MOST_SOURCE_BYTES = 200, 16 << 20
 """Of source files whose digests are kept."""
+_SHARED = [one.name for one in fields(Signature) if one.name in Analysis.__struct_fields__]
+"""What the analysis makes for the signature."""
 
 
 def signature_of(
@@ -73,24 +75,12 @@ def signature_of(
             selection=analysis.selection,
             thread_settings={name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ},
         ),
-        blocks=analysis.blocks,
-        operations=analysis.operations,
-        loops=analysis.loops,
-        idioms=analysis.idioms,
-        edges=analysis.edges,
+        **{name: getattr(analysis, name) for name in _SHARED},
         hierarchies=[
             simulated.merged(mapping, count).merged_blocks(analysis.block_map, len(analysis.blocks))
             for simulated in part.simulated
         ],
         reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
-        paths=analysis.paths,
-        interpreter_times=analysis.interpreter_times,
-        array_times=analysis.array_times,
-        linear_algebra=analysis.linear_algebra,
-        tree=analysis.tree,
-        data_flow=analysis.data_flow,
-        dependences=analysis.dependences,
-        examined_loops=analysis.examined_loops,
         events=events_of(recording.events, part.raw.event_samples, analysis.sampled_work),
     )
     return readable(signature)

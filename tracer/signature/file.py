@@ -86,7 +86,6 @@ def write_signature(signature: Signature, path: str | Path, *, force: bool = Fal
     """
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(f"PRAGMA application_id = {SIGNATURE_APPLICATION_ID}")
-        database.execute(f"PRAGMA user_version = {VERSION}")
         write_tables(signature, database)
         data = database.serialize()
     write_atomically(Path(path), signature_checksum.sealed(data), SIGNATURE, force=force)
@@ -94,8 +93,9 @@ def write_signature(signature: Signature, path: str | Path, *, force: bool = Fal
 
 def write_tables(signature: Signature, database: sqlite3.Connection) -> None:
     """Write a signature as the tables of an empty database."""
-    for statement in _statements().values():
+    for statement in _statements(VERSION).values():
         database.execute(statement)
+    database.execute(f"PRAGMA user_version = {VERSION}")
     database.execute("INSERT INTO checksum VALUES (?)", (signature_checksum.PLACEHOLDER,))
     for table in TABLES.values():
         places = f"({', '.join('?' * len(table.columns))})"
@@ -124,8 +124,8 @@ def check_tables(signature: Signature, tables: Iterable[Table]) -> None:
         table.check(signature, count)
 
 
-def _statements() -> dict[str, str]:
-    return {"checksum": signature_checksum.SCHEMA, **{name: table.sql for name, table in TABLES.items()}}
+def _statements(version: int) -> dict[str, str]:
+    return {"checksum": signature_checksum.SCHEMA, **{name: table.sql(version) for name, table in TABLES.items()}}
 
 
 def _as_bytes(value: Any) -> Any:
@@ -205,8 +205,9 @@ def _check_header(header: bytes, size_bytes: int, path: Path) -> None:
 def _check_schema(database: sqlite3.Connection, path: Path) -> None:
     rows = database.execute("SELECT name, sql FROM sqlite_master WHERE type <> 'index' OR sql IS NOT NULL").fetchall()
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    may_lack = {table.name: table.sql for table in TABLES.values() if table.since > version}
-    if {**may_lack, **dict(rows)} != _statements():
+    expected = _statements(version)
+    may_lack = {table.name: expected[table.name] for table in TABLES.values() if table.since > version}
+    if {**may_lack, **dict(rows)} != expected:
         raise SignatureError(f"{path}: its tables are not those of a signature; trace the program again")
 
 

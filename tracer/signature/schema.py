@@ -11,6 +11,7 @@ A signature may come from anyone: a column refuses every value that its declarat
 
 from __future__ import annotations
 
+import itertools
 import math
 import sqlite3
 import sys
@@ -81,6 +82,7 @@ class Column(msgspec.Struct, frozen=True):
         packed: the NumPy type of the numbers of a packed array; without it each value has a row.
         length: of a packed array, its axes: numbers, columns of the same row, or tables as long.
         wraps: stored as a signed integer, though it may be 2^63 and more.
+        since: the first version of signatures that has it; in older ones its field has its default.
 
     What follows from the field: the Python `type` of its values (`object`: any number), the element type
     `array` of a NumPy array, and whether it `is_optional`.
@@ -97,6 +99,7 @@ class Column(msgspec.Struct, frozen=True):
     packed: str = ""
     length: tuple[int | str, ...] = ()
     wraps: bool = False
+    since: int = 0
     type: Any = int
     array: Any = None
     is_optional: bool = False
@@ -342,10 +345,13 @@ class Table(msgspec.Struct, frozen=True):
     order: str = "rowid"
     since: int = 0
 
-    @property
-    def sql(self) -> str:
-        """The statement that creates it."""
-        definitions = ", ".join(column.sql for column in self.columns.values())
+    def columns_at(self, version: int) -> dict[str, Column]:
+        """Its columns in signatures of a version."""
+        return {name: column for name, column in self.columns.items() if column.since <= version}
+
+    def sql(self, version: int) -> str:
+        """The statement that creates it in signatures of a version."""
+        definitions = ", ".join(column.sql for column in self.columns_at(version).values())
         if not self.order:
             definitions = definitions.replace(" NOT NULL", " PRIMARY KEY", 1)
         return f"CREATE TABLE {self.name} ({definitions})"
@@ -429,6 +435,7 @@ class StoredTables:
         """`tables` are all that a signature has."""
         self._database, self._tables = database, tables
         self._present = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+        self._version = int(database.execute("PRAGMA user_version").fetchone()[0])
         self._counts: dict[str, int] = {}
 
     def count(self, name: str) -> int:
@@ -449,13 +456,14 @@ class StoredTables:
             ValueError: a value is not allowed.
         """
         table = self._tables[name]
+        of_fields = table.columns_at(self._version)
         query = f"SELECT * FROM {name} ORDER BY {table.order or 1}"
         rows = self._database.execute(query).fetchall() if self.has(name) else ()
         self._counts[name] = len(rows)
-        by_column = list(zip(*rows, strict=True)) or [()] * len(table.columns)
+        by_column = list(zip(*rows, strict=True)) or [()] * len(of_fields)
         found: dict[str, Any] = {}
         lengths: dict[int | str, Sequence[Any]] = {}
-        for (of_field, column), values in zip(table.columns.items(), by_column, strict=True):
+        for (of_field, column), values in zip(of_fields.items(), by_column, strict=True):
             if not column.packed:
                 found[of_field] = lengths[column.column] = column.loaded(values, name, self.count)
             else:
@@ -463,7 +471,7 @@ class StoredTables:
                 found[of_field] = [
                     column.unpacked(blob, shape, name, self.count) for blob, *shape in zip(values, *axes, strict=True)
                 ]
-        first = next(iter(table.columns.values()))
+        first = next(iter(of_fields.values()))
         if first.scale is Scale.IDENTITY and list(by_column[0]) != list(range(len(rows))):
             raise ValueError(f"{name}.{first.column} is not 0, 1, 2, ...")
         return found
@@ -507,5 +515,10 @@ class StoredTables:
 
 
 def made(record: Callable[..., Record], by_field: Mapping[str, Iterable[Any]]) -> tuple[Record, ...]:
-    """Records of the values of their fields."""
-    return tuple(map(record, *(by_field[name] for name in field_names(record))))  # type: ignore[arg-type]
+    """Records of the values of their fields; others have their defaults."""
+    every = field_names(record)  # type: ignore[arg-type]
+    names = [name for name in every if name in by_field]
+    rows = zip(*(by_field[name] for name in names), strict=True)
+    if len(names) == len(every):
+        return tuple(itertools.starmap(record, rows))
+    return tuple(record(**dict(zip(names, row, strict=True))) for row in rows)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+import sqlite3
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 import pytest
 import signature_page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foretrace.tracer.signature import schema
 from foretrace.tracer.signature.file import TABLES
-from foretrace.tracer.signature.schema import LARGEST, Column
+from foretrace.tracer.signature.schema import LARGEST, Column, Scale, StoredTables
 
 ROWS = 10
 """Of every table."""
@@ -117,3 +122,24 @@ def test_every_reference_is_to_a_table() -> None:
 
 def test_the_page_lists_every_table() -> None:
     assert signature_page.PAGE.read_text() == signature_page.page(), "run: python tests/helpers/signature_page.py"
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """A record that has got a count."""
+
+    number: schema.Identity
+    entries: schema.Count
+    exits: Annotated[int, Column(Scale.COUNT, since=2)] = 0
+
+
+def test_a_new_count_is_one_line() -> None:
+    """Old files are read without it; tables of new ones have it, and merging sums it."""
+    table = schema.table_of("counted", Counted, "records")
+    assert table.sql(2).endswith("(number INTEGER PRIMARY KEY, entries INTEGER NOT NULL, exits INTEGER NOT NULL)")
+    for version, read in ((1, (Counted(0, 5), Counted(1, 6))), (2, (Counted(0, 5, 3), Counted(1, 6, 4)))):
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.execute(f"PRAGMA user_version = {version}")
+            database.execute(table.sql(version))
+            for row in table.rows(SimpleNamespace(records=[Counted(0, 5, 3), Counted(1, 6, 4)])):
+                database.execute(f"INSERT INTO counted VALUES (?, ?{', ?' * (version - 1)})", row[: 1 + version])
+            assert StoredTables(database, {"counted": table}).records(Counted, "counted") == read
