@@ -28,13 +28,16 @@ BENCHMARKS := ablate accuracy arrays bench bench-events bench-python bench-repla
 	compiler-reports copies curves dependences events idioms linear-algebra offload public-programs published \
 	random-loops residuals speedup
 
-.PHONY: help demo test test-pythons dev $(BENCHMARKS) numpy-suite sgbench validate docs lint format sanitize fuzz hostile wheel clean system
+.PHONY: help demo test test-full test-pythons dev $(BENCHMARKS) numpy-suite sgbench validate docs prose lint format sanitize fuzz hostile wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
 
 test: $(INSTALLED) ## set up what is missing, then run the tests on all cores (ARGS="-k cache" for some of them, ARGS="--hypothesis-profile=random" for other examples, JOBS=0 in one process)
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(ARGS)
+
+test-full: export FORETRACE_TEST_ALL := 1
+test-full: test ## run all tests, with four times the examples and the tests that make test leaves out
 
 test-pythons: | system ## run the tests of Python tracing under other Pythons, as far as they are there (ARGS=python3.12 for one)
 	@.ci/test_pythons.sh $(ARGS)
@@ -95,6 +98,9 @@ $(HERE): | $(INSTALLED)
 # Run from elsewhere: here mypy would take the folder foretrace/ for the whole package.
 docs: $(INSTALLED) ## write docs/figures.md anew from the declarations of the profiles' figures
 	@$(BIN)/python -P -m foretrace.profiles.figures_page > docs/figures.md
+
+prose: $(INSTALLED) ## list docstrings that hint at a thing and do not name it, and a sample of all to be read (ARGS=7: another)
+	@$(BIN)/python -P tests/helpers/prose.py $(ARGS)
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
 import pytest
 from compilers import compiler_for
+from effort import IS_FULL, examples
+from warm_command_line import WarmCommandLine
 
 # A shell that starts pytest in the background has it, and all it starts, ignore the terminal's ^C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No time is a reason to fail: other work makes any example slow. The same examples each time, unless random ones are
-# asked for: `make test ARGS="--hypothesis-profile=random"`.
+# asked for: `make test ARGS="--hypothesis-profile=random"`. A full run tries four times as many.
 hypothesis.settings.register_profile(
     "fixed",
     deadline=None,
     derandomize=True,
     database=None,
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[
         hypothesis.HealthCheck.too_slow,
         hypothesis.HealthCheck.data_too_large,
@@ -36,6 +41,15 @@ hypothesis.settings.register_profile(
     "random", hypothesis.settings.get_profile("fixed"), derandomize=False, print_blob=True
 )
 hypothesis.settings.load_profile("fixed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests marked `full` to full runs."""
+    if not IS_FULL:
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
 
 FORBID_SKIPS = bool(os.environ.get("FORETRACE_FORBID_SKIPS"))
 
@@ -56,28 +70,23 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     `target` is an architecture as QEMU names it; without its cross compiler or emulator the test is skipped.
     """
-    directory = tmp_path_factory.mktemp("programs")
-    made: dict[tuple[str, ...], Path] = {}
+    base = tmp_path_factory.getbasetemp()
+    corpus = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"  # one for all workers
+    corpus.mkdir(exist_ok=True)
 
     def build(source: str, *flags: str, target: str = "x86_64") -> Path:
-        key = (target, source, *flags)
-        if key not in made:
-            path = directory / f"program{len(made)}"
-            path.with_suffix(".c").write_text(source)
-            command = [
-                compiler_for(target),
-                "-std=gnu11",
-                "-g",
-                *flags,
-                "-o",
-                str(path),
-                str(path.with_suffix(".c")),
-                "-lm",
-                "-pthread",
-            ]
+        key = hashlib.sha256("\0".join((target, source, *flags)).encode()).hexdigest()[:24]
+        path = corpus / key / f"program{key[:8]}"
+        if not path.exists():
+            made = Path(tempfile.mkdtemp(dir=corpus))
+            text = made / f"{path.name}.c"
+            text.write_text(source)
+            settings = ["-std=gnu11", "-g", f"-ffile-prefix-map={made}={path.parent}", *flags]
+            command = [compiler_for(target), *settings, "-o", str(made / path.name), str(text), "-lm", "-pthread"]
             subprocess.run(command, check=True)
-            made[key] = path
-        return made[key]
+            with suppress(OSError):  # another worker was faster
+                made.rename(path.parent)
+        return path
 
     return build
 
@@ -88,11 +97,21 @@ def programs_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("benchmark-programs")
 
 
+@pytest.fixture(scope="session")
+def warm_command_line() -> Iterator[WarmCommandLine]:
+    """The command line, imported once."""
+    made = WarmCommandLine()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def foretrace() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """A function that runs the command line in a process of its own."""
+def foretrace(warm_command_line: WarmCommandLine) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """A function that runs the command line in a process of its own; with options for `subprocess.run` in a new one."""
 
     def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+        if options.keys() <= {"cwd"}:
+            return warm_command_line.run([*map(str, arguments)], **options)  # type: ignore[arg-type]
         command = [sys.executable, "-P", "-m", "foretrace", *map(str, arguments)]
         settings: dict[str, object] = {
             "capture_output": True,

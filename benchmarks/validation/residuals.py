@@ -16,7 +16,7 @@ from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness.results import Part, ResultTable, say
 from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, TEXTBOOK, choose
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.interval import together
+from foretrace.replay.base.interval import combined
 from foretrace.replay.base.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
 from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.prediction.predict import HostRun
@@ -42,7 +42,7 @@ def _residual(job: _Job) -> Residual | None:
     if workload.core is None:
         return None
     run = HostRun.of(workload, profile)
-    low, high = together(run.other_errors())
+    low, high = combined(run.other_errors())
     return Residual(label, program, measured_s, float(run.times.time_s[TYPICAL].sum()), low, high)
 
 
