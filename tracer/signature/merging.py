@@ -1,7 +1,7 @@
 """Several signatures as one: of processes, ranks or runs of the same program.
 
 Records are the same if all that tells them apart is (`Scale.NAME`), and what they are a part of is the same. So blocks
-are joined by module and offset, Python's by file, function and line, and loops by their first block. Numbers are
+are joined by module and offset, Python's also by file, function and line, and loops by their first block. Numbers are
 combined as they scale (`schema.Scale`). Trees, data flows and events stand side by side: the threads of each signature
 stay threads of their own.
 """
@@ -63,11 +63,16 @@ def merged(signatures: Sequence[Signature], provenance: Provenance) -> Signature
     if any([h.hierarchy for h in one.hierarchies] != [h.hierarchy for h in given[0].hierarchies] for one in given):
         raise ValueError("the signatures to merge have different simulated hierarchies")
     join = _Join(len(given))
-    blocks = join.records(Block, "blocks", [one.blocks for one in given])
+    # Where machine code lies says what it is; library code has the place of the call, which may differ.
+    place = () if given[0].provenance.guest == "python" else ("function", "file", "line", "caller", "frames")
+    blocks = join.records(Block, "blocks", [one.blocks for one in given], apart=place)
     operations = join.records(
-        MemoryOperation, "memory_operations", [one.operations for one in given], apart=("first", "last_exclusive")
+        MemoryOperation,
+        "memory_operations",
+        [one.operations for one in given],
+        apart=("first", "last_exclusive", *place),
     )
-    loops = join.records(Loop, "loops", [one.loops for one in given], apart=("calls", "order"))
+    loops = join.records(Loop, "loops", [one.loops for one in given], apart=("calls", "order", *place))
     idioms = join.records(
         Idiom, "idioms", [one.idioms for one in given], of_operations=("operations", "index_operations")
     )
