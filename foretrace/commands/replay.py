@@ -20,7 +20,9 @@ from foretrace.tracer.signature.file import read_signature
 from foretrace.units import format_bytes, format_seconds
 from foretrace.verb import Verb
 
-from .predict import show_assumptions
+from foretrace.reports.model import Report, Table
+from foretrace.reports.prediction_reports import assumed_figures
+from foretrace.reports.renderers import print_report
 
 _MOST_ENTITIES = 16
 _MOST_PATH = 8
@@ -106,7 +108,7 @@ def _show(replay: NodeReplay, *, assumptions: bool) -> None:
     _show_decisions(replay)
     for warning in replay.warnings:
         out.print(f"warning: {plain(warning)}")
-    show_assumptions(replay.assumptions, in_full=assumptions)
+    print_report(Report("", assumed_figures(replay.assumptions, in_full=assumptions), Table((), ())))
 
 
 def _show_entities(replay: NodeReplay) -> None:

@@ -94,6 +94,7 @@ def command(
 def _say_done(output: Path, timing: Timing) -> None:
     """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
     if sys.stderr.isatty():
+        from foretrace.reports.timing_lines import said_of_neighbours, said_of_segments
         from foretrace.terminal import plain
         from foretrace.units import format_seconds
 
@@ -106,27 +107,3 @@ def _say_done(output: Path, timing: Timing) -> None:
             ),
             file=sys.stderr,
         )
-
-
-def said_of_neighbours(timing: Timing) -> str:
-    """Whether runs were disturbed, for people."""
-    if timing.shortest.slowdown is None:
-        return "no neighbour was looked for"
-    if timing.undisturbed_runs:
-        return f"{timing.undisturbed_runs} of {len(timing.runs)} runs undisturbed"
-    return f"beside a neighbour, a reference loop took {timing.shortest.slowdown:.2f} times as long"
-
-
-def said_of_segments(timing: Timing) -> str:
-    """What segments tell, for people, after something else; nothing if that was not asked for."""
-    from foretrace.terminal import plain
-    from foretrace.units import format_seconds
-
-    if timing.segments is None:
-        return f"; not divided into segments: {plain(timing.undivided)}" if timing.undivided else ""
-    found = timing.segments
-    low, likely, high = (format_seconds(time_s) for time_s in (found.low_s, found.time_s, found.high_s))
-    return (
-        f"; undisturbed {likely} ({low} to {high}), "
-        f"by the times at rest of {found.segments} segments of {found.runs} runs"
-    )

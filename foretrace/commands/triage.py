@@ -22,7 +22,12 @@ from foretrace.tracer.signature.verdicts import LoopVerdict, Said
 from foretrace.units import counted, format_bytes, format_seconds
 from foretrace.verb import Verb
 
-from .predict import short_place, show_assumptions
+from foretrace.reports.model import Report, Table
+from foretrace.reports.prediction_reports import assumed_figures
+from foretrace.reports.renderers import print_report
+
+def short_place(place):
+    return plain(place.text)
 
 _MAX_ARRAYS = 8
 """Arrays with a row of their own."""
@@ -78,7 +83,7 @@ def command(
     else:
         _show(report, None if all_loops else top)
     made = report.triages if isinstance(report, Comparison) else (report,)
-    show_assumptions([text for one in made for text in one.assumptions], in_full=assumptions)
+    print_report(Report("", assumed_figures([text for one in made for text in one.assumptions], in_full=assumptions), Table((), ())))
 
 
 def document(report: Triage) -> dict[str, Any]:
