@@ -98,7 +98,7 @@ ablate: $(INSTALLED) ## measure what each sub-model of the core and memory model
 	@mkdir -p results
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.ablation -o results/ablation.md $(ARGS)
 
-residuals: $(INSTALLED) ## write replay/residuals.csv, from which intervals follow, anew from held-back programs' measured times
+residuals: $(INSTALLED) ## write replay/base/residuals.csv, from which intervals follow, anew from held-back programs' measured times
 	@mkdir -p results
 	@$(BIN)/python -P -m foretrace.benchmarks.validation.residuals $(ARGS)
 

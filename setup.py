@@ -19,7 +19,7 @@ KERNEL_FLAGS = [*WARNINGS, "-falign-functions=64", "-falign-loops=64"]
 """Kernels and their loops start at a cache line: elsewhere some took half as long again."""
 
 HEADERS = sorted(str(path) for folder in FOLDERS for path in Path(folder).rglob("*.h"))
-WRITER = ["tracer/transport/*.c", "tracer/processes/children.c"]
+WRITER = ["tracer/transport/*.c"]
 """The writing side of the address stream, compiled into each producer."""
 
 
@@ -77,11 +77,9 @@ setup(
         native(
             "tracer.reader._reader",
             "tracer/reader/*.c",
-            "tracer/execution_tree/*.c",
-            "tracer/data_flow/*.c",
-            "tracer/processes/signals.c",
+            "tracer/reader/*/*.c",
         ),
-        native("tracer.machine_code._distances", "tracer/machine_code/*.c"),
+        native("tracer.analysis.machine_code._distances", "tracer/analysis/machine_code/*.c"),
         native("tracer.source.c_code._syntax", "tracer/source/c_code/*.c", libraries=["dl"]),
         native("tracer.stored._streams", "tracer/stored/*.c", threads=True),
         native("tracer.python._agent", "tracer/python/**/*.c", *WRITER),

@@ -26,10 +26,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import table
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.errors import EngineError, ForetraceError
-from foretrace.terminal import table
-from foretrace.units import format_seconds
 
 DIRECTORY = Path("demo")
 HOST, ACCELERATOR = "jaguar-xt4", "convey-hc1-fpga"

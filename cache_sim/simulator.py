@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.base.errors import ForetraceError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.results import Event, MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms, measured_reuse
 from foretrace.cache_sim.simulation import _core
-from foretrace.errors import ForetraceError
 
-from .hierarchy import Hierarchy
-from .results import Event, MemoryEvents, OperationStatistics, SimulatedHierarchy
 from .simulator_core import DEFAULT_REUSE_RATE as DEFAULT_REUSE_RATE
 from .simulator_core import SimulatorCore
 

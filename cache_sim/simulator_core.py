@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from foretrace.base.errors import ForetraceError, HierarchyError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.memory.memory_plan import plan_of
 from foretrace.cache_sim.simulation import _core
-from foretrace.errors import ForetraceError, HierarchyError
-
-from .hierarchy import Hierarchy
 
 DEFAULT_REUSE_RATE = 1 / 64
 """Of the blocks of 256 bytes. See reuse.c for the rates of the other samples."""

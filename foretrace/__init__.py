@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foretrace.base.version import __version__ as __version__
+
 if TYPE_CHECKING:
-    from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY as DEFAULT_HIERARCHY
-    from foretrace.cache_sim.hierarchy import Hierarchy as Hierarchy
+    from foretrace.base.errors import ForetraceError as ForetraceError
+    from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY as DEFAULT_HIERARCHY
+    from foretrace.cache_sim.base.hierarchy import Hierarchy as Hierarchy
 
     from .api.curves import Curves as Curves
     from .api.curves import curve as curve
@@ -43,16 +47,20 @@ if TYPE_CHECKING:
     from .api.tracing import trace as trace
     from .api.triages import Triage as Triage
     from .api.triages import triage as triage
-    from .errors import ForetraceError as ForetraceError
 
-__version__ = "0.1.0"
+
+if not (Path(__file__).parent / "tracer").is_dir():  # the root of a checkout: its parts lie beside this folder
+    _root = Path(__file__).parents[1]
+    if not any((_root / "tracer" / "reader").glob("_reader.*.so")):
+        raise ImportError(f"foretrace is not built in {_root}: run `make dev` there, then {_root}/.venv/bin/python")
+    __path__.append(str(_root))
 
 _HOMES = {
     "Calibration": "foretrace.api.measurements",
     "Curves": "foretrace.api.curves",
-    "DEFAULT_HIERARCHY": "foretrace.cache_sim.hierarchy",
-    "ForetraceError": "foretrace.errors",
-    "Hierarchy": "foretrace.cache_sim.hierarchy",
+    "DEFAULT_HIERARCHY": "foretrace.cache_sim.base.hierarchy",
+    "ForetraceError": "foretrace.base.errors",
+    "Hierarchy": "foretrace.cache_sim.base.hierarchy",
     "Idioms": "foretrace.api.sources",
     "Info": "foretrace.api.signatures",
     "Machine": "foretrace.api.machines",

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import signal
 import sys
-from contextlib import suppress
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import click
 
-from foretrace import __version__, standard_streams
-
-from . import limits
-from .errors import ForetraceError, LimitError
-from .verb import Bounds
+from foretrace.base.errors import ForetraceError, LimitError
+from foretrace.base.version import __version__
+from foretrace.command_line import limits, standard_streams
+from foretrace.command_line.parameters import NumberRange
+from foretrace.command_line.signals import die_by_signal
+from foretrace.command_line.verb import Bounds
 
 VERBS = {
     "trace": "run a program and record its signature",
@@ -35,51 +34,6 @@ VERBS = {
     "validate": "reference figures beside foretrace's own",
 }
 _PIPE_EXIT_CODE = 128 + signal.SIGPIPE
-
-
-class NumberRange(click.FloatRange):
-    """Numbers from one to another, but not nan, which click finds in any range."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number, or an error that says what it must be."""
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail("nan is no number.", param, ctx)
-        return number
-
-
-class ThreadCounts(click.ParamType):  # type: ignore[type-arg] # generic only in click's newest versions
-    """Numbers of threads, "1,2,4", ascending and each once."""
-
-    name = "threads"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The numbers, or an error that says what they must be."""
-        if isinstance(value, tuple):
-            return value
-        parts = [part.strip() for part in value.split(",")]
-        if not all(part.isdecimal() and part.isascii() and 1 <= int(part) <= 10_000 for part in parts):
-            self.fail(f"{value!r} is no list of numbers of threads, each from 1 to 10,000, such as 1,2,4", param, ctx)
-        return tuple(sorted({int(part) for part in parts}))
-
-
-class EventCount(click.ParamType):  # type: ignore[type-arg] # generic only in click's newest versions
-    """An event and a value for it, "solver::iterations=900"."""
-
-    name = "event"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        """The two, or an error that says what they must be."""
-        if isinstance(value, tuple):
-            return value
-        name, _, count = value.rpartition("=")
-        try:
-            number = float(count)
-        except ValueError:
-            number = math.nan
-        if not name or not math.isfinite(number):
-            self.fail(f"{value!r} is no event with a number, such as solver::iterations=900", param, ctx)
-        return name, number
 
 
 class _Verbs(click.Group):
@@ -178,22 +132,7 @@ def _run() -> int:
 
 
 def _complain(message: str, code: int) -> int:
-    from .terminal import plain
+    from foretrace.base.terminal import plain
 
     print(f"foretrace: error: {plain(message)}", file=sys.stderr)
     return code
-
-
-def die_by_signal(number: int) -> NoReturn:
-    """End as if `number` had killed us, so that whoever started us sees what happened. No core file is left."""
-    import resource
-
-    with suppress(OSError):
-        sys.stdout.flush()
-    sys.stderr.flush()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    if number not in (signal.SIGKILL, signal.SIGSTOP):
-        signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
-    os.kill(os.getpid(), number)
-    os._exit(128 + number)  # for a signal whose default is not to end a process

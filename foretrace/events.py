@@ -14,7 +14,7 @@ print(count["solver::iterations"], residuals.values())  # 3 [0.25]
 ```
 """
 
-from foretrace.errors import EventsError as EventsError
+from foretrace.base.errors import EventsError as EventsError
 from foretrace.tracer.events.python_events import Counter as Counter
 from foretrace.tracer.events.python_events import CountingSet as CountingSet
 from foretrace.tracer.events.python_events import Library as Library

@@ -9,8 +9,8 @@ from enum import StrEnum
 from statistics import median
 from typing import Any
 
-from foretrace.errors import ProfileError, quoted
-from foretrace.units import format_bytes, format_bytes_per_s, format_seconds
+from foretrace.base.errors import ProfileError, quoted
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_seconds
 
 from .checks import suggestion
 from .points import Movement, SurfacePoint, ThreadPoint

@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from foretrace.cache_sim.hierarchy import MAX_LEVELS, Level
-from foretrace.errors import HierarchyError, ProfileError, quoted
+from foretrace.base.errors import HierarchyError, ProfileError, quoted
+from foretrace.cache_sim.base.hierarchy import MAX_LEVELS, Level
 
 from .figure import figures_of_record
 from .hierarchies import hierarchy_of

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from foretrace.errors import ProfileError
-from foretrace.units import format_hz
+from foretrace.base.errors import ProfileError
+from foretrace.base.units import format_hz
 
 from .points import SurfacePoint
 from .profile import BandwidthPoint, Core, CurvePoint, Profile

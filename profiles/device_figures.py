@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_seconds
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_seconds
 
 from . import defaults
 from .accelerator import AcceleratorTable, DeviceKind

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
-from foretrace.cache_sim.level import Inclusion, Replacement
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.level import Inclusion, Replacement
 
 from .profile import CacheLevel, Profile
 

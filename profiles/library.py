@@ -8,7 +8,7 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 
 from .checks import suggestion
 from .profile import Profile

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import structs
 
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 
 from .figure import unit_of
 from .profile import BandwidthPoint, LatencyPoint, Pattern, Profile, SourceKind

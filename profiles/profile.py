@@ -12,7 +12,7 @@ from typing import Annotated
 
 from msgspec import Struct
 
-from foretrace.cache_sim.level import Inclusion, Replacement
+from foretrace.cache_sim.base.level import Inclusion, Replacement
 
 from . import defaults
 from .accelerator import AcceleratorTable
@@ -197,7 +197,7 @@ class Core(Struct, frozen=True, forbid_unknown_fields=True):
         float | None, Figure("the system call that wakes a thread, to the one that calls", defaults.THREAD_WAKE_CALL)
     ] = None
     python_block_s: Annotated[float | None, Figure("a line of plain numbers in the Python interpreter")] = None
-    python_line_s: Annotated[float | None, Figure("a line of foretrace/python_line.py")] = None
+    python_line_s: Annotated[float | None, Figure("a line of foretrace/base/python_line.py")] = None
     python_call_s: Annotated[float | None, Figure("fixed cost of an array operation of Python")] = None
     frontend: Frontend | None = None
     noise: dict[str, float] | None = None

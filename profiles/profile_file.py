@@ -15,10 +15,10 @@ import msgspec
 import tomli_w
 from msgspec import inspect
 
-from foretrace import toml_text
-from foretrace.errors import ProfileError, quoted
-from foretrace.file_kinds import PROFILE, instead, kind_of
-from foretrace.files import read_bounded, write_output
+from foretrace.base import toml_text
+from foretrace.base.errors import ProfileError, quoted
+from foretrace.base.file_kinds import PROFILE, instead, kind_of
+from foretrace.base.files import read_bounded, write_output
 
 from .checks import check, suggestion
 from .positions import line_of

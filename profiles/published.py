@@ -13,8 +13,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.errors import ProfileError, quoted
-from foretrace.files import read_bounded
+from foretrace.base.errors import ProfileError, quoted
+from foretrace.base.files import read_bounded
 
 MAX_FILE_BYTES = 16 << 20
 _NEEDED = ("program", "machine", "metric", "value", "unit")

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
-from foretrace.errors import EngineError, ForetraceError, HierarchyError
+from foretrace.base.errors import EngineError, ForetraceError, HierarchyError
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.tracer.recording.recording import Ending
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedule_of
-
-from .launch import CompiledProgram, Interpreter, PythonCall, PythonProgram, Target
-from .session import Ending, Engine, Progress, Session
-from .structure import ALL_BUT_DEPENDENCES, Structure
+from foretrace.tracer.session.launch import CompiledProgram, Interpreter, PythonCall, PythonProgram, Target
+from foretrace.tracer.session.session import Engine, Progress, Session
+from foretrace.tracer.session.structure import ALL_BUT_DEPENDENCES, Structure
 
 if TYPE_CHECKING:
     import numpy as np
@@ -192,11 +192,11 @@ def trace_binary(
     importing = threading.Thread(target=_import_for_machine_code, args=[engine])
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
-    from foretrace.tracer.analysis.assembly import estimated, signature_of
-    from foretrace.tracer.machine_code import binary_analysis, endings
-    from foretrace.tracer.machine_code.debug_info.perf_map import read_perf_map, read_perf_maps
+    from foretrace.tracer.analysis.machine_code import binary_analysis, endings
+    from foretrace.tracer.debug_info.perf_map import read_perf_map, read_perf_maps
+    from foretrace.tracer.recording.part import part_of
 
-    from .recorded import part_of
+    from .assembly import estimated, signature_of
 
     step = _Steps(session.progress, on_progress)
     if family:
@@ -244,15 +244,15 @@ def _schedule(accuracy: Accuracy, seed: int | None, keep: StreamWriter | None, s
 
 
 def _import_for_machine_code(engine: QemuEngine) -> None:
-    _import(f"machine_code.isa.{engine.guest}", "machine_code.binary_analysis", "machine_code.endings")
-    from foretrace.tracer.machine_code.debug_info import symbols
+    _import(f"isa.{engine.guest}", "analysis.machine_code.binary_analysis", "analysis.machine_code.endings")
+    from foretrace.tracer.debug_info import symbols
 
     symbols.import_for_lines(str(engine.path))
 
 
 def _import(*names: str) -> None:
     """Import what is not needed before a program's end, while it runs."""
-    for name in (*names, "analysis.assembly", "signature.file"):
+    for name in (*names, "assembly", "signature.file"):
         importlib.import_module(f"foretrace.tracer.{name}")
 
 
@@ -371,7 +371,7 @@ def _trace_python(
     started = _now()
     lines = python_program.lines_timed()
     line_s = python_program.line_s() if core == python_program.PythonCore.SETTRACE else None
-    importing = threading.Thread(target=_import, args=["python.analysis"])
+    importing = threading.Thread(target=_import, args=["analysis.python.python_analysis"])
     tee = _tee(keep, engine, command)
     family = None
     if follow_children:
@@ -381,10 +381,10 @@ def _trace_python(
     session = Session(engine, hierarchies, tee, family, schedule=schedule, structure=structure)
     recording = session.run(on_progress, on_start=importing.start)
     importing.join()
-    from foretrace.tracer.analysis.assembly import estimated, signature_of
-    from foretrace.tracer.python import analysis as python_analysis
+    from foretrace.tracer.analysis.python import python_analysis
+    from foretrace.tracer.recording.part import part_of
 
-    from .recorded import part_of
+    from .assembly import estimated, signature_of
 
     members = family.finish() if family else []
     part = part_of(recording)

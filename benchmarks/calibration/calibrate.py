@@ -12,7 +12,9 @@ from typing import Any
 from msgspec import structs
 from threadpoolctl import threadpool_limits
 
-from foretrace import __version__
+from foretrace.base.errors import CalibrationError
+from foretrace.base.units import format_bytes
+from foretrace.base.version import __version__
 from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.harness.buffers import Pages
 from foretrace.benchmarks.harness.machine_facts import (
@@ -30,12 +32,10 @@ from foretrace.benchmarks.harness.machine_facts import (
 from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
 from foretrace.benchmarks.harness.sampling import STABLE_NOISE, STATISTIC, Measurement, Progress, Room, Samples
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.errors import CalibrationError
 from foretrace.profiles.checks import check
 from foretrace.profiles.plausibility import with_contradictions_as_noise
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import Profile
-from foretrace.units import format_bytes
 
 from .agreement import unstable_figures
 from .array_suite import array_measurements

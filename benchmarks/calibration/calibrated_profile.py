@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from msgspec import structs
 
-from foretrace import __version__
+from foretrace.base.units import format_bytes, format_seconds
+from foretrace.base.version import __version__
 from foretrace.benchmarks.harness.buffers import Pages, allocate, huge_page_bytes, page_bytes_of
 from foretrace.benchmarks.harness.machine_facts import CacheFacts, microarchitecture
 from foretrace.benchmarks.harness.sampling import Timing, rounded
@@ -33,7 +34,6 @@ from foretrace.profiles.profile import (
     Source,
     SourceKind,
 )
-from foretrace.units import format_bytes, format_seconds
 
 from .array_suite import array_costs
 from .cache_sizes import cache_ends, effective_size, streamed_size

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from foretrace.base.python_line import run_lines
 from foretrace.benchmarks.harness.buffers import allocate, over
 from foretrace.benchmarks.harness.sampling import Measurement, Timing, in_pieces, rounded
 from foretrace.benchmarks.kernels import _kernels
 from foretrace.profiles.points import Operation, OperationCost
-from foretrace.python_line import run_lines
 
 from .capacity_limits import edge_of
 

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
-from foretrace import __version__
+from foretrace.base.errors import CalibrationError
+from foretrace.base.units import format_bytes
+from foretrace.base.version import __version__
 from foretrace.benchmarks.harness.sampling import Measurement, Progress, Run, Timing, measure, rounded
-from foretrace.errors import CalibrationError
 from foretrace.profiles.accelerator import AcceleratorTable
 from foretrace.profiles.checks import check
 from foretrace.profiles.points import IdiomRate, IndexMode
 from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, Link, MachineKind, Memory, Profile, Source, SourceKind
-from foretrace.units import format_bytes
 
 from .agreement import unstable_figures
 from .calibrate import Calibration

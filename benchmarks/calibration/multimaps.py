@@ -16,7 +16,7 @@ import numpy.typing as npt
 from foretrace.benchmarks.harness.buffers import allocate, over
 from foretrace.benchmarks.harness.sampling import Measurement, Room, Timing, rounded
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.profiles.points import Movement, SurfacePoint
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.base.errors import CalibrationError
+from foretrace.base.units import format_bytes
 from foretrace.benchmarks.harness.buffers import allocate, indexed
 from foretrace.benchmarks.harness.machine_facts import caches, core_cpus, memory_bytes, pinned
 from foretrace.benchmarks.harness.sampling import Measurement, Progress, Room, Run, Timing, measure, rounded
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.errors import CalibrationError
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CurvePoint, GatherScatterCurve
-from foretrace.units import format_bytes
 
 from .latency_suite import working_sets
 

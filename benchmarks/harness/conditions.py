@@ -22,8 +22,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.errors import EngineError, ForetraceError
 
 from .buffers import allocate
 

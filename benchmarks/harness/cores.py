@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 MOST_TAKEN = 0.1
 """Of the cores' time, by others: from there on the cores were not free."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import parse_size_bytes
-from foretrace.errors import HierarchyError
+from foretrace.base.errors import HierarchyError
+from foretrace.cache_sim.base.hierarchy import parse_size_bytes
 
 _CPU = Path("/sys/devices/system/cpu")
 _SC_CACHE_SIZE = {1: 188, 2: 191, 3: 194}

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foretrace.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone, counted, reading
+from foretrace.base.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone, counted, reading
 
 from . import tools
 from .machine_facts import pinned

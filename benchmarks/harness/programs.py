@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 SOURCES = Path(__file__).parents[1] / "programs"
 

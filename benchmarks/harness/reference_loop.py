@@ -18,8 +18,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+from foretrace.base.neighbours import LoopSample
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.neighbours import LoopSample
 from foretrace.profiles.profile import Profile, SourceKind
 
 DISTURBED_GLANCE = 1.02

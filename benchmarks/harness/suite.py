@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 from . import programs
 

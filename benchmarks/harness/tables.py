@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from foretrace import terminal
+from foretrace.base import terminal
 
 
 def table(title: str, *headings: str) -> Table:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 from .programs import LANGUAGES, SOURCES, compiler_for
 

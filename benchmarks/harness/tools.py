@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 HIERARCHY = "L1=32K/8/64,LL=1M/16/64"
 """Two levels: those that cachegrind is given below, in the notation of `foretrace trace --hierarchy`."""

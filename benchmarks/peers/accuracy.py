@@ -18,10 +18,10 @@ from typing import Any
 
 from rich.table import Table
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 
 ACCURACIES = ("auto", "low", "medium", "high")
 HIERARCHY = "L1=32K/8/64,L2=512K/8/64,LL=8M/16/64"

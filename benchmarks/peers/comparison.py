@@ -20,9 +20,9 @@ from typing import Any
 
 from rich.console import Console
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
 
 from . import exactness, peak_memory, simulator_speed, tracing_cost, tree_cost
 

@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness.tables import table
 from foretrace.benchmarks.harness.tools import foretrace_executable
-from foretrace.terminal import console
 
 THREADS = (1, 2, 8)
 CALLS = 16_384

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from rich.table import Table
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.tables import table
-from foretrace.errors import EngineError
 
 BOUND_BYTES = 1 << 30
 _SOURCE = Path(__file__).with_name("greedy.c")
 _TRACE = """
 import sys
 from pathlib import Path
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.tracing import trace_binary

@@ -23,9 +23,9 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness import tables, tools
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
 
 _PROGRAMS = Path(__file__).parents[1] / "programs"
 

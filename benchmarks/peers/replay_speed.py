@@ -16,12 +16,12 @@ from collections.abc import Callable, Generator, Sequence
 
 import simpy
 
+from foretrace.base.terminal import console
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness.tables import table, times
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Barrier, Entity, Lock, Repeat, Run, Sharing, System, Unlock
 from foretrace.replay.engine.simulation import simulate
-from foretrace.terminal import console
-from foretrace.units import format_seconds
 
 ENTITIES, CORES, DEMANDS = 1000, 96, (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 _LOCKS = 32

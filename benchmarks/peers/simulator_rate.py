@@ -7,7 +7,7 @@ import time
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.cache_sim.simulator import DEFAULT_REUSE_RATE, Simulator
 
 _ACCESSES = 1 << 22

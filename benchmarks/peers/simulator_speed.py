@@ -19,7 +19,7 @@ from rich.table import Table
 
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.tables import table
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import DEFAULT_REUSE_RATE, Simulator
 
 ACCESS_BYTES = 8

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from rich.table import Table
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
+from foretrace.base.units import format_bytes, format_count
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.tables import table
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
-from foretrace.units import format_bytes, format_count
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,17 +23,17 @@ from unittest.mock import patch
 
 import numpy as np
 
+from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.suite import HELD_BACK, choose
-from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.profile import Profile
-from foretrace.replay import predict
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.core import _core_model
-from foretrace.replay.machine_figures import MachineFigures
+from foretrace.replay.figures.machine_figures import MachineFigures
 from foretrace.replay.memory.hit_rates import Misses, misses_on
-from foretrace.replay.predict import HostRun
-from foretrace.replay.spread import TYPICAL
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction import predict
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import Signature
 

@@ -27,11 +27,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.tables import table, times
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
-from foretrace.units import format_seconds
 
 from .linear_algebra import ONE_THREAD
 

@@ -19,9 +19,9 @@ from pathlib import Path
 
 from rich.table import Table
 
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness.programs import LANGUAGES, SOURCES, compiler_for
-from foretrace.errors import EngineError, ForetraceError
-from foretrace.terminal import console
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Findings

@@ -35,8 +35,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console, plain
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console, plain
 from foretrace.tracer.source.flow.dependences import verdict
 from foretrace.tracer.source.flow.effects import facts
 from foretrace.tracer.source.flow.normal import normal

@@ -21,12 +21,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import console
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others
 from foretrace.benchmarks.harness.tables import table, times
-from foretrace.errors import EngineError, ForetraceError
-from foretrace.terminal import console
-from foretrace.units import format_seconds
 
 PROGRAMS = {
     "mandelbrot": ("900", "600", "300"),

@@ -20,12 +20,12 @@ from pathlib import Path
 
 from rich.table import Table
 
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
-from foretrace.tracer.data_flow.verdicts import Verdict, verdicts
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
+from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 FOLDER = Path(__file__).parents[1] / "programs" / "dependences"

@@ -23,13 +23,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import console, plain, print_json
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import run_on
 from foretrace.benchmarks.harness.tables import table
-from foretrace.errors import EngineError, ForetraceError
-from foretrace.terminal import console, plain, print_json
 from foretrace.tracer.events import linking
-from foretrace.units import format_seconds
 
 SOURCES = programs.SOURCES / "events"
 FACTORS = (2, 10)

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.form.records import Language
 from foretrace.tracer.source.idioms.patterns import built_in

@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console, table
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console, table
 
 TARGETS = ("x86_64", "aarch64", "riscv64")
 ARGUMENTS = {

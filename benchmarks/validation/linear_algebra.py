@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.tables import table, times
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
-from foretrace.units import format_seconds
 
 PROGRAM = programs.SOURCES / "linear_algebra.py"
 ONE_THREAD = dict.fromkeys(

@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec import structs
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import tools
-from foretrace.errors import EngineError
 from foretrace.profiles.profile_file import write_profile
 
 from .validation_file import MeasuredMachine

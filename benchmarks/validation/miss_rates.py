@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.programs import Linking, Workload
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console
 
 GEOMETRIES = tuple(
     """

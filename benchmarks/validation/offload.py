@@ -22,18 +22,18 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from foretrace.base.errors import EngineError, ForetraceError, ProfileError
+from foretrace.base.terminal import console
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.programs import build
 from foretrace.benchmarks.harness.tables import table
-from foretrace.errors import EngineError, ForetraceError, ProfileError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
+from foretrace.replay.base.records import Instance
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.records import Instance
-from foretrace.terminal import console
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import Signature
-from foretrace.units import format_seconds
 
 PUBLISHED = Path(__file__).parent / "published_offload.toml"
 WITHIN = 1.5

@@ -31,10 +31,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import console, plain
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness.tables import table, times
-from foretrace.errors import EngineError, ForetraceError
-from foretrace.terminal import console, plain
-from foretrace.units import format_seconds
 
 from .first_principles import Expected, Reference, Work, beside, expected
 from .public_runs import Runner, environment_of, measured_threads, scratch_copy

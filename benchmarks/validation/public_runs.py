@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
 from foretrace.benchmarks.harness.threaded import PASSIVE
-from foretrace.errors import EngineError
 
 _GRACE_S = 10
 """Between the signal that asks a process to end, and the one that ends it."""

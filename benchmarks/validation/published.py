@@ -30,14 +30,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.tables import table, times
-from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.library import find
 from foretrace.profiles.published import PublishedFigure, read_published
 from foretrace.replay.node.predictions import predict_on
-from foretrace.replay.workload import Workload
-from foretrace.terminal import console
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import Signature
 

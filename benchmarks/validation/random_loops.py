@@ -22,12 +22,12 @@ from typing import Any
 
 from rich.table import Table
 
+from foretrace.base.errors import EngineError, ForetraceError, ProfileError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.machine_facts import pinned
 from foretrace.benchmarks.harness.programs import LANGUAGES, compiler_for
-from foretrace.errors import EngineError, ForetraceError, ProfileError
 from foretrace.profiles.library import find
-from foretrace.terminal import console
 
 LENGTHS = (20, 40, 80, 160)
 """Instructions, or one or two more."""

@@ -1,8 +1,8 @@
-"""The residuals of the held-back programs on all measured machines: replay/residuals.csv.
+"""The residuals of the held-back programs on all measured machines: replay/base/residuals.csv.
 
     python -m foretrace.benchmarks.validation.residuals
 
-The interval of every prediction follows from that table (`replay/residuals.py`).
+The interval of every prediction follows from that table (`replay/base/residuals.py`).
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from pathlib import Path
 
 from rich.table import Table
 
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console
 from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, TEXTBOOK, choose
 from foretrace.benchmarks.harness.tables import table
-from foretrace.errors import ForetraceError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.interval import together
-from foretrace.replay.predict import HostRun
-from foretrace.replay.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
-from foretrace.replay.spread import TYPICAL
-from foretrace.replay.workload import Workload
-from foretrace.terminal import console
+from foretrace.replay.base.interval import together
+from foretrace.replay.base.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
+from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.file import read_signature
 
 from .ablation import signatures
@@ -36,7 +36,7 @@ TABLE = Path(__file__).parents[2] / "replay" / "residuals.csv"
 COMMENT = """\
 Measured and predicted times of the programs that the model was not made with, on calibrated machines.
 Written by `make residuals`, from benchmarks/measured and traced signatures. low and high: factors of all other sources
-of error of that prediction. The interval of predictions follows from them: replay/residuals.py."""
+of error of that prediction. The interval of predictions follows from them: replay/base/residuals.py."""
 
 _Job = tuple[Path, str, str, Profile, float]
 

@@ -18,13 +18,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.errors import EngineError
+from foretrace.base.neighbours import SegmentTime
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.machine_facts import pinned
 from foretrace.benchmarks.harness.native_runs import Measured, Timed, measure_in_rounds
 from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
 from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, INSTALLED_LANGUAGE, TEXTBOOK, Program
-from foretrace.errors import EngineError
-from foretrace.neighbours import SegmentTime
 from foretrace.profiles.library import content, find
 from foretrace.profiles.profile import Profile
 

@@ -24,8 +24,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from foretrace.errors import ForetraceError
-from foretrace.terminal import console, plain, print_json
+from foretrace.base.errors import ForetraceError
+from foretrace.base.terminal import console, plain, print_json
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Finding, Findings, LoopReport

@@ -24,18 +24,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.terminal import console
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
 from foretrace.benchmarks.harness.tables import table
 from foretrace.benchmarks.harness.threaded import PASSIVE, command_of, has_processes, start_up_of, threaded_programs
-from foretrace.errors import EngineError, ForetraceError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
+from foretrace.replay.base.records import Limit, Prediction
 from foretrace.replay.node.speedup import possible_threads, predict_threads
-from foretrace.replay.records import Limit, Prediction
-from foretrace.terminal import console
 from foretrace.tracer.signature.file import read_signature
-from foretrace.units import format_seconds
 
 TIE = 0.05
 """Speed-ups that differ by less, relatively, count as equal when ranks are compared."""

@@ -14,13 +14,13 @@ import numpy as np
 from msgspec import structs
 
 from foretrace.profiles.profile import Profile
+from foretrace.replay.base.spread import exactly
 from foretrace.replay.core.figures import CoreFigures
 from foretrace.replay.core.program import INDIRECT, CoreProgram, branch_kind
 from foretrace.replay.core.wrong_path import ALL_DEPEND
-from foretrace.replay.machine_figures import MachineFigures
+from foretrace.replay.figures.machine_figures import MachineFigures
 from foretrace.replay.memory.figures import LateLines, MemoryFigures
-from foretrace.replay.spread import exactly
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import OperationKind
 
 _MISSED = 1

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.suite import Program
 from foretrace.benchmarks.harness.threaded import threaded_programs
-from foretrace.errors import EngineError
 from foretrace.profiles.profile_file import profile_data
 
 from . import speedup

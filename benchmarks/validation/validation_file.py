@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from foretrace import json_text
-from foretrace.errors import EngineError, ProfileError
-from foretrace.files import read_bounded
+from foretrace.base import json_text
+from foretrace.base.errors import EngineError, ProfileError
+from foretrace.base.files import read_bounded
 from foretrace.profiles import library
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import profile_of

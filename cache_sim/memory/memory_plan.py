@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.level import Inclusion, Level, Prefetch, Replacement, Tlb, WritePolicy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.level import Inclusion, Level, Prefetch, Replacement, Tlb, WritePolicy
 
 # In the order of the enums of memory_system.h and tags.h.
 _REPLACEMENTS = (Replacement.LRU, Replacement.PLRU, Replacement.FIFO, Replacement.RANDOM)

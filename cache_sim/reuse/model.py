@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
 
 from .results import CHAINS, LINE_BYTES, NUM_WAYS, ONE_SET_FAR, ONE_SET_NEAR, ReuseHistograms
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.results import checked_mapping
+from foretrace.cache_sim.base.results import checked_mapping
 
 LINE_BYTES = (32, 64, 128, 256)
 NUM_WAYS = 21

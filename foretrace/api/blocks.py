@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from foretrace.errors import ForetraceError
+from foretrace.base.errors import ForetraceError
 
 from .views import cell_name
 

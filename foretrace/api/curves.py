@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_bytes
 from foretrace.replay.memory.miss_curves import (
     FULLY_ASSOCIATIVE,
     SIZES_BYTES,
@@ -17,7 +18,6 @@ from foretrace.replay.memory.miss_curves import (
     whole_program,
 )
 from foretrace.tracer.signature.records import Signature as SignatureRecord
-from foretrace.units import format_bytes
 
 from .signatures import SignatureLike, described, signature_of
 from .views import Shown, ShownTable, axes_to_draw, data_frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 
 if TYPE_CHECKING:
     from .machines import MachineLike

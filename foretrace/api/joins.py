@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 from foretrace.tracer.signature import records
 from foretrace.tracer.source.idioms.patterns import IdiomDefinition
 from foretrace.tracer.source.idioms.records import Findings

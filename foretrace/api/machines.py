@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
 
+from foretrace.base.units import format_bytes, format_hz
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import write_profile
-from foretrace.units import format_bytes, format_hz
 
 from .views import Shown, ShownTable, data_frame, shown_as
 
@@ -60,7 +60,7 @@ class Machine(Shown, Profile, frozen=True, forbid_unknown_fields=True):
             ProfileError: it has no curve (of that name).
             OutputError: matplotlib is missing.
         """
-        from foretrace.errors import ProfileError
+        from foretrace.base.errors import ProfileError
         from foretrace.reports.plots import charts_figure
 
         from .views import new_figure

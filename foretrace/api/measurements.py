@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foretrace.base.errors import EngineError
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.calibration import calibrate as calibration
-from foretrace.errors import EngineError
 from foretrace.tracer.native import timing as native
-from foretrace.units import format_seconds
 
 from .machines import Machine, find_machine
 from .signatures import SignatureLike, signature_of
@@ -156,8 +156,8 @@ def time(
         SignatureError: a path names no signature file.
     """
     from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
-    from foretrace.tracer.launch import launch_of
     from foretrace.tracer.native.program_input import ProgramInput
+    from foretrace.tracer.session.launch import launch_of
 
     command = command_of(program, arguments)
     read = None if signature is None else signature_of(signature)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foretrace.errors import PredictionError, quoted
+from foretrace.base.errors import PredictionError, quoted
+from foretrace.base.units import format_seconds
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.records import NodeReplay
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
-from foretrace.units import format_seconds
 
 from .machines import MachineLike, find_machine
 from .predictions import model_of

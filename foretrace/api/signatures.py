@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from foretrace.names import demangle, function_text
-from foretrace.tracer.session import signal_name
+from foretrace.base.names import demangle, function_text
+from foretrace.base.units import format_bytes, format_count, format_seconds
+from foretrace.tracer.recording.recording import signal_name
 from foretrace.tracer.signature import file, records
 from foretrace.tracer.signature.records import AddressRange, MemoryOperation, merge_ranges
-from foretrace.units import format_bytes, format_count, format_seconds
 
 from .views import MOST_ROWS, Shown, ShownTable, data_frame, shortened, shown_as, where
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.cache_sim.results import OperationStatistics
+from foretrace.base.units import format_bytes, format_count
+from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.reports.cache_reports import hierarchy_documents
 from foretrace.tracer.stored.foreign import STORED
 from foretrace.tracer.stored.simulate import Progress, SimulatedStream, simulate_stream
 from foretrace.tracer.stored.stored_stream import Place
-from foretrace.units import format_bytes, format_count
 
 from .hierarchies import HierarchyLike, wanted_hierarchies
 from .machines import MachineLike

@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foretrace.errors import SourceError, quoted
-from foretrace.files import cache_folder
+from foretrace.base.errors import SourceError, quoted
+from foretrace.base.files import cache_folder
 from foretrace.tracer.source.idioms.patterns import IdiomDefinition, built_in, definition, from_file
 from foretrace.tracer.source.idioms.records import Finding, Findings
 from foretrace.tracer.source.scanning import scanned

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.errors import ForetraceError, ProgramError, quoted
-from foretrace.tracer.launch import CompiledProgram, PythonCall, PythonProgram, launch_of
+from foretrace.base.errors import ForetraceError, ProgramError, quoted
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.python.forked import Outcome, called
 from foretrace.tracer.python.program import PythonCore
+from foretrace.tracer.recording.recording import Ending, signal_name
 from foretrace.tracer.sampling.burst_schedule import Accuracy
-from foretrace.tracer.session import Ending, Progress, signal_name
+from foretrace.tracer.session.launch import CompiledProgram, PythonCall, PythonProgram, launch_of
+from foretrace.tracer.session.session import Progress
 from foretrace.tracer.tracing import Traced, trace_program
 
 from .blocks import Block, SkipBlock
@@ -113,7 +114,7 @@ class _Options:
     def trace(self, launch: CompiledProgram | PythonProgram | PythonCall) -> Trace:
         if self.keep_stream is None:
             return trace_of(self._trace(launch, None))
-        from foretrace.tracer.stored import kept_stream
+        from foretrace.tracer import kept_stream
         from foretrace.tracer.stored.stored_stream import StreamWriter
 
         with StreamWriter(self.keep_stream, force=self.force) as keep:

@@ -11,18 +11,20 @@ import io
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foretrace.errors import OutputError
-from foretrace.names import place_text
-from foretrace.terminal import plain
+from foretrace.base.errors import OutputError
+from foretrace.base.names import place_text
+from foretrace.base.terminal import plain
+from foretrace.reports.model import Column, Table
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from foretrace.replay.records import Place
+    from foretrace.replay.base.records import Place
 
 _Result = TypeVar("_Result")
 
@@ -47,6 +49,15 @@ class ShownTable:
     total: int = 0
     left: int = 1
     notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, title: str, table: Table, notes: Sequence[str] = (), total: int | None = None) -> ShownTable:
+        """What a table shows, of `total` rows."""
+        columns = table.headed
+        return cls(
+            title, [column.heading or "" for column in columns], table.cells(table.shown_records),
+            len(table.records) if total is None else total, sum(1 for _ in takewhile(lambda column: column.is_left, columns)), notes,
+        )  # fmt: skip
 
     @property
     def lines_below(self) -> list[str]:
@@ -119,6 +130,10 @@ def where_of(place: Place) -> str:
     return where(place.file, place.line, place.module, place.caller, place.inlined)
 
 
+SOURCE = Column("", "source", value=lambda record: where_of(record.place))
+"""In place of the reports' column of this heading: with the names of a notebook's cells."""
+
+
 def cell_name(file: str) -> str | None:
     """What IPython calls a cell, whose code it has given this file's name."""
     ipython = sys.modules.get("IPython")
@@ -131,7 +146,7 @@ def as_text(shown: ShownTable) -> str:
     """As the command line prints tables."""
     from rich.console import Console
 
-    from foretrace.terminal import table
+    from foretrace.base.terminal import table
 
     rows = table(*shown.headings, left=tuple(shown.headings[: shown.left]))
     for row in shown.rows:

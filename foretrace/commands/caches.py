@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 
 
 def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -13,16 +13,16 @@ import msgspec
 from rich.console import Console
 
 from foretrace.api.measurements import Calibration, calibrate
+from foretrace.base.errors import CalibrationError
+from foretrace.base.file_kinds import PROFILE
+from foretrace.base.files import check_output, is_standard_output
+from foretrace.base.terminal import console, plain, print_json, progress_bar
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
 from foretrace.benchmarks.calibration.agreement import Difference, differences, summary
 from foretrace.benchmarks.harness.quiet import LONGEST_WAIT_S, MOST_BUSY, QUICK_LONGEST_WAIT_S, wait_until_quiet
-from foretrace.errors import CalibrationError
-from foretrace.file_kinds import PROFILE
-from foretrace.files import check_output, is_standard_output
+from foretrace.command_line.verb import Verb
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.profile_file import format_profile, read_profile, write_profile
-from foretrace.terminal import console, plain, print_json, progress_bar
-from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
-from foretrace.verb import Verb
 
 MOST_TOLD = 20
 

@@ -12,11 +12,14 @@ from rich.table import Table
 
 from foretrace.api.curves import part_of
 from foretrace.api.signatures import read_signature
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.level import MAX_WAYS
-from foretrace.errors import HierarchyError
-from foretrace.file_kinds import PICTURE
-from foretrace.files import check_output, write_atomically
+from foretrace.base.errors import HierarchyError
+from foretrace.base.file_kinds import PICTURE
+from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import console, plain, print_json
+from foretrace.base.units import format_bytes
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.level import MAX_WAYS
+from foretrace.command_line.verb import Verb
 from foretrace.replay.memory.miss_curves import (
     FULLY_ASSOCIATIVE,
     Curve,
@@ -26,10 +29,7 @@ from foretrace.replay.memory.miss_curves import (
     miss_ratio,
 )
 from foretrace.reports.plots import check_picture, draw_curves
-from foretrace.terminal import console, plain, print_json
 from foretrace.tracer.signature.records import Signature
-from foretrace.units import format_bytes
-from foretrace.verb import Verb
 
 _BAR_WIDTH = 40
 

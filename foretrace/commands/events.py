@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from foretrace.api.recorded_events import signature_sources
-from foretrace.cli import die_by_signal
-from foretrace.errors import EventsError, OutputError, ProgramError
-from foretrace.file_kinds import EXPORTED_EVENTS, PICTURE, SIGNATURE, kind_of
-from foretrace.files import check_output, write_atomically
+from foretrace.base.errors import EventsError, OutputError, ProgramError
+from foretrace.base.file_kinds import EXPORTED_EVENTS, PICTURE, SIGNATURE, kind_of
+from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import console, json_bytes, print_json, table
+from foretrace.command_line.signals import die_by_signal
+from foretrace.command_line.verb import Verb, begin_limits
 from foretrace.reports import event_pictures, event_reports
 from foretrace.reports.event_reports import EXPORTS, EventSource, check_export, chosen, listed, recorders, short
 from foretrace.reports.plots import FORMATS, check_picture
-from foretrace.terminal import console, json_bytes, print_json, table
 from foretrace.tracer.events import linking
 from foretrace.tracer.events.board_file import Board, is_running, left_behind, processes, read_board, start_of
 from foretrace.tracer.events.run_folder import left_folders, remove, run_folder
 from foretrace.tracer.signature.event_records import Events
-from foretrace.verb import Verb, begin_limits
 
 if TYPE_CHECKING:
     import pandas

@@ -18,15 +18,15 @@ from foretrace.api.joins import joined
 from foretrace.api.signatures import read_signature
 from foretrace.api.sources import COLUMNS, Idioms, check_names, finding_document, idioms, selected
 from foretrace.api.views import shown_as
+from foretrace.base.terminal import console, plain, print_json, progress_bar, table
+from foretrace.base.units import format_count
+from foretrace.command_line.verb import Verb
 from foretrace.reports.join_reports import never_ran_document, never_ran_lines
 from foretrace.reports.sarif import sarif
-from foretrace.terminal import console, plain, print_json, progress_bar, table
 from foretrace.tracer.source.idioms.patterns import built_in, from_file
 from foretrace.tracer.source.idioms.records import Finding, LoopReport
 from foretrace.tracer.source.joining import Join
 from foretrace.tracer.source.scanning import source_files
-from foretrace.units import format_count
-from foretrace.verb import Verb
 
 MOST_SKIPPED = 8
 LOOP_COLUMNS = ("file", "first_line", "last_line", "function", "lowered", "verdict", "reason", "assumptions")

@@ -13,25 +13,25 @@ import click
 import msgspec
 
 from foretrace.api.signatures import Signature, read_signature, summarise_loops
-from foretrace.errors import OutputError, SignatureError
-from foretrace.file_kinds import PICTURE, STACKS, FileKind
-from foretrace.files import check_output, write_atomically
-from foretrace.names import brief_name, demangle, function_text, place_text, short_name
+from foretrace.base.errors import OutputError, SignatureError
+from foretrace.base.file_kinds import PICTURE, STACKS, FileKind
+from foretrace.base.files import check_output, write_atomically
+from foretrace.base.names import brief_name, demangle, function_text, place_text, short_name
+from foretrace.base.terminal import console, plain, print_json, table
+from foretrace.base.units import format_bytes, format_count, format_seconds
+from foretrace.command_line.verb import Verb
 from foretrace.reports import data_flow_reports, dependence_reports, event_reports, tree_reports, unseen_report
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
 from foretrace.reports.flame_graph import flame_graph, folded_stacks
 from foretrace.reports.left_out import outside_loops, outside_loops_line, rest_line, show_rest
-from foretrace.terminal import console, plain, print_json, table
-from foretrace.tracer.session import signal_name
+from foretrace.tracer.recording.recording import signal_name
 from foretrace.tracer.signature.records import IdiomKind, LibraryCall, ProcessRecord, Sampling, told_apart
 from foretrace.tracer.signature.selection import Selection
 from foretrace.tracer.signature.tree_records import ExecutionTree
-from foretrace.units import format_bytes, format_count, format_seconds
-from foretrace.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.profiles.profile import Profile
-    from foretrace.replay.spread import Floats
+    from foretrace.replay.base.spread import Floats
 
 
 @click.command(cls=Verb, epilog="Example: foretrace info app.sig --json")

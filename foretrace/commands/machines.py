@@ -11,10 +11,12 @@ import click
 import msgspec
 
 from foretrace.api.machines import machines, summary
+from foretrace.base.errors import ForetraceError, ProfileError
+from foretrace.base.file_kinds import PICTURE
+from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import console, plain, print_json
 from foretrace.benchmarks.calibration.agreement import Difference, differences
-from foretrace.errors import ForetraceError, ProfileError
-from foretrace.file_kinds import PICTURE
-from foretrace.files import check_output, write_atomically
+from foretrace.command_line.verb import VerbGroup
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
@@ -22,13 +24,11 @@ from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
 from foretrace.profiles.published import PublishedFigure, read_published
-from foretrace.replay.machine_figures import figures_of
-from foretrace.replay.memory.published import compare_published
+from foretrace.replay.figures.machine_figures import figures_of
+from foretrace.replay.limits.published import compare_published
 from foretrace.replay.offload.devices.device import Device
 from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine, show_published
 from foretrace.reports.plots import check_picture, draw_charts
-from foretrace.terminal import console, plain, print_json
-from foretrace.verb import VerbGroup
 
 
 @click.group(cls=VerbGroup, invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")

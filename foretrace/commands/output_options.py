@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
-from foretrace.errors import OutputError
-from foretrace.file_kinds import PICTURE, REPORT
-from foretrace.files import check_output, write_atomically
+from foretrace.base.errors import OutputError
+from foretrace.base.file_kinds import PICTURE, REPORT
+from foretrace.base.files import check_output, write_atomically
 from foretrace.reports.model import Report
 from foretrace.reports.renderers import FORMATS, print_report, rendered
 

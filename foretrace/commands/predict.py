@@ -10,14 +10,14 @@ from foretrace.api.machines import find_machine
 from foretrace.api.machines import machines as known_machines
 from foretrace.api.predictions import predict_on, question_of
 from foretrace.api.signatures import read_signature
-from foretrace.cli import EventCount, NumberRange, ThreadCounts
-from foretrace.replay.records import Model
-from foretrace.replay.totals import By
+from foretrace.command_line.parameters import EventCount, NumberRange, ThreadCounts
+from foretrace.command_line.verb import Verb
+from foretrace.replay.base.records import Model
+from foretrace.replay.base.totals import By
 from foretrace.reports.prediction_documents import Measured
 from foretrace.reports.prediction_reports import prediction_report
 from foretrace.reports.speedup_reports import speedup_picture
 from foretrace.tracer.native.timing_file import read_timing
-from foretrace.verb import Verb
 
 from .output_options import Output, output_options
 

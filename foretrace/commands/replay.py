@@ -6,23 +6,22 @@ from pathlib import Path
 
 import click
 
+from foretrace.base.terminal import console, plain, print_json, table
+from foretrace.base.units import format_bytes, format_seconds
+from foretrace.command_line.verb import Verb
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Model
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.records import NodeReplay
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
-from foretrace.replay.records import Model
-from foretrace.reports.replay_documents import document
-from foretrace.reports.replay_groups import groups_of
-from foretrace.reports.timelines import check_timeline, write_timeline
-from foretrace.terminal import console, plain, print_json, table
-from foretrace.tracer.signature.file import read_signature
-from foretrace.units import format_bytes, format_seconds
-from foretrace.verb import Verb
-
 from foretrace.reports.model import Report, Table
 from foretrace.reports.prediction_reports import assumed_figures
 from foretrace.reports.renderers import print_report
+from foretrace.reports.replay_documents import document
+from foretrace.reports.replay_groups import groups_of
+from foretrace.reports.timelines import check_timeline, write_timeline
+from foretrace.tracer.signature.file import read_signature
 
 _MOST_ENTITIES = 16
 _MOST_PATH = 8

@@ -12,6 +12,11 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from foretrace.base.errors import HierarchyError
+from foretrace.base.file_kinds import PICTURE
+from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import console, plain, print_json, progress_bar
+from foretrace.base.units import format_bytes, format_bytes_per_s
 from foretrace.benchmarks.calibration.sgbench import (
     ELEMENT_BYTES,
     OFFSET_BYTES,
@@ -24,16 +29,11 @@ from foretrace.benchmarks.calibration.sgbench import (
 )
 from foretrace.benchmarks.harness.machine_facts import core_cpus, cpu_model
 from foretrace.benchmarks.harness.sampling import Timing
-from foretrace.cache_sim.level import parse_size_bytes
-from foretrace.errors import HierarchyError
-from foretrace.file_kinds import PICTURE
-from foretrace.files import check_output, write_atomically
+from foretrace.cache_sim.base.level import parse_size_bytes
+from foretrace.command_line.verb import Verb
 from foretrace.profiles.charts import gather_scatter_charts
 from foretrace.profiles.points import IndexMode
 from foretrace.reports.plots import check_picture, draw_charts
-from foretrace.terminal import console, plain, print_json, progress_bar
-from foretrace.units import format_bytes, format_bytes_per_s
-from foretrace.verb import Verb
 
 _LEAST_BYTES, _MOST_BYTES = 4 * SMALLEST_BYTES, 16 << 30  # an index has 32 bits
 

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from foretrace.api.simulations import Row, loop_rows, operation_rows, simulate, total
+from foretrace.base.terminal import console, plain, print_json, table
+from foretrace.base.units import format_bytes, format_count, format_seconds
+from foretrace.command_line.verb import Verb
 from foretrace.reports.cache_reports import hierarchy_documents, show_hierarchies
-from foretrace.terminal import console, plain, print_json, table
 from foretrace.tracer.stored.foreign import FORMATS, STORED
 from foretrace.tracer.stored.simulate import OUTPUT_FORMATS, SimulatedStream
 from foretrace.tracer.stored.simulate import Progress as Report
-from foretrace.units import format_bytes, format_count, format_seconds
-from foretrace.verb import Verb
 
 from .caches import cache_options
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from foretrace.cli import NumberRange, die_by_signal
-from foretrace.file_kinds import TIMING
-from foretrace.files import check_output, is_standard_output
-from foretrace.verb import Verb
+from foretrace.base.file_kinds import TIMING
+from foretrace.base.files import check_output, is_standard_output
+from foretrace.command_line.parameters import NumberRange
+from foretrace.command_line.signals import die_by_signal
+from foretrace.command_line.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.tracer.native.timing import Timing
@@ -83,7 +84,7 @@ def command(
         print(f"foretrace: {len(timing.runs)} of {runs} runs: {NO_READER}", file=sys.stderr)
     _say_done(output, timing)
     if timing.undivided and not sys.stderr.isatty():
-        from foretrace.terminal import plain
+        from foretrace.base.terminal import plain
 
         print(f"foretrace: not divided into segments: {plain(timing.undivided)}", file=sys.stderr)
     if timing.signal is not None:
@@ -94,9 +95,9 @@ def command(
 def _say_done(output: Path, timing: Timing) -> None:
     """On a terminal, says what came of it; elsewhere standard error is the program's alone."""
     if sys.stderr.isatty():
+        from foretrace.base.terminal import plain
+        from foretrace.base.units import format_seconds
         from foretrace.reports.timing_lines import said_of_neighbours, said_of_segments
-        from foretrace.terminal import plain
-        from foretrace.units import format_seconds
 
         shortest = format_seconds(timing.shortest.cpu_s)
         print(

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 import click
 
 from foretrace.api.hierarchies import wanted_hierarchies
-from foretrace.cli import die_by_signal
-from foretrace.file_kinds import SIGNATURE, STREAM
-from foretrace.files import check_output
-from foretrace.interrupts import Interrupts
-from foretrace.tracer.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
-from foretrace.verb import Verb, begin_limits
+from foretrace.base.file_kinds import SIGNATURE, STREAM
+from foretrace.base.files import check_output
+from foretrace.command_line.interrupts import Interrupts
+from foretrace.command_line.signals import die_by_signal
+from foretrace.command_line.verb import Verb, begin_limits
+from foretrace.tracer.session.launch import CompiledProgram, PythonProgram, Target, launch_of, python_program_behind
 
 from .caches import cache_options
 
 if TYPE_CHECKING:
     from foretrace.tracer.sampling.burst_schedule import Accuracy
-    from foretrace.tracer.session import Progress
+    from foretrace.tracer.session.session import Progress
     from foretrace.tracer.signature.records import Provenance
 
 
@@ -137,7 +137,7 @@ def command(
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from foretrace.tracer.sampling.burst_schedule import Accuracy
-    from foretrace.tracer.structure import Structure
+    from foretrace.tracer.session.structure import Structure
     from foretrace.tracer.tracing import trace_program
 
     wanted = Accuracy(accuracy or Accuracy.AUTO)
@@ -177,7 +177,7 @@ def command(
         write_signature(traced.signature, output, force=force)
         unwritten.remove(output)
         if keep is not None:
-            from foretrace.tracer.stored import kept_stream
+            from foretrace.tracer import kept_stream
 
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)
@@ -194,7 +194,7 @@ def _giving_up(unwritten: Sequence[Path]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        from foretrace.terminal import plain
+        from foretrace.base.terminal import plain
 
         files = " and ".join(map(str, unwritten))
         print(plain(f"foretrace: gave up; {files} not written"), file=sys.stderr)
@@ -213,7 +213,7 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         return
     from rich.console import Console
 
-    from foretrace.units import format_count
+    from foretrace.base.units import format_count
 
     status = Console(stderr=True).status("tracing")
     is_shared = sys.stdout.isatty()
@@ -263,7 +263,7 @@ def _say_cost(accuracy: Accuracy) -> None:
 def _explain(explanation: str) -> None:
     """Says what had a part in the program's end without being the program's own."""
     if explanation:
-        from foretrace.terminal import plain
+        from foretrace.base.terminal import plain
 
         print(f"foretrace: {plain(explanation)}", file=sys.stderr)
 
@@ -271,8 +271,8 @@ def _explain(explanation: str) -> None:
 def _say_sampled(provenance: Provenance) -> None:
     """Says how much of a long run was recorded, and how sure what was estimated is."""
     if provenance.sampling is not None:
+        from foretrace.base.terminal import plain
         from foretrace.reports import sampling_report
-        from foretrace.terminal import plain
 
         print(f"foretrace: {plain(sampling_report.line(provenance.sampling))}", file=sys.stderr)
 
@@ -281,7 +281,7 @@ def _hint(launch: PythonProgram | CompiledProgram, output: Path) -> None:
     """Says how a script is traced, where its interpreter is about to be traced as a compiled program."""
     if isinstance(launch, PythonProgram) or not (script := python_program_behind(launch.command)):
         return
-    from foretrace.terminal import plain
+    from foretrace.base.terminal import plain
 
     better = plain(shlex.join(("foretrace", "trace", "-o", str(output), *script[:2])))
     print(
@@ -295,8 +295,8 @@ def _say_done(provenance: Provenance, output: Path, keep_stream: Path | None) ->
     """On a terminal, says what was written and what to do next; elsewhere standard error is the program's alone."""
     if not sys.stderr.isatty():
         return
+    from foretrace.base.terminal import plain
     from foretrace.reports import unseen_report
-    from foretrace.terminal import plain
 
     name = shlex.quote(str(output))
     kept = "" if keep_stream is None else f" and {keep_stream}"

@@ -16,14 +16,14 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from foretrace import terminal
-from foretrace.errors import ProfileError
-from foretrace.file_kinds import PICTURE, RANKING, VALIDATION, FileKind
-from foretrace.files import check_output, is_standard_output, write_atomically, write_output
+from foretrace.base import terminal
+from foretrace.base.errors import ProfileError
+from foretrace.base.file_kinds import PICTURE, RANKING, VALIDATION, FileKind
+from foretrace.base.files import check_output, is_standard_output, write_atomically, write_output
+from foretrace.base.terminal import console, plain, print_json
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
+from foretrace.command_line.verb import Verb
 from foretrace.reports.plots import check_picture, draw_predictions
-from foretrace.terminal import console, plain, print_json
-from foretrace.units import format_bytes, format_bytes_per_s, format_hz, format_seconds
-from foretrace.verb import Verb
 
 if TYPE_CHECKING:
     from foretrace.benchmarks.harness.native_runs import Measured

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from foretrace.cache_sim.results import SimulatedHierarchy
-from foretrace.terminal import console, plain, table
-from foretrace.units import format_bytes, format_count
+from foretrace.base.terminal import console, plain, table
+from foretrace.base.units import format_bytes, format_count
+from foretrace.cache_sim.base.results import SimulatedHierarchy
 
 _EVENT_HEADINGS = {
     "write_backs": "written back",

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
+from foretrace.base.terminal import console, plain
+from foretrace.base.units import format_bytes, format_count
 from foretrace.reports.left_out import show_rest
-from foretrace.terminal import console, plain
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, DataFlow, ObjectKind
 from foretrace.tracer.signature.tree_records import ExecutionTree
-from foretrace.units import format_bytes, format_count
 
 from .tree_reports import node_names
 

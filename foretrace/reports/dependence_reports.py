@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from foretrace.names import demangle, function_text, place_text, short_name
+from foretrace.base.names import demangle, function_text, place_text, short_name
+from foretrace.base.terminal import console, plain, table
+from foretrace.base.units import format_count
 from foretrace.reports.left_out import show_rest
-from foretrace.terminal import console, plain, table
-from foretrace.tracer.data_flow.verdicts import LoopVerdict, verdicts
+from foretrace.tracer.analysis.data_flow.verdicts import LoopVerdict, verdicts
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree
-from foretrace.units import format_count
 
 
 def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> None:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import EventsError
-from foretrace.fitting_table import shorten
-from foretrace.terminal import plain
+from foretrace.base.errors import EventsError
+from foretrace.base.fitting_table import shorten
+from foretrace.base.terminal import plain
 from foretrace.tracer.signature.event_records import RecordedEvent
 
 from .event_reports import EventSource, recorders, sampled

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import EventsError, OutputError
-from foretrace.fitting_table import shorten
-from foretrace.terminal import console, plain, table
+from foretrace.base.errors import EventsError, OutputError
+from foretrace.base.fitting_table import shorten
+from foretrace.base.terminal import console, plain, table
 from foretrace.tracer.signature.event_records import NUM_QUANTILES, EventKind, Events, EventSamples, RecordedEvent
 
 if TYPE_CHECKING:

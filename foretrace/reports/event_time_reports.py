@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from foretrace.names import demangle
-from foretrace.replay.events.predictions import EventTimes, NodePace
-from foretrace.replay.records import Place, Prediction
-from foretrace.terminal import plain
-from foretrace.units import format_seconds
+from foretrace.base.names import demangle
+from foretrace.base.terminal import plain
+from foretrace.base.units import format_seconds
+from foretrace.replay.base.event_times import EventTimes, NodePace
+from foretrace.replay.base.records import Place, Prediction
 
 from .model import FINE_RATIO, SECONDS, SHARE, Column, Section, Table, Text
 from .places import PLACE

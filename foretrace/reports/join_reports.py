@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
-from foretrace.terminal import plain
+from foretrace.base.terminal import plain
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.idioms.records import LoopReport
 from foretrace.tracer.source.joining import Join, Joined, NeverRan

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from foretrace.names import function_text
-from foretrace.terminal import console, plain
+from foretrace.base.names import function_text
+from foretrace.base.terminal import console, plain
+from foretrace.base.units import format_count
 from foretrace.tracer.signature.records import Signature
-from foretrace.units import format_count
 
 MOST_FUNCTIONS = 3
 """Largest number of functions named in a line."""

@@ -11,6 +11,9 @@ from msgspec import Struct
 from rich.console import Console
 from rich.table import Table
 
+from foretrace.base.terminal import plain
+from foretrace.base.terminal import table as fitting
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 from foretrace.benchmarks.calibration.agreement import Difference, summary
 from foretrace.profiles.accelerator import DeviceKind
 from foretrace.profiles.charts import charts_of, curve_title
@@ -19,9 +22,6 @@ from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, MachineKind, Memory, Pattern, Profile
 from foretrace.profiles.relatives import informed
-from foretrace.terminal import plain
-from foretrace.terminal import table as fitting
-from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 
 from .terminal_charts import draw
 

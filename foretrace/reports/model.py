@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, TypeAlias
 
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 from foretrace.profiles.charts import Chart
-from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 
 NONE = "-"
 """A value that is not known, or that there is none of, for people."""

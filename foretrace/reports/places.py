@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from foretrace.names import demangle
-from foretrace.replay.records import Place
+from foretrace.base.names import demangle
+from foretrace.replay.base.records import Place
 
 from .model import Column
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from foretrace.errors import OutputError
-from foretrace.file_kinds import PICTURE_CREATOR
-from foretrace.terminal import plain
-from foretrace.units import format_bytes, format_seconds
+from foretrace.base.errors import OutputError
+from foretrace.base.file_kinds import PICTURE_CREATOR
+from foretrace.base.terminal import plain
+from foretrace.base.units import format_bytes, format_seconds
 
 from .replay_groups import ThreadGroup, groups_of
 from .timeline_bars import IDLE, NOT_KEPT, bars_of

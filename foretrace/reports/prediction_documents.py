@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from foretrace.errors import ForetraceError
-from foretrace.names import demangle
+from foretrace.base.errors import ForetraceError
+from foretrace.base.names import demangle
+from foretrace.base.terminal import plain
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
-from foretrace.replay.anchor import Anchored, SamplesByLoop, anchor, samples_by_loop
-from foretrace.replay.predict import predict
-from foretrace.replay.ranking import ranks
-from foretrace.replay.records import HitRates, LoopTime, LoopTotal, Place, Prediction, Scaling
-from foretrace.replay.totals import By, totals
-from foretrace.terminal import plain
+from foretrace.replay.base.ranking import ranks
+from foretrace.replay.base.records import HitRates, LoopTime, LoopTotal, Place, Prediction, Scaling
+from foretrace.replay.base.totals import By, totals
+from foretrace.replay.prediction.anchor import Anchored, SamplesByLoop, anchor, samples_by_loop
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature.records import Signature
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from foretrace.errors import ForetraceError
-from foretrace.replay.anchor import Anchored
-from foretrace.replay.ranking import Rank, ranks
-from foretrace.replay.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, LoopTotal, Prediction
-from foretrace.replay.totals import By, totals
-from foretrace.units import format_hz, format_seconds
+from foretrace.base.errors import ForetraceError
+from foretrace.base.units import format_hz, format_seconds
+from foretrace.replay.base.ranking import Rank, ranks
+from foretrace.replay.base.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, LoopTotal, Prediction
+from foretrace.replay.base.totals import By, totals
+from foretrace.replay.prediction.anchor import Anchored
 
 from .event_time_reports import event_sections
 from .model import (

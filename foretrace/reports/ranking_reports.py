@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from rich.console import Console
 
+from foretrace.base.terminal import plain, table
+from foretrace.base.units import format_seconds
 from foretrace.benchmarks.validation.machine_ranking import NOTABLE_RATIO, Ranking
-from foretrace.terminal import plain, table
-from foretrace.units import format_seconds
 
 
 def show_ranking(ranking: Ranking, out: Console) -> None:

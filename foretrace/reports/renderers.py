@@ -7,8 +7,8 @@ import io
 import re
 from typing import TYPE_CHECKING, Any
 
+from foretrace.base.terminal import json_bytes, plain
 from foretrace.profiles.charts import Chart
-from foretrace.terminal import json_bytes, plain
 
 from .model import Report, Section, Table, Text, Tree
 
@@ -29,7 +29,7 @@ def rendered(report: Report, name: str) -> bytes:
 
 def print_report(report: Report, out: Console | None = None) -> None:
     """Print a report for people."""
-    from foretrace.terminal import console
+    from foretrace.base.terminal import console
 
     out = out or console()
     for section in report.sections:
@@ -54,7 +54,7 @@ def _print_section(section: Section, out: Console) -> None:
 
 
 def _print_table(section: Table, out: Console) -> None:
-    from foretrace.fitting_table import FittingTable
+    from foretrace.base.fitting_table import FittingTable
 
     columns, records = section.headed, section.shown_records
     if records or not section.records:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from foretrace.base.terminal import plain
 from foretrace.replay.node.records import NodeReplay
-from foretrace.terminal import plain
 
 
 def document(replay: NodeReplay) -> dict[str, Any]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from foretrace.replay.records import Place
-from foretrace.terminal import plain
-from foretrace.units import format_seconds
+from foretrace.base.terminal import plain
+from foretrace.base.units import format_seconds
+from foretrace.replay.base.records import Place
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from foretrace.replay.records import Prediction, Triage
+    from foretrace.replay.base.records import Prediction, Triage
 
 _MOST_LETTERS = 36
 

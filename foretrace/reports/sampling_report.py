@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from foretrace.base.units import format_count
 from foretrace.tracer.signature.records import EstimatedMisses, Sampling
-from foretrace.units import format_count
 
 
 def line(sampling: Sampling) -> str:

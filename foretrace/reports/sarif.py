@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from foretrace import __version__
+from foretrace.base.version import __version__
 from foretrace.tracer.source.idioms.patterns import IdiomDefinition
 from foretrace.tracer.source.idioms.records import Finding, Findings, SkippedPart
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-from foretrace.errors import ForetraceError, PredictionError
+from foretrace.base.errors import ForetraceError, PredictionError
 from foretrace.profiles.charts import Chart, Quantity, Series
-from foretrace.replay.predict import TURNS
-from foretrace.replay.records import Limit, Prediction, Scaling
+from foretrace.replay.base.records import Limit, Prediction, Scaling
+from foretrace.replay.prediction.predict import TURNS
 
 from .model import INTEGER, RATIO, SECONDS, WHOLE_SHARE, Column, Section, Table, Text
 

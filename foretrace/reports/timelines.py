@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from foretrace.file_kinds import PICTURE, TIMELINE, FileKind
-from foretrace.files import check_output, write_atomically
+from foretrace.base.file_kinds import PICTURE, TIMELINE, FileKind
+from foretrace.base.files import check_output, write_atomically
+from foretrace.base.terminal import plain
 from foretrace.replay.engine.outcome import KINDS
 from foretrace.replay.node.records import NodeReplay, what_of
-from foretrace.terminal import plain
 
 from .plots import check_picture, draw_timeline
 

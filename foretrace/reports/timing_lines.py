@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from foretrace.base.units import format_seconds
 from foretrace.tracer.native.timing import Timing
-from foretrace.units import format_seconds
 
 
 def said_of_neighbours(timing: Timing) -> str:

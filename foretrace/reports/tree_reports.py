@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.names import brief_name, demangle, place_text, short_name
-from foretrace.terminal import console, plain
+from foretrace.base.names import brief_name, demangle, place_text, short_name
+from foretrace.base.terminal import console, plain
+from foretrace.base.units import format_count, format_seconds
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import (
     ExecutionTree,
@@ -21,7 +22,6 @@ from foretrace.tracer.signature.tree_records import (
     TreeNodeKind,
     own_counts,
 )
-from foretrace.units import format_count, format_seconds
 
 Weights = npt.NDArray[np.float64]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from foretrace.base.units import format_seconds
 from foretrace.tracer.signature.records import Unseen
-from foretrace.units import format_seconds
 
 NOTABLE_SHARE = 0.01
 """Of the time, from which on a trace says so when it ends."""

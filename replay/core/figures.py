@@ -15,9 +15,9 @@ from foretrace.profiles.figure import CoreClass, figures_of_record
 from foretrace.profiles.instruction_costs import listed_cost
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import Core, Frontend, Profile
-from foretrace.replay.known import KnownCore, core_class, default_of
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import TYPICAL, Floats, Notes, exactly
+from foretrace.replay.base.known import KnownCore, core_class, default_of
+from foretrace.replay.base.records import Bound
+from foretrace.replay.base.spread import TYPICAL, Floats, Notes, exactly
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model

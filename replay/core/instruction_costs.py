@@ -11,7 +11,7 @@ from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.instruction_costs import listed_cost
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import Profile
-from foretrace.replay.spread import Floats, Notes
+from foretrace.replay.base.spread import Floats, Notes
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 _OPERATIONS = {

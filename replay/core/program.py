@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.machine_code.isa.registers import RegisterClass, register_class
+from foretrace.tracer.isa.registers import RegisterClass, register_class
 from foretrace.tracer.signature.records import Instruction, OperationKind, Signature
 
 from . import _core_model

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.records import Bound
+from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model

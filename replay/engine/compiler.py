@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 
 from . import _engine
 from .program import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Protocol
 
 import simpy
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 
 from . import _engine
 from .compiler import Compiled, compile_programs

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.spread import Floats
-from foretrace.replay.workload import Workload
+from foretrace.replay.base.spread import Floats
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .proportions import Proportions, proportions

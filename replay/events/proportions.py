@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.spread import Floats
 
 TOLERANCE = 0.02
 """Of a node's work while the event changes: how much that of two equal stretches may differ, beyond what samples leave

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.errors import PredictionError, quoted
+from foretrace.base.errors import PredictionError, quoted
 from foretrace.profiles.checks import suggestion
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.event_records import EventKind, EventSamples, RecordedEvent
 from foretrace.tracer.signature.records import Signature
 

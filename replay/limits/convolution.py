@@ -15,15 +15,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.machine_figures import MachineFigures
+from foretrace.replay.base.records import Bound, LoopKind
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.figures.machine_figures import MachineFigures
+from foretrace.replay.figures.python_figures import LONG_CALLS, RECORDING_ERROR
 from foretrace.replay.memory.figures import MemoryFigures
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.records import Bound, LoopKind
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
-from foretrace.replay.workload import OperationArrays, Workload
+from foretrace.replay.workload.array_costs import array_times, of_accesses
+from foretrace.replay.workload.workload import OperationArrays, Workload
 
-from .array_costs import array_times, as_traced, of_accesses
-from .python_figures import LONG_CALLS, RECORDING_ERROR
 from .surface import SurfaceTimes
 
 MEMORY_BOUNDS = (
@@ -86,7 +86,7 @@ def convolve(
     limits, branch = compute_parts[:, :, :-1], compute_parts[:, :, -1]
     compute = limits.max(axis=2) + branch
     arrays = array_times(figures.array_point_s, totals.array_points)
-    traced = as_traced(workload, figures)
+    traced = _as_traced(workload, figures)
     measured = ~np.isnan(arrays[TYPICAL]) & ~is_linear & ~traced  # with their data in the nearest cache
     memory_parts[:, measured | is_linear, MEMORY_BOUNDS.index(Bound.PORTS)] = 0
     memory = memory_parts.sum(axis=2)
@@ -289,3 +289,11 @@ def _bounds(
         else:
             bounds.append(COMPUTE_BOUNDS[largest_compute[region]])
     return tuple(bounds)
+
+
+def _as_traced(workload: Workload, figures: MachineFigures) -> npt.NDArray[np.bool_]:
+    """[regions]: those that take as long as they were traced: not all that they do was calibrated for the machine."""
+    known = ~np.isnan(array_times(figures.array_point_s, workload.totals.array_points)[1])
+    known = np.where(workload.linear.mask, workload.linear.measured(figures.linear), known)
+    found: npt.NDArray[np.bool_] = ~np.isnan(workload.totals.array_lines) & (~known | workload.totals.array_kept)
+    return found

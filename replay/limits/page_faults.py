@@ -12,41 +12,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.profile import Memory
-from foretrace.replay.known import default_of
+from foretrace.replay.base.records import Bound
+from foretrace.replay.base.spread import TYPICAL, Floats
+from foretrace.replay.figures.page_figures import PAGE_BYTES
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import TYPICAL, Floats, Notes, between
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import AddressRange, merge_ranges
 
 if TYPE_CHECKING:
     from .convolution import RegionTimes
 
-PAGE_BYTES = 4096
 DENSE = 4
 """An operation that finds at least one in so many lines of its range in no cache has touched all pages of that range;
 one that finds fewer may have touched a few objects far apart, such as heap and stack."""
-
-
-def page_times(memory: Memory | None, notes: Notes) -> tuple[int, Floats]:
-    """Size of a page that a program gets, and the time [3] of touching it first."""
-    page_bytes = (memory.default_page_bytes or memory.page_bytes if memory else None) or PAGE_BYTES
-    if memory is not None:
-        is_huge = memory.huge_page_bytes is not None and page_bytes == memory.huge_page_bytes
-        given = memory.first_touch_huge_page_s if is_huge else memory.first_touch_page_s
-        if given is not None:
-            noise = (memory.noise or {}).get("first_touch_huge_page_s" if is_huge else "first_touch_page_s", 0.0)
-            return page_bytes, between(given / (1 + noise), given, given * (1 + noise))
-    default = default_of(Memory, "first_touch_page_s", CoreClass())
-    fast, typical, slow = (time_s * page_bytes / PAGE_BYTES for time_s in (default.fast, default.typical, default.slow))
-    notes.add(
-        "first_touch_page_s",
-        f"not in the profile, {typical * 1e6:g} us assumed for the first touch of a page of {page_bytes:,} bytes "
-        f"({fast * 1e6:g} to {slow * 1e6:g})",
-    )
-    return page_bytes, between(fast, typical, slow)
 
 
 def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.level import Level
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.level import Level
 from foretrace.cache_sim.reuse.model import measured_line_bytes, misses_from_reuse, misses_fully_associative
+from foretrace.replay.base.records import Bound
+from foretrace.replay.base.spread import SLOW, TYPICAL, Floats
 from foretrace.replay.memory.figures import MemoryFigures
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.records import Bound
-from foretrace.replay.spread import SLOW, TYPICAL, Floats
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 
 if TYPE_CHECKING:
     from .convolution import RegionTimes

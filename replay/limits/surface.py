@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.profiles.points import Movement, SurfacePoint
-from foretrace.replay.records import Assumption
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
-from foretrace.replay.workload import OperationArrays
+from foretrace.replay.base.records import Assumption
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.workload.workload import OperationArrays
 
 BEYOND = (0.5, 2.0)
 """Factors of the time of accesses whose hit rates lie outside the surface: assumed."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.points import SurfacePoint
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.relatives import informed
+from foretrace.replay.base.records import HitSource
+from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.memory.figures import MemoryFigures
 from foretrace.replay.memory.hit_rates import Misses
-from foretrace.replay.records import HitSource
-from foretrace.replay.spread import TYPICAL, Floats
-from foretrace.replay.workload import OperationArrays
+from foretrace.replay.workload.workload import OperationArrays
 
 from .convolution import memory_times
 from .surface import BandwidthSurface, synthetic_points

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import format_bytes_per_s
 from foretrace.profiles.points import Movement, ThreadPoint
 from foretrace.profiles.profile import Profile
-from foretrace.replay.records import Assumption
-from foretrace.replay.spread import Floats
-from foretrace.units import format_bytes_per_s
+from foretrace.replay.base.records import Assumption
+from foretrace.replay.base.spread import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,12 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
-from foretrace.replay.known import KnownCore, assumption_text, core_class, default_of
-from foretrace.replay.spread import TYPICAL, Floats, Notes, between, cycles, exactly
+from foretrace.replay.base.known import KnownCore, assumption_text, core_class, default_of
+from foretrace.replay.base.spread import TYPICAL, Floats, Notes, between, cycles, exactly
 
 _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
-from foretrace.cache_sim.level import Inclusion
+from foretrace.base.errors import PredictionError
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.level import Inclusion
 from foretrace.cache_sim.reuse.model import miss_count_error, misses_from_reuse
-from foretrace.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of, shrunk
 from foretrace.profiles.profile import Profile
-from foretrace.replay.records import Assumption, HitRates, HitSource, LevelHits
-from foretrace.replay.spread import FAST, SLOW, TYPICAL
+from foretrace.replay.base.records import Assumption, HitRates, HitSource, LevelHits
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL
 from foretrace.tracer.signature.records import ReuseHistograms, Signature, SimulatedHierarchy
 
 

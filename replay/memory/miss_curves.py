@@ -9,11 +9,11 @@ from pathlib import PurePath
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
-from foretrace.cache_sim.level import MAX_WAYS
+from foretrace.base.errors import PredictionError
+from foretrace.base.names import demangle, short_name
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.level import MAX_WAYS
 from foretrace.cache_sim.reuse.model import miss_count_error, misses_from_reuse
-from foretrace.errors import PredictionError
-from foretrace.names import demangle, short_name
 from foretrace.tracer.signature.records import Signature
 
 SIZES_BYTES = tuple(4096 << shift for shift in range(15))

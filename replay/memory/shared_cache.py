@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import DEFAULT_LINE_BYTES, effective_bytes
 from foretrace.profiles.profile import Profile
 

@@ -19,10 +19,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
 from foretrace.cache_sim.reuse.model import misses_from_reuse
 from foretrace.profiles.profile import Profile
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.records import Signature
 
 from .hit_rates import Misses

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.conditions import CACHE, CORES, MEMORY, Conditions
+from foretrace.replay.base.records import Model
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Entity, Sharing, System
 from foretrace.replay.engine.simulation import DeadlockError, simulate
@@ -17,7 +17,7 @@ from foretrace.replay.memory.shared_cache import last_caches
 from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
-from foretrace.replay.records import Model
+from foretrace.replay.prediction.conditions import CACHE, CORES, MEMORY, Conditions
 from foretrace.replay.threads.job_programs import JobPrograms, ThreadProgram, check_conserved, in_job, local_names
 from foretrace.replay.threads.line_locks import INTERPRETER, LineLocks
 from foretrace.replay.threads.stops import MOST_ATTEMPTS
@@ -25,7 +25,7 @@ from foretrace.replay.threads.team_waits import TeamWaits, Waits, team_waits
 from foretrace.replay.threads.tree_programs import LEAST_SHARE, job_programs, team_size
 from foretrace.replay.threads.tree_work import TreeWork
 from foretrace.replay.threads.worker_pools import Pool
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 
 from .programs import host_runs, region_names, regions_in_order
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Model
-from foretrace.replay.spread import TYPICAL, Floats
+from foretrace.replay.base.records import Model
+from foretrace.replay.base.spread import TYPICAL, Floats
+from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.threads.tree_work import TreeWork
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import Profile
-from foretrace.replay.deep_trees import with_room
+from foretrace.replay.base.records import Model, Prediction
 from foretrace.replay.events.predictions import AskedEvent, EventQuestion, with_event
-from foretrace.replay.predict import TURNS, predict
-from foretrace.replay.records import Model, Prediction
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.deep_trees import with_room
+from foretrace.replay.prediction.predict import TURNS, predict
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
 from .machine_run import check_cores

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from foretrace.names import short_name
-from foretrace.replay.conditions import CORES, Conditions
+from foretrace.base.names import short_name
+from foretrace.replay.base.records import LoopKind, Place
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.engine.program import Part, Run, Sharing
 from foretrace.replay.offload.devices.work import Work
 from foretrace.replay.offload.ranks import HostRuns
-from foretrace.replay.records import LoopKind, Place
-from foretrace.replay.spread import TYPICAL
-from foretrace.replay.workload import Region, Workload
+from foretrace.replay.prediction.conditions import CORES, Conditions
+from foretrace.replay.workload.workload import Region, Workload
 
 
 def region_names(workload: Workload) -> tuple[str, ...]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.replay.conditions import LevelShare
+from foretrace.replay.base.records import Assumption, Decision, Model
 from foretrace.replay.engine.outcome import KINDS, Outcome
-from foretrace.replay.records import Assumption, Decision, Model
+from foretrace.replay.prediction.conditions import LevelShare
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import Profile
-from foretrace.replay.conditions import CORES, MEMORY, waking_of
-from foretrace.replay.deep_trees import with_room
+from foretrace.replay.base.records import Assumption, Model, Prediction
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Waking
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.offload.decisions import Policy
-from foretrace.replay.predict import NOTABLE_SHARE, TURNS, prediction_of, warnings_of, warnings_of_run
-from foretrace.replay.records import Assumption, Model, Prediction
+from foretrace.replay.prediction.conditions import CORES, MEMORY, waking_of
+from foretrace.replay.prediction.deep_trees import with_room
+from foretrace.replay.prediction.predict import NOTABLE_SHARE, TURNS, prediction_of, warnings_of, warnings_of_run
 from foretrace.replay.threads.team_waits import Waits
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
 from .machine_run import Node, Offloading, check, cores_of

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_seconds
 from foretrace.profiles.profile import Profile
-from foretrace.replay.deep_trees import with_room
+from foretrace.replay.base.records import Limit, Model, Prediction, Scaling
 from foretrace.replay.engine.program import Lock, Part, Post, Unlock, Wait, Waking
-from foretrace.replay.predict import TURNS, prediction_of
-from foretrace.replay.records import Limit, Model, Prediction, Scaling
+from foretrace.replay.prediction.deep_trees import with_room
+from foretrace.replay.prediction.predict import TURNS, prediction_of
 from foretrace.replay.threads.job_programs import with_programs, without
 from foretrace.replay.threads.tree_programs import team_size
 from foretrace.replay.threads.tree_work import TreeWork
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, SynchronisationKind
-from foretrace.units import format_seconds
 
 from .machine_run import MOST_THREADS, Node, check_cores, cores_of
 from .replay import of_open_questions, of_signature, of_waits

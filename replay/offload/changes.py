@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from foretrace.base.units import counted, format_count, format_seconds
+from foretrace.replay.base.records import Answer
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.offload.devices.carried import HANDED_ON
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Evidence, Parallel
-from foretrace.replay.records import Answer
-from foretrace.replay.spread import TYPICAL
 from foretrace.tracer.signature.records import IdiomKind
-from foretrace.units import counted, format_count, format_seconds
 
 from .reasons import Verdict
 

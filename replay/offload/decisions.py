@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from foretrace.replay.base.records import Decision, OffloadCost
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.engine.program import Offer, Part, Run, Sharing, Timed
 from foretrace.replay.engine.simulation import Choice
 from foretrace.replay.offload.devices.device import Way
-from foretrace.replay.records import Decision, OffloadCost
-from foretrace.replay.spread import TYPICAL
 
 from .residency import HOST, Moved, Residency, Versions, results_of
 

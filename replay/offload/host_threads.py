@@ -9,14 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.replay.conditions import Conditions, line_s
+from foretrace.replay.base.records import Assumption
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.memory.team_cache import TeamCaches
 from foretrace.replay.offload.devices.evidence import Evidence, trip_counts
 from foretrace.replay.offload.devices.stores import last_below
 from foretrace.replay.offload.devices.work import NodeKind, Work
-from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Assumption
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.prediction.conditions import Conditions, line_s
+from foretrace.replay.prediction.predict import HostRun
 
 from .team_costs import TeamCosts
 

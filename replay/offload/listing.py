@@ -11,11 +11,11 @@ from collections.abc import Collection
 
 import numpy as np
 
+from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopCounts
+from foretrace.replay.base.spread import Floats
 from foretrace.replay.offload.devices.evidence import Evidence
 from foretrace.replay.offload.devices.gather_scatter import is_loader
 from foretrace.replay.offload.devices.work import NodeKind, Work
-from foretrace.replay.records import LEAST_SHOWN_SHARE, LoopCounts
-from foretrace.replay.spread import Floats
 
 COUNTED = (NodeKind.LOOP, NodeKind.ARRAY, NodeKind.COMPILED)
 """What counts as a loop."""

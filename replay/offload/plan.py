@@ -20,9 +20,9 @@ from functools import cached_property
 
 import numpy as np
 
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import Ints
-from foretrace.replay.spread import TYPICAL
 
 from .cut import INFINITE, Network
 from .host_threads import HostTimes

@@ -9,7 +9,7 @@ from foretrace.replay.offload.devices.array_calls import with_whole_calls
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.kernels import Offers
 from foretrace.replay.offload.devices.work import Work
-from foretrace.replay.predict import HostRun
+from foretrace.replay.prediction.predict import HostRun
 
 from .decisions import Pays, Policy, Program
 from .host_threads import HostTimes

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from foretrace.replay.base.records import Replay
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
 from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.devices.kernels import Candidate
-from foretrace.replay.records import Replay
-from foretrace.replay.spread import TYPICAL
 
 from .decisions import Activity, Decider, Offload, Pays, Program, device_names, pays_now
 from .plan import Planner

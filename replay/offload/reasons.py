@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import counted, format_bytes, format_bytes_per_s, format_count, format_seconds
+from foretrace.replay.base.records import Answer, OffloadCost
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Evidence, Parallel
 from foretrace.replay.offload.devices.gather_scatter import bandwidth_bytes_per_s
 from foretrace.replay.offload.devices.kernels import Candidate
-from foretrace.replay.records import Answer, OffloadCost
-from foretrace.replay.spread import TYPICAL
-from foretrace.units import counted, format_bytes, format_bytes_per_s, format_count, format_seconds
 
 from .residency import Moved
 

@@ -18,9 +18,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.replay.base.spread import Floats
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.devices.work import Ints, NodeKind, Work
-from foretrace.replay.spread import Floats
 from foretrace.tracer.signature.data_flow_records import DataFlow
 
 ARGUMENT_BYTES = 4096

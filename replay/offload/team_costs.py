@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import format_seconds
 from foretrace.profiles.profile import Core, Profile
-from foretrace.replay.known import core_class, default_of
-from foretrace.replay.records import Assumption
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats, between, exactly
-from foretrace.units import format_seconds
+from foretrace.replay.base.known import core_class, default_of
+from foretrace.replay.base.records import Assumption
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats, between, exactly
 
 
 @dataclass(frozen=True, slots=True, eq=False)

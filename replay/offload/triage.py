@@ -9,20 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_bytes
 from foretrace.profiles.profile import Profile
-from foretrace.replay.conditions import Conditions
-from foretrace.replay.deep_trees import with_room
-from foretrace.replay.interval import together
-from foretrace.replay.offload.devices.array_calls import array_operation
-from foretrace.replay.offload.devices.device import Device
-from foretrace.replay.offload.devices.evidence import Parallel, Sources
-from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
-from foretrace.replay.offload.devices.kernels import Candidate, Offers
-from foretrace.replay.offload.devices.stores import loop_around
-from foretrace.replay.offload.devices.work import NodeKind, shown
-from foretrace.replay.predict import HostRun, unseen_code, warnings_of, warnings_of_run
-from foretrace.replay.records import (
+from foretrace.replay.base.interval import together
+from foretrace.replay.base.records import (
     LEAST_SHOWN_SHARE,
     Answer,
     Instance,
@@ -34,10 +25,19 @@ from foretrace.replay.records import (
     ProgramGain,
     Triage,
 )
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
-from foretrace.replay.workload import Workload
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.offload.devices.array_calls import array_operation
+from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.devices.evidence import Parallel, Sources
+from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
+from foretrace.replay.offload.devices.kernels import Candidate, Offers
+from foretrace.replay.offload.devices.stores import loop_around
+from foretrace.replay.offload.devices.work import NodeKind, shown
+from foretrace.replay.prediction.conditions import Conditions
+from foretrace.replay.prediction.deep_trees import with_room
+from foretrace.replay.prediction.predict import HostRun, unseen_code, warnings_of, warnings_of_run
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
-from foretrace.units import format_bytes
 
 from .changes import would_change
 from .decisions import Policy

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.replay.engine.program import Broadcast, Lock, Part, Post, Repeat, Run, Wait
 from foretrace.replay.engine.simulation import CONSERVED
 

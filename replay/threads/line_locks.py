@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from foretrace.names import short_name
+from foretrace.base.names import short_name
 from foretrace.replay.engine.program import Lock, Part, Sharing, Unlock
 from foretrace.tracer.signature.tree_records import ExecutionTree, Synchronisation, SynchronisationKind, TreeNodeKind
 

@@ -32,7 +32,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_seconds
 from foretrace.replay.engine.program import (
     Barrier,
     Join,
@@ -47,7 +48,6 @@ from foretrace.replay.engine.program import (
     Wait,
 )
 from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind, TreeThread
-from foretrace.units import format_seconds
 
 from .job_programs import JobPrograms, ThreadProgram, check_conserved, of_each, with_programs, without
 from .line_locks import Held, is_in_interpreter, line_in_body

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from foretrace.names import short_name
-from foretrace.replay.spread import Floats
-from foretrace.replay.workload import Workload
+from foretrace.base.names import short_name
+from foretrace.replay.base.spread import Floats
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
 from .line_locks import LineLock, body_of, line_in_body

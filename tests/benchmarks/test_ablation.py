@@ -8,9 +8,9 @@ from core_samples import instruction, loop_of, machine
 from foretrace.benchmarks.harness.suite import HELD_BACK
 from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, table
 from foretrace.benchmarks.validation.submodels import SUBMODELS, named
-from foretrace.replay.predict import predict
-from foretrace.replay.spread import TYPICAL
-from foretrace.replay.workload import Workload
+from foretrace.replay.base.spread import TYPICAL
+from foretrace.replay.prediction.predict import predict
+from foretrace.replay.workload.workload import Workload
 
 
 def time_s(signature, profile, off=""):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.base.errors import ForetraceError
 from foretrace.benchmarks.harness.programs import LANGUAGES, SOURCES
 from foretrace.benchmarks.validation.built_idioms import (
     EXAMPLES,
@@ -17,7 +18,6 @@ from foretrace.benchmarks.validation.built_idioms import (
     source_findings,
     table_of,
 )
-from foretrace.errors import ForetraceError
 from foretrace.tracer.source.idioms.patterns import built_in
 
 

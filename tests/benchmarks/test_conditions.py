@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import conditions
 from foretrace.benchmarks.harness.buffers import huge_page_bytes
-from foretrace.errors import EngineError
 
 TELL = """
 import os

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
-from foretrace.errors import EngineError
 
 CORE = min(os.sched_getaffinity(0))
 

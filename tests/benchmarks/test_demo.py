@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from foretrace.base.errors import ForetraceError
 from foretrace.benchmarks import demo
-from foretrace.errors import ForetraceError
 
 
 def demonstration(directory: Path, monkeypatch: pytest.MonkeyPatch, *, has_plugins: bool) -> demo.Demonstration:

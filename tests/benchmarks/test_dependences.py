@@ -12,8 +12,8 @@ import pytest
 
 from foretrace.benchmarks.validation import dependences
 from foretrace.benchmarks.validation.dependences import FOLDER, HELD_BACK, LATER, TUNED, judge, labels, programs
-from foretrace.tracer.data_flow.verdicts import Verdict, verdicts
-from foretrace.tracer.structure import Structure
+from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
 
@@ -201,7 +201,7 @@ def test_updates_are_judged_by_the_memory_that_is_followed(tmp_path: Path, monke
     source, executable = tmp_path / "scattered.c", tmp_path / "scattered"
     source.write_text(SCATTERED)
     subprocess.run(["gcc", "-O2", "-g", "-o", str(executable), str(source)], check=True)
-    monkeypatch.setattr("foretrace.tracer.session.MAX_SHADOW_BYTES", 1 << 20)
+    monkeypatch.setattr("foretrace.tracer.session.session.MAX_SHADOW_BYTES", 1 << 20)
     signature = trace_binary([str(executable)], (), structure=Structure(has_dependences=True)).signature
     tree = signature.tree
     assert tree is not None

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from foretrace.benchmarks.calibration.window_suite import KINDS
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
-from foretrace.tracer.machine_code import binary_analysis
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
+from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.qemu.binary import QemuEngine
-from foretrace.tracer.session import Session
+from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import OperationKind
 
 KERNELS = Path(__file__).parents[2] / "benchmarks" / "kernels"

@@ -11,16 +11,16 @@ from msgspec import structs
 from replay_samples import Program, measured_host
 from timing_samples import TIMING
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import suite
 from foretrace.benchmarks.validation import validation_file
 from foretrace.benchmarks.validation.machine_ranking import Comparison, Ranking
 from foretrace.benchmarks.validation.validation_file import MAX_FILE_BYTES, find_validation, read_validation
 from foretrace.cli import group
-from foretrace.errors import EngineError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile_file import profile_data
-from foretrace.replay.anchor import anchor, samples_by_loop
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.anchor import anchor, samples_by_loop
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.native.timing import NativeRun, SampledPosition
 from foretrace.tracer.native.timing_file import read_timing, write_timing
 from foretrace.tracer.signature.file import read_signature, write_signature

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness.programs import offload_programs
 from foretrace.benchmarks.validation.offload import (
     WITHIN,
@@ -17,11 +18,10 @@ from foretrace.benchmarks.validation.offload import (
     kernel_time,
     published,
 )
-from foretrace.errors import EngineError
 from foretrace.profiles.device_figures import device_figures
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import MachineKind
-from foretrace.replay.records import Instance, OffloadCost, Place
+from foretrace.replay.base.records import Instance, OffloadCost, Place
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "offload-by-hand.md"
 MEASUREMENTS = {one.name: one for one in published()}

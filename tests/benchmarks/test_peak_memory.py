@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from foretrace.benchmarks.peers import peak_memory
-from foretrace.tracer import session
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK
+from foretrace.tracer.session import session
 
 MIB = 1 << 20
 

@@ -8,10 +8,10 @@ import sys
 
 import pytest
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import programs, suite
 from foretrace.benchmarks.harness.programs import Linking
 from foretrace.benchmarks.harness.programs import build as build_program
-from foretrace.errors import EngineError
 
 SMALL = {
     "patterns": ("fft", "256", "1"),

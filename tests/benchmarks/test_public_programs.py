@@ -7,6 +7,7 @@ import pytest
 from compilers import compiler_for
 from msgspec.structs import replace
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.validation import public_programs
 from foretrace.benchmarks.validation.first_principles import Expected
 from foretrace.benchmarks.validation.public_programs import (
@@ -31,7 +32,6 @@ from foretrace.benchmarks.validation.public_programs import (
     thread_summary,
     triaged,
 )
-from foretrace.errors import EngineError
 
 _, LISTED = listed()
 TOY = Program(

@@ -8,11 +8,11 @@ import pytest
 from core_samples import instruction, loop_of, machine
 from replay_samples import gather_program
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.validation import published
 from foretrace.benchmarks.validation.published import Program, Speed, Traces, compared, order_of, programs, summary
-from foretrace.errors import EngineError
 from foretrace.profiles.published import PublishedFigure, read_published
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature
 
 

@@ -12,13 +12,13 @@ from click.testing import CliRunner
 from msgspec import structs
 from replay_samples import gather_program
 
+from foretrace.base.errors import EngineError, ProfileError
+from foretrace.base.neighbours import SegmentTime
 from foretrace.benchmarks.harness import suite, tools
 from foretrace.benchmarks.harness.native_runs import Alone, Measured
 from foretrace.benchmarks.validation import run_times, validate
 from foretrace.benchmarks.validation.run_times import LoopShare, Machine, Row, RunTimes
 from foretrace.cli import group
-from foretrace.errors import EngineError, ProfileError
-from foretrace.neighbours import SegmentTime
 from foretrace.profiles.library import find
 from foretrace.reports.plots import draw_predictions
 from foretrace.tracer.signature.file import write_signature

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import programs, suite
-from foretrace.errors import EngineError
 
 NUMBER = re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?")
 HEXADECIMAL = re.compile(r"[0-9a-f]{16,}")

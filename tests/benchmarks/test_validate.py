@@ -2,10 +2,10 @@
 
 import pytest
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.peers import exactness, tracing_cost
 from foretrace.benchmarks.validation import validate
-from foretrace.errors import EngineError
 
 KIB, MIB = 1 << 10, 1 << 20
 

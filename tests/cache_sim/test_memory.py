@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_reference import ReferenceMemory
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.level import Inclusion, Level, Prefetch, Replacement, Tlb, WritePolicy
-from foretrace.cache_sim.results import Event, MemoryEvents
+from foretrace.base.errors import HierarchyError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.level import Inclusion, Level, Prefetch, Replacement, Tlb, WritePolicy
+from foretrace.cache_sim.base.results import Event, MemoryEvents
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.errors import HierarchyError
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cache-simulation.md").read_text()

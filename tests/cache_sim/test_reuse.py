@@ -11,7 +11,7 @@ from cache_reference import Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.reuse.model import miss_count_error, misses_from_reuse
 from foretrace.cache_sim.reuse.results import CHAINS, LINE_BYTES, ReuseHistograms
 from foretrace.cache_sim.simulator import Simulator

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
-from foretrace.cache_sim.results import SimulatedHierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.results import SimulatedHierarchy
 from foretrace.cache_sim.reuse.model import _probes, miss_count_error, misses_from_reuse, misses_fully_associative
 from foretrace.cache_sim.reuse.results import NUM_WAYS, ONE_SET_FAR, ONE_SET_NEAR, ReuseHistograms
 from foretrace.cache_sim.simulator import Simulator

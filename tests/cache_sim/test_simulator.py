@@ -14,10 +14,10 @@ from cache_reference import Access
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
-from foretrace.cache_sim.results import OperationStatistics
+from foretrace.base.errors import ForetraceError
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.errors import ForetraceError
 
 PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
 
@@ -323,10 +323,10 @@ def test_results_can_be_asked_for_while_another_thread_feeds() -> None:
 
 OUT_OF_MEMORY = """
 import resource
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.results import OperationStatistics
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.errors import ForetraceError
+from foretrace.base.errors import ForetraceError
 resource.setrlimit(resource.RLIMIT_AS, (1 << 30, resource.RLIM_INFINITY))
 for spec in (
     "L1=32K/8/64,LL=64G/16/64", "L1=64G/65536/64", "L1=64G/65536/1", "L1=32K/8/64/plru,LL=64G/16/64",

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import foretrace
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.tracer.python import forked, resident
 from foretrace.tracer.python.resident import resident_ranges
 from foretrace.tracer.signature.records import AddressRange, LinearAlgebra, Loop

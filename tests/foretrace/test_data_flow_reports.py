@@ -13,7 +13,7 @@ from command_line import run
 from flow_samples import flow_of
 from tree_samples import Tree
 
-from foretrace.errors import SignatureError
+from foretrace.base.errors import SignatureError
 from foretrace.reports.data_flow_reports import document, nodes_of, objects_of
 from foretrace.tracer import tracing
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule

@@ -19,10 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import foretrace
-from foretrace.errors import EventsError
+from foretrace.base.errors import EventsError
+from foretrace.base.terminal import json_bytes
 from foretrace.reports import event_pictures, event_reports
 from foretrace.reports.event_reports import EventSource, as_csv, chosen
-from foretrace.terminal import json_bytes
 from foretrace.tracer.signature.event_records import EventKind, Events
 from foretrace.tracer.signature.file import write_signature
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import foretrace as package
-from foretrace.errors import ForetraceError
+from foretrace.base.errors import ForetraceError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -36,7 +36,7 @@ def test_a_file_that_cannot_be_read_is_listed_with_its_reason(tmp_path: Path) ->
 def test_a_bad_pattern_file_is_one_error_line(tmp_path: Path) -> None:
     (tmp_path / "good.py").write_text(SOURCE)
     (tmp_path / "mine.toml").write_text('[mine]\nsummary = ""\npatterns = ["A = _"]\n')
-    from foretrace.errors import SourceError
+    from foretrace.base.errors import SourceError
 
     with pytest.raises(SourceError, match=r"mine\.toml: idiom 'mine': 'A = _': a statement assigns an element"):
         run("idioms", "--no-cache", "--patterns", tmp_path / "mine.toml", tmp_path / "good.py")

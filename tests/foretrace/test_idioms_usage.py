@@ -18,7 +18,7 @@ import command_line
 import pytest
 
 import foretrace
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

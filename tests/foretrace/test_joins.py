@@ -11,9 +11,9 @@ import pytest
 from command_line import run
 
 import foretrace
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.file import write_signature
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
 SOURCE = """\

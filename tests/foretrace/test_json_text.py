@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from foretrace import json_text
+from foretrace.base import json_text
 
 DIGITS = "9" * 5000
 DEEP = "[" * 3000 + "]" * 3000

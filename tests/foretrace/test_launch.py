@@ -17,9 +17,9 @@ from pathlib import Path
 import click
 import pytest
 
+from foretrace.base.errors import EngineError, ProgramError
 from foretrace.cli import VERBS, group
-from foretrace.errors import EngineError, ProgramError
-from foretrace.tracer.launch import (
+from foretrace.tracer.session.launch import (
     CompiledProgram,
     PythonProgram,
     find_program,

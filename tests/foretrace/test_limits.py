@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from foretrace import limits
 from foretrace.cli import VERBS
+from foretrace.command_line import limits
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 DOCUMENTED = (Path(__file__).parents[2] / "docs" / "limits.md").read_text()

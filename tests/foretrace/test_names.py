@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from foretrace.names import brief_name, demangle, place_text, short_name
+from foretrace.base.names import brief_name, demangle, place_text, short_name
 
 NAMES = {
     "_ZNSt6vectorIiSaIiEE9push_backERKi": (

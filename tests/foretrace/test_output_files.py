@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from foretrace import files
-from foretrace.errors import OutputError
-from foretrace.file_kinds import PICTURE, PROFILE, SIGNATURE, STREAM, TIMING, VALIDATION, FileKind, kind_of
+from foretrace.base import files
+from foretrace.base.errors import OutputError
+from foretrace.base.file_kinds import PICTURE, PROFILE, SIGNATURE, STREAM, TIMING, VALIDATION, FileKind, kind_of
 
 WRITES_AND_IS_KILLED = """
 import os, signal, sys
 from pathlib import Path
-from foretrace.file_kinds import TIMING
-from foretrace.files import open_atomically
+from foretrace.base.file_kinds import TIMING
+from foretrace.base.files import open_atomically
 with open_atomically(Path(sys.argv[1]), TIMING, force=False) as file:
     file.write(b"half")
     file.flush()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.terminal import plain
+from foretrace.base.terminal import plain
 from foretrace.tracer.native.timing_file import read_timing
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.stored.simulate import simulate_stream

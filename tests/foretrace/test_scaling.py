@@ -17,7 +17,7 @@ from work_count import work_of
 
 import foretrace
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.source.idioms.patterns import built_in, from_file
 from foretrace.tracer.source.scanning import TOO_MANY_WAYS, file_result

@@ -10,10 +10,10 @@ import pytest
 
 import foretrace
 from foretrace.api.triages import Triage
-from foretrace.commands.triage import document
+from foretrace.reports.triage_reports import document
 from foretrace.replay.offload.devices.evidence import Parallel, with_source
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.verdicts import Authority, Said, Verdict
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
 RECURRENCE = """

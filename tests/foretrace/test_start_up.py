@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ LATER = {
     "elftools",
     "sqlite3",
     "foretrace.tracer.signature.records",
-    "foretrace.cache_sim.results",
+    "foretrace.cache_sim.base.results",
 }
 
 
@@ -39,7 +40,7 @@ def test_what_takes_long_to_import_is_imported_while_the_program_runs(program: t
     command = [sys.executable, "-P", "-c", WATCH, "imported.json", "trace", "-o", "s.sig", *program]
     subprocess.run(command, cwd=tmp_path, check=True)
     imported = set(json.loads((tmp_path / "imported.json").read_text()))
-    assert "foretrace.tracer.session" in imported
+    assert "foretrace.tracer.session.session" in imported
     assert not imported & LATER
     assert (tmp_path / "s.sig").stat().st_size > 0
 
@@ -51,7 +52,7 @@ def test_what_reads_lines_is_imported_for_programs_that_have_any(
     files = {"with": compile_c(program, "-g"), "without": compile_c(program, "-s"), "damaged": tmp_path / "damaged"}
     files["damaged"].write_bytes(files["with"].read_bytes()[:100])
     script = (
-        "import sys; from foretrace.tracer.machine_code.debug_info.symbols import import_for_lines; "
+        "import sys; from foretrace.tracer.debug_info.symbols import import_for_lines; "
         "import_for_lines(sys.argv[1]); print('elftools.dwarf.dwarfinfo' in sys.modules)"
     )
     for name, path in files.items():
@@ -66,3 +67,20 @@ def test_an_interrupt_while_modules_are_read_ends_us_as_it_ends_any_program(tmp_
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_root_of_a_checkout_holds_a_package_that_works() -> None:
+    script = "import foretrace; from foretrace.tracer.reader import _reader; print(foretrace.__file__)"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert Path(done.stdout.strip()) == ROOT / "foretrace" / "__init__.py"
+
+
+def test_a_checkout_that_is_not_built_says_what_to_run(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "foretrace", tmp_path / "foretrace")
+    done = subprocess.run([sys.executable, "-c", "import foretrace"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        f"ImportError: foretrace is not built in {tmp_path}: run `make dev` there, then {tmp_path}/.venv/bin/python"
+    )

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from foretrace.fitting_table import shorten
-from foretrace.terminal import table
+from foretrace.base.fitting_table import shorten
+from foretrace.base.terminal import table
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -97,7 +97,7 @@ def test_times_are_whole_however_narrow(signature: Path) -> None:
     document = json.loads(
         said_in_pipe("predict", str(signature), "--machine", "power6", "--json", cwd=signature.parent)
     )
-    from foretrace.units import format_seconds
+    from foretrace.base.units import format_seconds
 
     said = said_on_terminal(40, "predict", str(signature), "--machine", "power6", cwd=signature.parent)
     assert format_seconds(document["predictions"][0]["time_s"]) in said

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from foretrace.tracer.machine_code.isa.registry import AccessParts, DataFlow, Flow, InstructionClass, StackUse
+from foretrace.tracer.isa.instruction_set import AccessParts, DataFlow, Flow, InstructionClass, StackUse
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 from foretrace.tracer.signature.records import OperationKind
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.tracer.reader import _reader
 from foretrace.tracer.reader import side_table as stream

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from foretrace.cache_sim.hierarchy import Hierarchy, Level
+from foretrace.cache_sim.base.hierarchy import Hierarchy, Level
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from foretrace import json_text
+from foretrace.base import json_text
 from foretrace.tracer.native import timing_file
 from foretrace.tracer.signature import checksum as signature_checksum
 

@@ -1,4 +1,4 @@
-"""A slow twin of tracer/data_flow/dependences.c: random programs with accesses, and what their loops carry."""
+"""A slow twin of tracer/reader/data_flow/dependences.c: random programs with accesses, and what their loops carry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from structured_programs import Path, Program, Running
 from word_streams import ENTRY, LAYOUT, Stream
 
-from foretrace.tracer.data_flow.raw_dependences import RawKind
+from foretrace.tracer.reader.raw_dependences import RawKind
 
 Operation = tuple[int, bool]  # block, whether it stores
 Loop = tuple[Path, int]  # calls above, header

@@ -22,9 +22,9 @@ from pathlib import Path
 
 from stored_samples import Access, Instruction, champsim, din, drmemtrace, entry, lackey
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.base.errors import TraceFileError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.errors import TraceFileError
 from foretrace.tracer.stored import _streams
 from foretrace.tracer.stored.input_file import Bytes, InputFile
 from foretrace.tracer.stored.simulate import simulate_stream

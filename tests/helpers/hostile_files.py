@@ -35,7 +35,8 @@ from offload_samples import nest
 from stored_samples import Instruction, champsim, din, drmemtrace, lackey
 from timing_samples import TIMING
 
-from foretrace import cli, json_text
+from foretrace import cli
+from foretrace.base import json_text
 from foretrace.benchmarks.validation.validation_file import MEASURED
 from foretrace.profiles import library
 from foretrace.tracer.native.timing_file import write_timing

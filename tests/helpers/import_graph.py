@@ -60,6 +60,14 @@ def imports() -> dict[str, set[str]]:
     return found
 
 
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Rooms that import each other, directly or through others, a list for each circle."""
+    import networkx
+
+    found = networkx.strongly_connected_components(networkx.DiGraph(graph))
+    return sorted(sorted(circle) for circle in found if len(circle) > 1)
+
+
 def table() -> str:
     """The rooms as a Markdown table."""
     graph = imports()

@@ -23,11 +23,11 @@ from pathlib import Path
 
 import numpy as np
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.python.program import PythonEngine
 from foretrace.tracer.qemu.binary import QemuEngine
-from foretrace.tracer.session import Engine, Session
-from foretrace.tracer.structure import Structure
+from foretrace.tracer.session.session import Engine, Session
+from foretrace.tracer.session.structure import Structure
 
 ARENA, ARENA_BYTES = 0x100_0000_0000, 64 << 20
 MARKER_BYTES = 4096

@@ -10,9 +10,9 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.level import Inclusion, Level, Prefetch, Replacement, Tlb, WritePolicy
-from foretrace.cache_sim.results import Event
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.level import Inclusion, Level, Prefetch, Replacement, Tlb, WritePolicy
+from foretrace.cache_sim.base.results import Event
 
 PREFETCH_PAGE_BYTES = 4096
 STRIDE_ENTRIES = 256

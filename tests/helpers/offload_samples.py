@@ -13,13 +13,13 @@ from replay_samples import SOURCES, accelerator
 from tree_samples import Tree
 
 from foretrace.profiles.profile import SCHEMA, CacheLevel, Core, Link, MachineKind, Memory, Profile
+from foretrace.replay.base.records import Place
+from foretrace.replay.base.spread import exactly
 from foretrace.replay.offload.devices.device import Device, Way
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
 from foretrace.replay.offload.devices.work import NodeKind, Work
 from foretrace.replay.offload.host_threads import HostTimes
 from foretrace.replay.offload.plan import Planner
-from foretrace.replay.records import Place
-from foretrace.replay.spread import exactly
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.records import OperationCount, OperationKind
 

@@ -7,20 +7,21 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
+from foretrace.tracer.analysis.python.python_analysis import analyse
 from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.python.analysis import analyse
 from foretrace.tracer.python.program import PythonCore, PythonEngine
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawPythonBlock
-from foretrace.tracer.session import Recording, Session
+from foretrace.tracer.recording.recording import Recording
+from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import Idiom, Loop, MemoryOperation
 
 RUNNER = """
 import os, signal, sys
-from foretrace.tracer.launch import Target
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.tracer.session.launch import Target
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.python.program import PythonEngine
-from foretrace.tracer.session import Session
+from foretrace.tracer.session.session import Session
 core, target, *arguments = sys.argv[1:]
 kind = Target(target) if target in ("-m", "-c") else Target.SCRIPT
 if kind is not Target.SCRIPT:

@@ -6,7 +6,7 @@ import mmap
 import struct
 from collections.abc import Sequence
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.tracer.reader import _reader
 from foretrace.tracer.reader import side_table as stream

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 from foretrace.profiles.accelerator import AcceleratorTable, DeviceKind
 from foretrace.profiles.checks import check
 from foretrace.profiles.device_figures import Range, device_figures

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profile_samples import GOOD
 
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind

@@ -10,10 +10,10 @@ from msgspec import structs
 from profile_samples import GOOD
 from rich.console import Console
 
+from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 from foretrace.profiles.library import find, names
 from foretrace.profiles.points import LinearCost, MessagePoint
 from foretrace.reports.machine_reports import show_machine
-from foretrace.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 
 
 def foretrace(*arguments):

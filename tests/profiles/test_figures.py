@@ -17,11 +17,11 @@ from foretrace.profiles.library import find, names
 from foretrace.profiles.points import Tlb
 from foretrace.profiles.profile import RECORDS, CacheLevel, Core, MachineKind, Memory, Product
 from foretrace.profiles.relatives import informed, is_calibrated, relative_of
+from foretrace.replay.base.known import core_class
+from foretrace.replay.base.spread import SLOW, TYPICAL
 from foretrace.replay.core.figures import FP_DIV, INT_DIV
-from foretrace.replay.known import core_class
-from foretrace.replay.machine_figures import MachineFigures, figures_of
-from foretrace.replay.predict import predict
-from foretrace.replay.spread import SLOW, TYPICAL
+from foretrace.replay.figures.machine_figures import MachineFigures, figures_of
+from foretrace.replay.prediction.predict import predict
 
 PAGE = Path(__file__).parents[2] / "docs" / "figures.md"
 NOT_FIGURES = {"frontend", "name", "source", "noise", "page_bytes"}

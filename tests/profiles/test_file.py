@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from profile_samples import GOOD
 
-from foretrace.errors import OutputError, ProfileError
-from foretrace.file_kinds import PROFILE
-from foretrace.files import check_output
+from foretrace.base.errors import OutputError, ProfileError
+from foretrace.base.file_kinds import PROFILE
+from foretrace.base.files import check_output
+from foretrace.base.toml_text import MAX_FILE_BYTES
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import (
@@ -33,7 +34,6 @@ from foretrace.profiles.profile import (
     SourceKind,
 )
 from foretrace.profiles.profile_file import format_profile, parse_profile, read_profile, write_profile
-from foretrace.toml_text import MAX_FILE_BYTES
 
 
 def error_of(text):

@@ -5,13 +5,13 @@ from core_samples import machine
 from msgspec import structs
 from replay_samples import with_changes
 
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Frontend
 from foretrace.profiles.profile_file import format_profile, parse_profile
 from foretrace.profiles.relatives import informed
-from foretrace.replay.machine_figures import figures_of
+from foretrace.replay.figures.machine_figures import figures_of
 from foretrace.reports.machine_reports import figures
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from profile_samples import GOOD
 
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 from foretrace.profiles.checks import check
 from foretrace.profiles.library import find
 from foretrace.profiles.plausibility import doubts, with_contradictions_as_noise

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 from foretrace.profiles.points import (
     ArrayCost,
     IdiomRate,

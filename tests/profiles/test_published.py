@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import foretrace.benchmarks
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
 from foretrace.profiles.library import names
 from foretrace.profiles.published import read_published
 

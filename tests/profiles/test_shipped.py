@@ -10,8 +10,8 @@ import pytest
 import tomli_w
 from msgspec.structs import replace
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.errors import ProfileError
+from foretrace.base.errors import ProfileError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.plausibility import doubts

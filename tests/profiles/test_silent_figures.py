@@ -13,8 +13,8 @@ from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import Core, MachineKind
 from foretrace.profiles.relatives import informed, is_calibrated, relative_of
-from foretrace.replay.machine_figures import figures_of
-from foretrace.replay.spread import FAST, SLOW, TYPICAL
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL
+from foretrace.replay.figures.machine_figures import figures_of
 
 CALIBRATED_OVER_COMPILERS = 1.38
 

@@ -8,10 +8,10 @@ from command_line import run
 from replay_samples import Program, measured_host
 from timing_samples import TIMING
 
+from foretrace.base.errors import TimingError
 from foretrace.commands import predict as predict_command
-from foretrace.errors import TimingError
-from foretrace.replay.anchor import anchor, key_of, samples_by_loop
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.anchor import anchor, key_of, samples_by_loop
+from foretrace.replay.prediction.predict import predict
 from foretrace.reports import prediction_documents
 from foretrace.tracer.native.timing import NativeRun, SampledPosition
 from foretrace.tracer.native.timing_file import write_timing

@@ -8,7 +8,7 @@ import pytest
 from command_line import run
 from replay_samples import Program, gather_into, gather_program
 
-from foretrace.errors import PredictionError, ProfileError
+from foretrace.base.errors import PredictionError, ProfileError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind

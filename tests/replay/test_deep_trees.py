@@ -9,10 +9,10 @@ from offload_samples import gpu, work_of
 from replay_samples import measured_host
 from tree_samples import Tree
 
-from foretrace.errors import PredictionError
-from foretrace.replay.deep_trees import MOST_LEVELS, levels_of
+from foretrace.base.errors import PredictionError
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.triage import triage
+from foretrace.replay.prediction.deep_trees import MOST_LEVELS, levels_of
 from foretrace.tracer.signature.records import Signature
 
 

@@ -11,12 +11,12 @@ from replay_samples import Program, measured_host
 
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.limits.python_figures import python_figures
+from foretrace.replay.base.ranking import Rank, ranks
+from foretrace.replay.base.records import Prediction
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Notes
+from foretrace.replay.figures.python_figures import python_figures
 from foretrace.replay.node.predictions import predict_each
-from foretrace.replay.predict import predict
-from foretrace.replay.ranking import Rank, ranks
-from foretrace.replay.records import Prediction
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Notes
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python
 

@@ -15,8 +15,8 @@ from foretrace.replay.offload.devices.divergence import TripCounts, expected_lon
 from foretrace.replay.offload.devices.evidence import Evidence, Parallel
 from foretrace.replay.offload.program import work_for
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.predict import HostRun
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.records import OperationCount, OperationKind
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from foretrace.benchmarks.harness.suite import HELD_BACK
 from foretrace.benchmarks.validation.validation_file import find_validation
-from foretrace.replay import residuals
-from foretrace.replay.interval import model_error, together
-from foretrace.replay.records import ErrorPart
-from foretrace.replay.residuals import (
+from foretrace.replay.base import residuals
+from foretrace.replay.base.interval import model_error, together
+from foretrace.replay.base.records import ErrorPart
+from foretrace.replay.base.residuals import (
     COVERAGE,
     Residual,
     conformal_quantile,

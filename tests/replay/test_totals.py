@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from foretrace.profiles.library import find
-from foretrace.replay.predict import HostRun, predict
-from foretrace.replay.records import LoopKind, Prediction
-from foretrace.replay.spread import FAST, TYPICAL
-from foretrace.replay.totals import By, totals
-from foretrace.replay.workload import Workload, issue_slots
+from foretrace.replay.base.records import LoopKind, Prediction
+from foretrace.replay.base.spread import FAST, TYPICAL
+from foretrace.replay.base.totals import By, totals
+from foretrace.replay.prediction.predict import HostRun, predict
+from foretrace.replay.workload.workload import Workload, issue_slots
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_binary, trace_python
 

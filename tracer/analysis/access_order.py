@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from foretrace.cache_sim.results import OperationStatistics
+from foretrace.cache_sim.base.results import OperationStatistics
 
 _FARTHEST = 16
 """Elements between a store and the load that reads it again, at most, in a recurrence."""

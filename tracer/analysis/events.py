@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from foretrace.tracer.analysis.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.events.traced_board import ProcessEvents
-from foretrace.tracer.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.reader.raw_events import RawEventSamples
 from foretrace.tracer.signature.event_records import NO_EVENTS, EventKind, Events, EventSamples, RecordedEvent, thinned
 

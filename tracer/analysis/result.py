@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.execution_tree.sampled_work import SampledWork
+from foretrace.tracer.analysis.execution_tree.sampled_work import SampledWork
 from foretrace.tracer.signature.data_flow_records import DataFlow, Dependence, ExaminedLoop
 from foretrace.tracer.signature.records import (
     NO_PATHS,

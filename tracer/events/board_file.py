@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import EventsError
-from foretrace.files import is_file_of, open_unfollowed
+from foretrace.base.errors import EventsError
+from foretrace.base.files import is_file_of, open_unfollowed
 from foretrace.tracer.signature.event_records import (
     VALUE_DTYPES,
     EventElement,

@@ -8,8 +8,8 @@ import os
 import shlex
 from pathlib import Path
 
-from foretrace.errors import EventsError
-from foretrace.files import cache_folder
+from foretrace.base.errors import EventsError
+from foretrace.base.files import cache_folder
 
 NAME = "libforetrace_events.so"
 _SONAMES = ("libsde.so", "libsde.so.1", "libsde.so.1.0")

@@ -17,7 +17,7 @@ from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import EventsError
+from foretrace.base.errors import EventsError
 
 from . import linking
 

@@ -7,8 +7,8 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 
-from foretrace.errors import EventsError
-from foretrace.files import is_file_of, open_unfollowed
+from foretrace.base.errors import EventsError
+from foretrace.base.files import is_file_of, open_unfollowed
 from foretrace.tracer.signature.event_records import MOST_KEPT_BYTES, MOST_KEPT_VALUES, RecordedEvent
 
 from .board_file import REPLACED, CBoard, directory, each_event

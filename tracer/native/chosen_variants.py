@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from foretrace.tracer.analysis.modules import Mapping, parse_maps
-from foretrace.tracer.machine_code.debug_info.symbols import Function, Symbols
+from foretrace.tracer.debug_info.symbols import Function, Symbols
 
 _MOST_CODE_BYTES = 1 << 14
 """Of a variant, in which jumps to others are looked for."""

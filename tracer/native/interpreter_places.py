@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.tracer.analysis.modules import parse_maps
-from foretrace.tracer.machine_code.debug_info.elf_file import SHF_EXECINSTR, ElfFile
-from foretrace.tracer.machine_code.debug_info.symbols import Symbols
+from foretrace.tracer.debug_info.elf_file import SHF_EXECINSTR, ElfFile
+from foretrace.tracer.debug_info.symbols import Symbols
 
 from .stamp_code import JUMP_BYTES, LONGEST_PERIOD, Place, displaced_at, size_bytes
 from .stamp_points import COUNTING_S, LONGEST_INSTRUCTION_BYTES, MOST_PLACES, Candidate

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO, Self
 
-from foretrace.errors import ProgramError
+from foretrace.base.errors import ProgramError
 
 MAX_KEPT_BYTES = 1 << 30
 _CHUNK_BYTES = 1 << 16

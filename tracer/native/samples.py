@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from foretrace.tracer.analysis.modules import Mapping
-from foretrace.tracer.machine_code.debug_info.symbols import Symbols
+from foretrace.tracer.debug_info.symbols import Symbols
 
 
 @dataclass(frozen=True, slots=True)

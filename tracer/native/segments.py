@@ -32,11 +32,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import EngineError, ProgramError
-from foretrace.neighbours import DISTURBED, Reference, SegmentTime
-from foretrace.tracer.launch import is_own_python
+from foretrace.base.errors import EngineError, ProgramError
+from foretrace.base.neighbours import DISTURBED, Reference, SegmentTime
+from foretrace.base.units import format_seconds
+from foretrace.tracer.session.launch import is_own_python
 from foretrace.tracer.signature.records import Signature
-from foretrace.units import format_seconds
 
 from .interpreter_places import affordable, counted, find_functions, start_up
 from .program_input import ProgramInput, Reading

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.machine_code.debug_info.elf_file import ElfFile
+from foretrace.tracer.debug_info.elf_file import ElfFile
 from foretrace.tracer.signature.records import Block, Signature
 
 from .stamp_code import JUMP_BYTES, Displaced, Place, displaced_at, size_bytes

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import ProgramError
+from foretrace.base.errors import ProgramError
 from foretrace.tracer.analysis.modules import Mapping, parse_maps
-from foretrace.tracer.machine_code.debug_info.elf_file import PT_LOAD, ElfFile
+from foretrace.tracer.debug_info.elf_file import PT_LOAD, ElfFile
 
 from .program_input import Reading
 from .stamp_code import COUNTER_BYTES, PAGE_BYTES, RECORDS_AT, Place, no_records, records_bytes, region, region_bytes

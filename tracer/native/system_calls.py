@@ -6,7 +6,7 @@ import ctypes
 import os
 import platform
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 
 _PERF_EVENT_OPEN = {"x86_64": 298, "aarch64": 241, "riscv64": 241}
 """Linux, asm/unistd.h."""

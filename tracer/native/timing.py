@@ -18,11 +18,11 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from foretrace import __version__
-from foretrace.errors import ProgramError
-from foretrace.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
-from foretrace.tracer.launch import find_program
-from foretrace.tracer.session import signal_name
+from foretrace.base.errors import ProgramError
+from foretrace.base.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
+from foretrace.base.version import __version__
+from foretrace.tracer.recording.recording import signal_name
+from foretrace.tracer.session.launch import find_program
 from foretrace.tracer.signature.records import Signature
 
 from .chosen_variants import chosen_variants

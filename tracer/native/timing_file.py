@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from foretrace import json_text
-from foretrace.errors import TimingError
-from foretrace.file_kinds import TIMING, instead, kind_of
-from foretrace.files import read_bounded, write_output
+from foretrace.base import json_text
+from foretrace.base.errors import TimingError
+from foretrace.base.file_kinds import TIMING, instead, kind_of
+from foretrace.base.files import read_bounded, write_output
 
 from .timing import Timing
 

@@ -14,17 +14,17 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from foretrace.cache_sim.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
+from foretrace.cache_sim.base.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.analysis.modules import ModuleMap
-from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
-from foretrace.tracer.data_flow.raw_flow import combined as combined_flows
-from foretrace.tracer.execution_tree.raw_tree import RawTree, combined
-from foretrace.tracer.machine_code.debug_info.perf_map import PerfMap, without_overlaps
-from foretrace.tracer.machine_code.debug_info.symbols import Function
+from foretrace.tracer.debug_info.perf_map import PerfMap, without_overlaps
+from foretrace.tracer.debug_info.symbols import Function
 from foretrace.tracer.reader.raw_events import RawEventSamples
+from foretrace.tracer.reader.raw_flow import RawFlow, with_sites
+from foretrace.tracer.reader.raw_flow import combined as combined_flows
 from foretrace.tracer.reader.raw_trace import RawBlock, RawFile, RawTrace
-from foretrace.tracer.recorded import Part
+from foretrace.tracer.reader.raw_tree import RawTree, combined
+from foretrace.tracer.recording.part import Part
 from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
 
 _REGION_BYTES = 1 << 40  # longer than any file's code; there is room for 2^24 such ranges

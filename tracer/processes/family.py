@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.errors import ForetraceError
-from foretrace.tracer.recorded import Part, part_of
+from foretrace.base.errors import ForetraceError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.tracer.recording.part import Part, part_of
+from foretrace.tracer.recording.recording import Ending, Recording
 from foretrace.tracer.sampling.burst_schedule import Schedule
-from foretrace.tracer.session import Ending, Engine, Recording, Session
+from foretrace.tracer.session.session import Engine, Session
+from foretrace.tracer.session.structure import ALL_BUT_DEPENDENCES, Structure
 from foretrace.tracer.signature.records import ProcessRecord
-from foretrace.tracer.structure import ALL_BUT_DEPENDENCES, Structure
 
 MAX_AT_ONCE = 64
 """Processes that are read at the same time; each takes a thread and its own simulated caches. More go on untraced."""

@@ -19,15 +19,15 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.results import OperationStatistics
-from foretrace.tracer.data_flow.raw_flow import RawFlow, with_sites
-from foretrace.tracer.execution_tree.raw_tree import FAR, RawTree
+from foretrace.cache_sim.base.results import OperationStatistics
+from foretrace.tracer.reader.raw_flow import RawFlow, with_sites
 from foretrace.tracer.reader.raw_trace import (
     RawArrayOperation,
     RawPythonBlock,
     RawTrace,
 )
-from foretrace.tracer.recorded import Part
+from foretrace.tracer.reader.raw_tree import FAR, RawTree
+from foretrace.tracer.recording.part import Part
 
 from .combination import bursts_of, flow_of, reuse_of, samples_of, simulated_of, statistics_of, tree_of
 

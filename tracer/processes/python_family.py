@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from foretrace.tracer.recorded import Part
-from foretrace.tracer.session import Recording
+from foretrace.tracer.recording.part import Part
+from foretrace.tracer.recording.recording import Recording
 from foretrace.tracer.signature.records import ProcessRecord
 
 from .family import Ends, Member, records, with_endings, with_members

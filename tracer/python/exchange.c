@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "exchange.h"
 
-#include "tracer/processes/children.h"
+#include "tracer/transport/children.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

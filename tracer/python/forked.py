@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TextIO
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.tracer.reader import _reader
 from foretrace.tracer.signature.records import AddressRange
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from foretrace import python_line
-from foretrace.errors import EngineError, ProgramError
-from foretrace.tracer.launch import Interpreter, Target, status_of
+from foretrace.base import python_line
+from foretrace.base.errors import EngineError, ProgramError
+from foretrace.tracer.session.launch import Interpreter, Target, status_of
 
 _SAMPLES, _REPEATS = 301, 40
 _BOOTSTRAP = Path(__file__).with_name("main.py")
@@ -60,7 +60,7 @@ def interpreter_options(arguments: Sequence[str]) -> list[str]:
 
 
 def lines_timed() -> float | None:
-    """How many lines of `foretrace/python_line.py` take as long as those that the agent times; None if it cannot.
+    """How many lines of `foretrace/base/python_line.py` take as long as those that the agent times; None if it cannot.
 
     That is a property of processor and interpreter, whoever else uses the machine: both are timed in turns.
     """
@@ -74,7 +74,7 @@ def lines_timed() -> float | None:
 
 
 def line_s() -> float:
-    """What a line of `foretrace/python_line.py` takes here and now."""
+    """What a line of `foretrace/base/python_line.py` takes here and now."""
     timed = (python_line.run_lines(_REPEATS) for _ in range(_SAMPLES))
     return statistics.median(seconds / lines for seconds, lines in timed)
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foretrace.errors import EngineError
+from foretrace.base.errors import EngineError
 from foretrace.tracer.signature.records import AddressRange, merge_ranges
 
 MOST_BYTES = 2 << 30

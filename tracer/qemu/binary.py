@@ -14,14 +14,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from foretrace.errors import EngineError, ProgramError
-from foretrace.tracer.launch import find_program
+from foretrace.base.errors import EngineError, ProgramError
+from foretrace.tracer.session.launch import find_program
 
 from . import processor_features
 from .guest_libraries import library_prefix
 
 if TYPE_CHECKING:
-    from foretrace.tracer.machine_code.isa.registry import Isa
+    from foretrace.tracer.isa.instruction_set import Isa
 
 _VERSION = re.compile(r"version (\d+\.\d+(?:\.\d+)?)")
 _VERSION_BYTES = 80  # of what QEMU says of itself: its name and version come first
@@ -244,8 +244,6 @@ class QemuEngine:
 
     @cached_property
     def _isa(self) -> Isa:
-        from foretrace.tracer.machine_code.isa import (
-            registry as isa,  # takes long to import: the program runs meanwhile
-        )
+        from foretrace.tracer.isa import registry as isa
 
         return isa.load(self.guest)

@@ -11,7 +11,7 @@ import os
 import struct
 from pathlib import Path
 
-from foretrace.errors import ProgramError
+from foretrace.base.errors import ProgramError
 
 # ELF-64 Object File Format, version 1.5, sections 2 and 5.
 _PHOFF_AT, _PHENTSIZE_AT = 32, 54

@@ -13,7 +13,7 @@
  * operations stay where they are for good, since translated code holds their addresses.
  */
 #define _GNU_SOURCE
-#include "tracer/processes/children.h"
+#include "tracer/transport/children.h"
 #include "allocations.h"
 #include "bursts.h"
 #include "departures.h"

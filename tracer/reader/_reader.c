@@ -4,7 +4,7 @@
 
 #include "tracer/transport/futex.h"
 #include "reader.h"
-#include "tracer/processes/signals.h"
+#include "tracer/reader/signals.h"
 
 
 typedef struct {

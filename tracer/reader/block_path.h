@@ -12,7 +12,7 @@
 
 #include "cache_sim/simulation/access.h"
 #include "cache_sim/simulation/lanes.h"
-#include "tracer/execution_tree/tree.h"
+#include "tracer/reader/execution_tree/tree.h"
 #include "tracer/transport/stream.h"
 
 #include <stdbool.h>

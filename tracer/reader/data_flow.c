@@ -1,4 +1,4 @@
-/* Follows which place of the execution tree uses whose bytes. See tracer/data_flow/flow.h.
+/* Follows which place of the execution tree uses whose bytes. See tracer/reader/data_flow/flow.h.
  *
  * A place is the innermost loop around an access, as far as loops are known then, or else the function; or an array
  * operation: each in its calling context. A call into libraries is one place (places.h). What a place is called when the tree is

@@ -7,7 +7,7 @@
 #ifndef FORETRACE_READER_EVENT_SAMPLES_H
 #define FORETRACE_READER_EVENT_SAMPLES_H
 
-#include "tracer/execution_tree/tree.h"
+#include "tracer/reader/execution_tree/tree.h"
 #include "tracer/transport/stream.h"
 
 #include <stdbool.h>

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from foretrace.tracer.data_flow.raw_dependences import RawDependences
-    from foretrace.tracer.data_flow.raw_flow import RawFlow
-    from foretrace.tracer.execution_tree.raw_tree import RawTree
     from foretrace.tracer.reader.raw_events import RawEventSamples
+
+    from .raw_dependences import RawDependences
+    from .raw_flow import RawFlow
+    from .raw_tree import RawTree
 
 
 class RawBlock(msgspec.Struct, frozen=True):

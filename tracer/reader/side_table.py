@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import msgspec
 
-from foretrace.errors import ForetraceError
+from foretrace.base.errors import ForetraceError
 
 from .raw_trace import RawChild, RawCompiled, RawFile, RawLinear, RawObject, RawUnseen
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.results import Counts
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.results import Counts
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.tracer.reader import _reader
 

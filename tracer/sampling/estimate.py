@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.results import Counts, OperationStatistics, SimulatedHierarchy
+from foretrace.cache_sim.base.results import Counts, OperationStatistics, SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
 from foretrace.tracer.signature.records import EstimatedMisses
 

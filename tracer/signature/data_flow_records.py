@@ -88,8 +88,8 @@ class DataFlow:
     Columns that are left out say that nothing is known.
 
     `node_place` int64 [nodes] is the node that each node's accesses count for: itself, or of library code the call into
-    libraries or its main loop, of what runs outside `main` the thread's root (`tracer/data_flow/library_code.py`). Left
-    out, all count for themselves.
+    libraries or its main loop, of what runs outside `main` the thread's root
+    (`tracer/analysis/data_flow/library_code.py`). Left out, all count for themselves.
 
     `sampled_share` of memory was followed at the end; `relative_error` is the standard error of all flow between
     different nodes in the sum that comes of it, 0 where all was followed. `merged_bytes` of versions had more different

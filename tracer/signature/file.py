@@ -10,7 +10,7 @@ rounds of loops, 12 no allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
-A name that is not UTF-8 is a BLOB with its bytes; within `provenance`, which is JSON, see `foretrace.json_text`.
+A name that is not UTF-8 is a BLOB with its bytes; within `provenance`, which is JSON, see `foretrace.base.json_text`.
 
 A signature may come from anyone: its checksum must be that of its content, it is opened read-only, its schema must be
 ours to the letter (no views or triggers), and every value is checked against its record's types.
@@ -34,12 +34,12 @@ from urllib.parse import quote
 import msgspec
 import numpy as np
 
-from foretrace import json_text
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.results import Event, MemoryEvents
-from foretrace.errors import HierarchyError, SignatureError
-from foretrace.file_kinds import SIGNATURE, SIGNATURE_APPLICATION_ID, instead
-from foretrace.files import write_atomically
+from foretrace.base import json_text
+from foretrace.base.errors import HierarchyError, SignatureError
+from foretrace.base.file_kinds import SIGNATURE, SIGNATURE_APPLICATION_ID, instead
+from foretrace.base.files import write_atomically
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.results import Event, MemoryEvents
 
 from . import checksum as signature_checksum
 from . import data_flow_tables as signature_flow

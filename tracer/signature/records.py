@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.cache_sim.results import SimulatedHierarchy as SimulatedHierarchy
+from foretrace.base.names import brief_name
+from foretrace.cache_sim.base.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms as ReuseHistograms
-from foretrace.names import brief_name
 
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .event_records import NO_EVENTS, Events
@@ -141,9 +141,9 @@ class Block(msgspec.Struct, frozen=True):
 class InterpreterTime(msgspec.Struct, frozen=True):
     """What the interpreter took for an execution of a block, with the compiled code and the foreign Python code called.
 
-    It was timed while the program ran, and is told in lines: by how long a line of `foretrace/python_line.py` took on
-    the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording the
-    block was taken to add, and has been taken off. `array_faults` is how often array operations whose accesses were
+    It was timed while the program ran, and is told in lines: by how long a line of `foretrace/base/python_line.py` took
+    on the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording
+    the block was taken to add, and has been taken off. `array_faults` is how often array operations whose accesses were
     seen came to a page that had to be mapped.
     """
 
@@ -588,7 +588,7 @@ class Provenance(msgspec.Struct, frozen=True):
     """None: not known."""
     most_lines: float | None = None
     """Of a Python program of which nothing was timed: what the traced run took of a processor, in lines
-    (foretrace/python_line.py). The program alone takes no more."""
+    (foretrace/base/python_line.py). The program alone takes no more."""
     exception: str = ""
     mapped: tuple[AddressRange, ...] = ()
     """Memory that had been touched before the run began: of a fork, the largest ranges."""

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from foretrace import json_text
+from foretrace.base import json_text
 
 from .tree_records import (
     ExecutionTree,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from foretrace.names import short_name
+from foretrace.base.names import short_name
 from foretrace.tracer.signature.verdicts import Said
 
 from .flow.records import Verdict

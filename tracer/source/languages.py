@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 
 from .form.records import Language, Unit
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from foretrace.errors import SourceError, shortened
+from foretrace.base.errors import SourceError, shortened
 
 from .c_code.scratch_folder import shared_folder, use_folder
 from .counting import accounted, options_of_includes, text_of

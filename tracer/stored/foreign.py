@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.errors import TraceFileError
-from foretrace.terminal import plain
+from foretrace.base.errors import TraceFileError
+from foretrace.base.terminal import plain
 
 from . import _streams
 from .input_file import Bytes

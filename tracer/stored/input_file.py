@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from foretrace.errors import TraceFileError
+from foretrace.base.errors import TraceFileError
 
 BLOCK_BYTES = 1 << 20
 _LZMA_MEMORY_BYTES = 256 << 20

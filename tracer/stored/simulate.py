@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.base.errors import TraceFileError
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.errors import TraceFileError
 
 from .foreign import FORMATS, STORED, ForeignReader, detect
 from .input_file import Bytes, InputFile

@@ -19,10 +19,11 @@ from typing import Any, BinaryIO, Self, TypeVar
 import msgspec
 import numpy as np
 
-from foretrace import __version__, json_text
-from foretrace.errors import OutputError, TraceFileError
-from foretrace.file_kinds import DIN, STREAM, STREAM_MAGIC
-from foretrace.files import open_atomically
+from foretrace.base import json_text
+from foretrace.base.errors import OutputError, TraceFileError
+from foretrace.base.file_kinds import DIN, STREAM, STREAM_MAGIC
+from foretrace.base.files import open_atomically
+from foretrace.base.version import __version__
 
 from . import _streams
 from .input_file import Bytes

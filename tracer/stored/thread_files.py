@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from foretrace.errors import TraceFileError
+from foretrace.base.errors import TraceFileError
 
 from .input_file import Bytes, InputFile
 

@@ -10,7 +10,7 @@
 #define _GNU_SOURCE
 #include "writer.h"
 
-#include "tracer/processes/children.h"
+#include "tracer/transport/children.h"
 #include "event_samples.h"
 #include "futex.h"
 #include "waiting.h"

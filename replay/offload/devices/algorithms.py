@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.spread import Floats
 
 from .array_calls import array_operation
 from .device import Rates

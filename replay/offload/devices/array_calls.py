@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from foretrace.replay.records import LoopKind
+from foretrace.replay.base.records import LoopKind
 
 from .work import NodeKind, Work
 

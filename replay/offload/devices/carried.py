@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.cache_sim.reuse.model import misses_fully_associative
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import MemoryOperation
 

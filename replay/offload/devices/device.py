@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_bytes, format_seconds
 from foretrace.profiles.accelerator import DeviceKind
 from foretrace.profiles.device_figures import Range, device_figures
 from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.profile import Link as PublishedLink
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.records import Assumption
-from foretrace.replay.spread import Floats, between, exactly
-from foretrace.units import format_bytes, format_seconds
+from foretrace.replay.base.records import Assumption
+from foretrace.replay.base.spread import Floats, between, exactly
 
 L2_LATENCY = 0.4
 """Of a load from the second cache, over that of one from memory, where the profile does not tell: as of the H100."""

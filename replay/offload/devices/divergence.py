@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from foretrace.replay.spread import Floats
+from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .work import Work

@@ -20,8 +20,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from foretrace.replay.spread import Floats
-from foretrace.tracer.data_flow.verdicts import is_in_part
+from foretrace.replay.base.spread import Floats
+from foretrace.tracer.analysis.data_flow.verdicts import is_in_part
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
 from foretrace.tracer.signature.verdicts import Authority, LoopVerdict, Said, Verdict
 

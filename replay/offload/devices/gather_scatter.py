@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from foretrace.base.units import format_bytes
 from foretrace.profiles.profile import GatherScatterCurve, Profile
-from foretrace.replay.predict import HostRun
-from foretrace.replay.spread import TYPICAL, Floats
-from foretrace.replay.workload import Region
+from foretrace.replay.base.spread import TYPICAL, Floats
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Region
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import AddressRange, MemoryOperation, Signature, merge_ranges
-from foretrace.units import format_bytes
 
 LOADERS_CODE = "part of the dynamic loader, not of the program; its addresses are those of unrelated libraries"
 _LOADER = re.compile(r"ld(-linux.*|-musl-.*|64|-[\d.]+)?\.so(\.\d+)*")

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.replay.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 
 from . import algorithms, gather_scatter
 from .array_calls import array_operation

@@ -13,10 +13,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from foretrace.replay.records import LEAST_SHOWN_SHARE
-from foretrace.replay.spread import Floats
+from foretrace.base.units import format_bytes
+from foretrace.replay.base.records import LEAST_SHOWN_SHARE
+from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
-from foretrace.units import format_bytes
 
 from .stores import ARRAY_BYTES, Stores
 from .work import NodeKind, Work

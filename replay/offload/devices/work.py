@@ -16,16 +16,16 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.replay.predict import HostRun
-from foretrace.replay.records import LoopKind, Place
-from foretrace.replay.spread import TYPICAL, Floats
+from foretrace.base.units import format_bytes
+from foretrace.replay.base.records import LoopKind, Place
+from foretrace.replay.base.spread import TYPICAL, Floats
+from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.threads.tree_work import TreeWork
-from foretrace.replay.workload import Workload
-from foretrace.tracer.data_flow.library_code import places_of
+from foretrace.replay.workload.workload import Workload
+from foretrace.tracer.analysis.data_flow.library_code import places_of
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
 from foretrace.tracer.signature.records import MemoryOperation, Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
-from foretrace.units import format_bytes
 
 from .bounded_flow import BoundedFlow, bounded, counted_for
 from .spans import flow_by_spans

@@ -16,7 +16,7 @@ from foretrace.benchmarks.calibration.multimaps import Sweep, hit_rates
 from foretrace.benchmarks.calibration.sgbench import Loop, index_array, ranges
 from foretrace.benchmarks.calibration.window_suite import Window, in_flight
 from foretrace.benchmarks.harness.sampling import Timing
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.points import IndexMode, Movement
 from foretrace.profiles.profile import Core
 

@@ -5,10 +5,10 @@ import types
 import numpy as np
 import pytest
 
+from foretrace.base.errors import CalibrationError
 from foretrace.benchmarks.calibration import gpu_suite
 from foretrace.benchmarks.calibration.gpu_suite import calibrate_gpu, gpu_measurements, load_cupy, long_index
 from foretrace.benchmarks.calibration.sgbench import Loop
-from foretrace.errors import CalibrationError
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import MachineKind
 from foretrace.profiles.profile_file import format_profile, parse_profile

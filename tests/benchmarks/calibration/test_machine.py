@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import pytest
 from calibration_samples import FACTS, KIB, LEVELS, MIB, NS, core_timings, machine, timing
 
+from foretrace.base.errors import CalibrationError
 from foretrace.benchmarks.calibration import calibrate, calibrated_profile
 from foretrace.benchmarks.calibration.agreement import unstable_figures
 from foretrace.benchmarks.calibration.calibrate import Plan
@@ -24,7 +25,6 @@ from foretrace.benchmarks.harness import machine_facts
 from foretrace.benchmarks.harness.machine_facts import CacheFacts, Limits, Load
 from foretrace.benchmarks.harness.sampling import Measurement
 from foretrace.benchmarks.kernels import _kernels
-from foretrace.errors import CalibrationError
 from foretrace.profiles.hierarchies import as_measured, hierarchy_of
 from foretrace.profiles.points import IndexMode, Movement, Operation
 from foretrace.profiles.profile import LatencyPoint, MachineKind, Pattern, SourceKind

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from foretrace.base.errors import CalibrationError
 from foretrace.benchmarks.harness import quiet
 from foretrace.benchmarks.harness.machine_facts import Load, load
 from foretrace.benchmarks.harness.quiet import MOST_BUSY, PROBE_S, busy_share, wait_until_quiet
 from foretrace.cli import group
 from foretrace.commands import calibrate
-from foretrace.errors import CalibrationError
 
 
 def readings(*shares: float) -> Callable[[], Load]:

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from foretrace.base.errors import CalibrationError
 from foretrace.benchmarks.calibration import sgbench
 from foretrace.benchmarks.calibration.sgbench import Loop, curves, loop_measurements, run_sgbench
 from foretrace.benchmarks.harness import sampling
 from foretrace.benchmarks.harness.sampling import Room
 from foretrace.commands.sgbench import command
-from foretrace.errors import CalibrationError
 from foretrace.profiles.charts import gather_scatter_charts
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CurvePoint, GatherScatterCurve

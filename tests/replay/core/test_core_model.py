@@ -16,16 +16,16 @@ from replay_samples import Program, with_changes
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import LatencyPoint, Memory
+from foretrace.replay.base.interval import CONVOLUTION_ERROR, path_error, together
+from foretrace.replay.base.records import Bound
+from foretrace.replay.base.residuals import model_error_range
 from foretrace.replay.core import _core_model
 from foretrace.replay.core.program import BLOCK, BRANCH, INSTRUCTION, CoreProgram
 from foretrace.replay.core.times import CORE, OPERATION
 from foretrace.replay.core.wrong_path import ALL_DEPEND
-from foretrace.replay.interval import CONVOLUTION_ERROR, path_error, together
-from foretrace.replay.machine_figures import figures_of
-from foretrace.replay.predict import predict
-from foretrace.replay.records import Bound
-from foretrace.replay.residuals import model_error_range
-from foretrace.replay.workload import Workload
+from foretrace.replay.figures.machine_figures import figures_of
+from foretrace.replay.prediction.predict import predict
+from foretrace.replay.workload.workload import Workload
 
 CYCLE = 1e-9
 

@@ -11,7 +11,7 @@ from engine_reference import Reference, exact_filling, progressive_filling
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.replay.engine import _engine
 from foretrace.replay.engine.program import (
     Barrier,

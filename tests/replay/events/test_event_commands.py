@@ -8,7 +8,7 @@ from command_line import run
 from event_runs import solver_run
 
 import foretrace
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.tracer.signature.file import write_signature

@@ -8,7 +8,7 @@ from event_runs import EventRun, solver_run
 from replay_samples import Program, measured_host, with_changes
 from tree_samples import Tree
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import Memory
 from foretrace.replay.events.predictions import EventQuestion
 from foretrace.replay.node.predictions import predict_each

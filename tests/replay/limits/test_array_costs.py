@@ -15,9 +15,9 @@ from foretrace.profiles.library import find
 from foretrace.profiles.points import ARRAY_KEYS, ARRAY_OPERATIONS, ArrayCost
 from foretrace.profiles.profile import Profile
 from foretrace.profiles.relatives import array_costs_of
-from foretrace.replay.predict import predict
-from foretrace.replay.records import LoopKind
-from foretrace.replay.workload import Workload
+from foretrace.replay.base.records import LoopKind
+from foretrace.replay.prediction.predict import predict
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import ArrayTime, InterpreterTime, Signature
 from foretrace.tracer.tracing import trace_python
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.base.errors import PredictionError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms
-from foretrace.errors import PredictionError
 from foretrace.profiles.profile import BandwidthPoint, Memory, Pattern
-from foretrace.replay.predict import predict
-from foretrace.replay.records import Bound
+from foretrace.replay.base.records import Bound
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.records import InterpreterTime, OperationKind
 
 NS = 1e-9

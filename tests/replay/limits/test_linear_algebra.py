@@ -14,10 +14,10 @@ from replay_samples import Program, measured_host, with_changes
 from foretrace.benchmarks.calibration.linear_suite import linear_costs, linear_measurements
 from foretrace.benchmarks.validation import linear_algebra as benchmark
 from foretrace.profiles.points import LINEAR_ROUTINES, LINEAR_TYPES, LinearCost
-from foretrace.replay.limits.linear_algebra import LinearFigures, effective_size, square_flops
-from foretrace.replay.predict import predict
-from foretrace.tracer.python.analysis import analyse
-from foretrace.tracer.python.linear_algebra import linear_algebra
+from foretrace.replay.prediction.predict import predict
+from foretrace.replay.workload.linear_algebra import LinearFigures, effective_size, square_flops
+from foretrace.tracer.analysis.python.linear_algebra import linear_algebra
+from foretrace.tracer.analysis.python.python_analysis import analyse
 from foretrace.tracer.reader.raw_trace import RawLinear
 from foretrace.tracer.signature.linear_algebra import LinearRoutine as Routine
 from foretrace.tracer.signature.linear_algebra import linear_flops

@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.reuse.model import misses_from_reuse
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Bound
 from foretrace.replay.limits.set_conflicts import set_turns
 from foretrace.replay.memory.hit_rates import misses_on
-from foretrace.replay.predict import predict
-from foretrace.replay.records import Bound
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.predict import predict
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_binary
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from replay_samples import Program, measured_host
 
 from foretrace.profiles.points import Movement, SurfacePoint
+from foretrace.replay.base.records import Model
 from foretrace.replay.limits.surface import BandwidthSurface
-from foretrace.replay.predict import predict
-from foretrace.replay.records import Model
+from foretrace.replay.prediction.predict import predict
 
 LEVEL_S = np.array([0.25e-9, 1e-9, 8e-9])
 """Time of an access by the level that serves it: two caches and main memory."""

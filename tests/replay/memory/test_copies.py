@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 from replay_samples import Program, measured_host, with_changes
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.level import Replacement
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.level import Replacement
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.profiles.hierarchies import hierarchy_of, shrunk
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.conditions import Conditions
 from foretrace.replay.memory.hit_rates import misses_on
 from foretrace.replay.memory.shared_cache import check_held, jobs_of_levels, last_caches
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.predict import HostRun
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.conditions import Conditions
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
 HOSTS = [name for name in names() if find(name).kind is MachineKind.HOST]

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.base.errors import PredictionError
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.programs import Linking
 from foretrace.benchmarks.validation import miss_rates
-from foretrace.cache_sim.hierarchy import Level
-from foretrace.errors import PredictionError
+from foretrace.cache_sim.base.hierarchy import Level
 from foretrace.replay.memory.miss_curves import (
     FULLY_ASSOCIATIVE,
     miss_curve,

@@ -12,14 +12,14 @@ from replay_samples import CACHES, Program, measured_host, published_host, with_
 from foretrace.profiles.hierarchies import effective_bytes
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import Memory
-from foretrace.replay.core.regions import operation_costs
+from foretrace.replay.base.records import HitSource
+from foretrace.replay.figures.machine_figures import figures_of
 from foretrace.replay.limits.convolution import irregular_shares
 from foretrace.replay.limits.page_faults import in_huge_pages
-from foretrace.replay.machine_figures import figures_of
 from foretrace.replay.memory.hit_rates import Misses, misses_on
 from foretrace.replay.memory.shared_cache import held_bytes, most_bytes, others_bytes_per_s
-from foretrace.replay.records import HitSource
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.core_regions import operation_costs
+from foretrace.replay.workload.workload import Workload
 
 SIZE = CACHES.levels[-1].size_bytes
 

@@ -11,8 +11,8 @@ from msgspec import structs
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.published import PublishedFigure
-from foretrace.replay.machine_figures import figures_of
-from foretrace.replay.memory.published import compare_published
+from foretrace.replay.figures.machine_figures import figures_of
+from foretrace.replay.limits.published import compare_published
 
 
 def published(program, value, metric="one core", machine="epyc-9654"):

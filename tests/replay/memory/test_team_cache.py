@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from replay_samples import Program
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.profiles.library import find
 from foretrace.replay.memory.hit_rates import misses_on

@@ -13,7 +13,7 @@ from command_line import run
 from replay_samples import Program, accelerator, gather_into, gather_program, measured_host, with_changes
 from tree_samples import Tree
 
-from foretrace.errors import ForetraceError, OutputError, PredictionError
+from foretrace.base.errors import ForetraceError, OutputError, PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.points import Movement, ThreadPoint
@@ -23,7 +23,7 @@ from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import OperationKind, SimulatedHierarchy
 

@@ -8,16 +8,16 @@ from command_line import run
 from replay_samples import Program, measured_host, with_changes
 from tree_samples import Tree
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find
 from foretrace.profiles.points import Movement, ThreadPoint
+from foretrace.replay.base.ranking import ranks
+from foretrace.replay.base.records import Limit, Model
 from foretrace.replay.node.predictions import predict_each, predict_on
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.node.speedup import predict_threads
-from foretrace.replay.predict import predict
-from foretrace.replay.ranking import ranks
-from foretrace.replay.records import Limit, Model
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.signature.records import SimulatedHierarchy
 

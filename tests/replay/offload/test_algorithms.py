@@ -8,11 +8,11 @@ from offload_samples import gpu
 from replay_samples import measured_host
 
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Answer, Instance, Triage
+from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.offload.devices.algorithms import SortWork, is_known, sort_s
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.records import Answer, Instance, Triage
-from foretrace.replay.spread import TYPICAL
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python
 

@@ -10,7 +10,9 @@ from typing import cast
 import numpy as np
 import pytest
 
+from foretrace.base.units import format_seconds
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Answer, Instance, OffloadCost
 from foretrace.replay.offload.changes import would_change
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Evidence, Parallel
@@ -18,10 +20,8 @@ from foretrace.replay.offload.devices.kernels import Candidate, Terms
 from foretrace.replay.offload.reasons import Verdict
 from foretrace.replay.offload.residency import Moved
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.records import Answer, Instance, OffloadCost
-from foretrace.tracer.structure import Structure
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.tracing import trace_binary
-from foretrace.units import format_seconds
 
 PROGRAM = r"""
 #include <stdio.h>

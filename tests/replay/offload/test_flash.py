@@ -18,8 +18,8 @@ from foretrace.replay.offload.plan import Planner
 from foretrace.replay.offload.program import node_names, work_for
 from foretrace.replay.offload.ranks import activities, replay
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.predict import HostRun
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Workload
 
 CONVEY = find("convey-hc1-fpga")
 MIB = 1 << 20

@@ -9,13 +9,13 @@ import pytest
 from offload_samples import gpu, nest, with_flow
 from replay_samples import measured_host, with_changes
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Answer
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL
 from foretrace.replay.offload.team_costs import TeamCosts
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.records import Answer
-from foretrace.replay.spread import FAST, SLOW, TYPICAL
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 
 OWN_MEMORY = {"shared_memory": False, "to_device_bytes_per_s": 1e9, "from_device_bytes_per_s": 1e9}

@@ -12,18 +12,18 @@ from click.testing import CliRunner
 from offload_samples import examined, gpu, nest, recurrence, with_flow
 from replay_samples import measured_host
 
+from foretrace.base.units import format_seconds
 from foretrace.cli import group
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Answer, Bound, Triage
 from foretrace.replay.limits.page_faults import with_page_faults
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Answer, Bound, Triage
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Workload
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
-from foretrace.units import format_seconds
 
 PROGRAM = r"""
 #include <stdio.h>

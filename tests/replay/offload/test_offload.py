@@ -11,11 +11,12 @@ from replay_samples import Program, gather_into, measured_host, with_changes
 from tree_samples import Tree
 
 import foretrace
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.accelerator import AcceleratorTable
 from foretrace.profiles.library import find
 from foretrace.profiles.points import IndexMode
 from foretrace.profiles.profile import CurvePoint, GatherScatterCurve, Link, Memory
+from foretrace.replay.base.records import Answer
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
@@ -23,9 +24,8 @@ from foretrace.replay.offload.devices.demand import written_back
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import work_for
 from foretrace.replay.offload.triage import checked_cores, triage
-from foretrace.replay.predict import HostRun
-from foretrace.replay.records import Answer
-from foretrace.replay.workload import Workload
+from foretrace.replay.prediction.predict import HostRun
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.data_flow_records import (
     OUTSIDE,
     MemoryObject,

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from offload_samples import divisions, planner_of, random_planner, work_of
 
+from foretrace.replay.base.spread import exactly
 from foretrace.replay.offload.cut import Network
 from foretrace.replay.offload.decisions import Policy, among
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.policies import kernels_of
 from foretrace.replay.offload.ranks import activities, replay
-from foretrace.replay.spread import exactly
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 
 LINK = Way(False, np.zeros(3), np.zeros(3), np.zeros(3), 1e6, 1e6)

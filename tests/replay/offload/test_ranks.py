@@ -8,12 +8,12 @@ from flow_samples import flow_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretrace.replay.base.spread import exactly
 from foretrace.replay.engine.program import Run, Sharing
 from foretrace.replay.offload.decisions import Activity, Offload, among
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.ranks import HOST, replay
 from foretrace.replay.offload.residency import Residency, Versions, moved_by_allocation
-from foretrace.replay.spread import exactly
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 
 times = st.floats(0, 1e6)

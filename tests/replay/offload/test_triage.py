@@ -15,13 +15,13 @@ from replay_samples import (
     with_changes,
 )
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Memory
+from foretrace.replay.base.records import Instance, Place
 from foretrace.replay.offload.devices.gather_scatter import LOADERS_CODE, is_loader
 from foretrace.replay.offload.triage import program_gain, triage
-from foretrace.replay.predict import predict
-from foretrace.replay.records import Instance, Place
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.records import IdiomKind
 from foretrace.tracer.tracing import trace_binary
 

@@ -11,7 +11,7 @@ from foretrace.replay.node.machine_run import Node
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.threads.job_programs import run_time_s
 from foretrace.replay.threads.stops import Rare, finished, one_of_many, repeated
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.tree_records import TreeNodeKind
 
 STEP_S = 1000e-9

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from replay_samples import measured_host, with_changes
 from tree_samples import Tree
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.profiles.library import find
 from foretrace.replay.engine.program import Repeat
 from foretrace.replay.node.machine_run import Node
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.replay.threads.job_programs import ThreadProgram, check_conserved
-from foretrace.replay.workload import Workload
+from foretrace.replay.workload.workload import Workload
 
 STEP_S = 1000e-9
 GOMP = "/lib/libgomp.so.1"

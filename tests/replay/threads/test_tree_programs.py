@@ -4,10 +4,10 @@ import pytest
 from replay_samples import measured_host, with_changes
 from tree_samples import Tree
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.tree_records import SynchronisationKind, TreeNodeKind
 
 

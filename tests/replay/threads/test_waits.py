@@ -10,7 +10,7 @@ from foretrace.replay.engine.program import Entity, Post, Repeat, Run, Sharing, 
 from foretrace.replay.engine.simulation import simulate
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.node.speedup import predict_threads
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.replay.threads.stops import Stops, finished, repeated, units_at_start
 from foretrace.tracer.signature.tree_records import SynchronisationKind, check_tree
 

@@ -4,12 +4,12 @@ import pytest
 from replay_samples import measured_host, with_changes
 from tree_samples import Tree
 
-from foretrace.errors import PredictionError
+from foretrace.base.errors import PredictionError
+from foretrace.replay.base.records import Limit
 from foretrace.replay.engine.program import Join, Post, Repeat, Run, Sharing, Spawn, Wait
 from foretrace.replay.node.machine_run import cores_of
 from foretrace.replay.node.predictions import predict_on
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.records import Limit
 from foretrace.replay.threads.tree_programs import JobPrograms, ThreadProgram
 from foretrace.replay.threads.worker_pools import Pool, Tasks
 from foretrace.tracer.signature.tree_records import NodeKey
@@ -108,9 +108,9 @@ def test_who_began_and_awaited_the_workers_does_so_with_the_new_ones():
 
 
 def work_of(signature):
-    from foretrace.replay.conditions import Conditions
+    from foretrace.replay.prediction.conditions import Conditions
     from foretrace.replay.threads.tree_work import TreeWork
-    from foretrace.replay.workload import Workload
+    from foretrace.replay.workload.workload import Workload
 
     workload = Workload.of(signature)
     conditions = Conditions.of(workload, host(), jobs=1, cores=cores_of(host(), None, 1, None))

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.data_flow_records import DataFlow, ObjectKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
 N = 4000

@@ -12,14 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_programs import Path
 
-from foretrace.tracer.data_flow.raw_dependences import (
-    RawDependences,
-    RawKind,
-    examined_loop,
-    nest_of,
-    raw_dependences,
-)
-from foretrace.tracer.execution_tree.raw_tree import NONE, RawTree, raw_tree
+from foretrace.tracer.reader.raw_dependences import RawDependences, RawKind, examined_loop, nest_of, raw_dependences
+from foretrace.tracer.reader.raw_tree import NONE, RawTree, raw_tree
 
 
 def read(program: AccessProgram) -> tuple[RawDependences, RawTree, list[tuple[int, bool]]]:

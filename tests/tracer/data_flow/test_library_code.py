@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tree_samples import Tree
 
-from foretrace.tracer.data_flow.library_code import Owner, code_ranges, owner_of, places_of
+from foretrace.tracer.analysis.data_flow.library_code import Owner, code_ranges, owner_of, places_of
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 from foretrace.tracer.signature.tree_records import TreeNodeKind
 from foretrace.tracer.tracing import trace_binary

@@ -10,13 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.errors import SignatureError
-from foretrace.tracer.data_flow.verdicts import Verdict, verdicts
+from foretrace.base.errors import SignatureError
+from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, ObjectKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import TreeNodeKind
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 PRODUCERS = """

@@ -17,7 +17,7 @@ import pytest
 from event_programs import PRINT
 from polling import wait_until
 
-from foretrace.errors import EventsError
+from foretrace.base.errors import EventsError
 from foretrace.tracer.events import linking
 from foretrace.tracer.events.board_file import (
     MOST_EVENTS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from trees import function_nodes, loop_nodes, path_of, tree_of
 
-from foretrace.tracer import session
+from foretrace.tracer.session import session
 from foretrace.tracer.signature.tree_records import TreeNodeKind
 from foretrace.tracer.tracing import trace_binary
 

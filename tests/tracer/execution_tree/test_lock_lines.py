@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tree_samples import Tree
 
-from foretrace.tracer.execution_tree.lock_lines import with_lines_of_release
+from foretrace.tracer.analysis.execution_tree.lock_lines import with_lines_of_release
 from foretrace.tracer.signature.tree_records import NodeKey, SynchronisationKind
 
 LOCK, WAKE = SynchronisationKind.LOCK, SynchronisationKind.WAKE

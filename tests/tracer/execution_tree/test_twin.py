@@ -9,7 +9,7 @@ from linked_programs import ISAS, linked
 from structured_programs import Path, Program
 from word_streams import ENTRY, Stream, machine_code_block, python_block
 
-from foretrace.tracer.execution_tree.raw_tree import NONE, RawTree, raw_tree
+from foretrace.tracer.reader.raw_tree import NONE, RawTree, raw_tree
 
 
 def tree_of_stream(program: Program) -> RawTree:

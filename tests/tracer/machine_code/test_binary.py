@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
+from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.analysis.modules import ANONYMOUS
 from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.machine_code import binary_analysis
 from foretrace.tracer.qemu.binary import QemuEngine
-from foretrace.tracer.session import Session
+from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import OperationKind
 
 # A loop of 1000 iterations with an instruction that lies across a page's end, a jump into the middle of a block, and a

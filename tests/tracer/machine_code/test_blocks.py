@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_programs import programs
 
-from foretrace.tracer.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
-from foretrace.tracer.machine_code.isa.registry import Flow
+from foretrace.tracer.analysis.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
+from foretrace.tracer.isa.instruction_set import Flow
 from foretrace.tracer.reader.raw_trace import RawBlock, RawTrace
 
 

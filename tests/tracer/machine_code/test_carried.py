@@ -24,8 +24,8 @@ from carried_programs import (
     UPDATES,
 )
 
-from foretrace.tracer.data_flow.verdicts import verdicts
-from foretrace.tracer.structure import Structure
+from foretrace.tracer.analysis.data_flow.verdicts import verdicts
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
 BUILT = [

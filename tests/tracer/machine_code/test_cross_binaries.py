@@ -16,12 +16,12 @@ from compilers import compiler_for
 
 from foretrace.benchmarks.harness.programs import SOURCES
 from foretrace.benchmarks.validation import instruction_sets
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
+from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.machine_code import binary_analysis
-from foretrace.tracer.machine_code.isa import registry as isa
+from foretrace.tracer.isa import registry as isa
 from foretrace.tracer.qemu.binary import QemuEngine
-from foretrace.tracer.session import Session
+from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import FLOPS_PER_LANE, OperationKind
 
 TARGETS = ("x86_64", "aarch64", "riscv64")

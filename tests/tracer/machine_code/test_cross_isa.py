@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.tracer.machine_code.isa import registry as isa
-from foretrace.tracer.machine_code.isa.registry import AddressSum, DataFlow, Flow, Isa
+from foretrace.tracer.isa import registry as isa
+from foretrace.tracer.isa.instruction_set import AddressSum, DataFlow, Flow, Isa
 from foretrace.tracer.signature.records import OperationKind
 
 ISAS = {name: isa.load(name) for name in ("aarch64", "riscv64")}

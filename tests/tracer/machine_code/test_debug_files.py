@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.tracer.machine_code.debug_info import debug_files
-from foretrace.tracer.machine_code.debug_info.symbols import Symbols
+from foretrace.tracer.debug_info import debug_files
+from foretrace.tracer.debug_info.symbols import Symbols
 
 SOURCE = """double a[64], b[64];
 __attribute__((noinline)) void triad(int n) {
@@ -137,7 +137,7 @@ def test_a_module_is_read_whatever_its_name_and_the_locale(tmp_path: Path) -> No
     program.rename(named)
     code = (
         "import sys\n"
-        "from foretrace.tracer.machine_code.debug_info.symbols import Symbols\n"
+        "from foretrace.tracer.debug_info.symbols import Symbols\n"
         "print(sys.getfilesystemencoding(), Symbols(sys.argv[1].encode(errors='surrogateescape').decode()).notes)"
     )
     environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}

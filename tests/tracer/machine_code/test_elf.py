@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.tracer.machine_code.debug_info.elf_file import ElfFile
-from foretrace.tracer.machine_code.debug_info.frame_table import function_ranges, function_starts
+from foretrace.tracer.debug_info.elf_file import ElfFile
+from foretrace.tracer.debug_info.frame_table import function_ranges, function_starts
 
 Build = Callable[..., Path]
 SOURCE = '#include <stdio.h>\nstatic int twice(int n) { return 2 * n; }\nint main(void) { return twice(puts("")); }\n'

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.tracer.machine_code.debug_info.inlined_calls import NONE
-from foretrace.tracer.machine_code.debug_info.symbols import Symbols
+from foretrace.tracer.debug_info.inlined_calls import NONE
+from foretrace.tracer.debug_info.symbols import Symbols
 
 C = r"""
 static inline double twice(double x) { return 2 * x; }
@@ -139,7 +139,7 @@ def test_damaged_entries_are_left_out_with_a_note(tmp_path: Path) -> None:
 
 
 def _section(program: Path, name: str) -> tuple[int, int]:
-    from foretrace.tracer.machine_code.debug_info.elf_file import ElfFile
+    from foretrace.tracer.debug_info.elf_file import ElfFile
 
     section = ElfFile(str(program)).section(name)
     assert section is not None
@@ -149,7 +149,7 @@ def _section(program: Path, name: str) -> tuple[int, int]:
 def _instructions(program: Path, ranges: list[tuple[int, int]]) -> list[int]:
     import capstone
 
-    from foretrace.tracer.machine_code.debug_info.elf_file import ElfFile
+    from foretrace.tracer.debug_info.elf_file import ElfFile
 
     decoder = capstone.Cs(capstone.CS_ARCH_X86, capstone.CS_MODE_64)
     elf = ElfFile(str(program))

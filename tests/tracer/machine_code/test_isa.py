@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy._core import _multiarray_umath
 
-from foretrace.errors import ProgramError
-from foretrace.tracer.machine_code.isa import registry as isa
-from foretrace.tracer.machine_code.isa.registry import AddressSum, DataFlow, Flow, Isa
-from foretrace.tracer.machine_code.paths import Registers
+from foretrace.base.errors import ProgramError
+from foretrace.tracer.analysis.machine_code.paths import Registers
+from foretrace.tracer.isa import registry as isa
+from foretrace.tracer.isa.instruction_set import AddressSum, DataFlow, Flow, Isa
 from foretrace.tracer.signature.records import FLOPS_PER_LANE, OperationKind
 
 X86 = isa.load("x86_64")

@@ -11,8 +11,8 @@ from toy_programs import programs
 
 from foretrace.tracer.analysis.graphs import cycles, groups
 from foretrace.tracer.analysis.loops import LoopForest, nest_loops
-from foretrace.tracer.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
-from foretrace.tracer.machine_code.control_flow import find_loops
+from foretrace.tracer.analysis.machine_code.basic_blocks import BasicBlocks, find_basic_blocks
+from foretrace.tracer.analysis.machine_code.control_flow import find_loops
 
 
 def loops_of(program: Program, trips: dict[int, int], function: dict[int, int] | None = None) -> list[tuple[int, ...]]:

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.tracer.machine_code.isa import registry as isa
-from foretrace.tracer.machine_code.isa.aarch64 import AArch64
-from foretrace.tracer.machine_code.isa.registers import RegisterClass, register_class
-from foretrace.tracer.machine_code.isa.riscv64 import RiscV64
-from foretrace.tracer.machine_code.isa.x86_operands import PARENT
-from foretrace.tracer.machine_code.paths import Registers
+from foretrace.tracer.analysis.machine_code.paths import Registers
+from foretrace.tracer.isa import registry as isa
+from foretrace.tracer.isa.aarch64 import AArch64
+from foretrace.tracer.isa.registers import RegisterClass, register_class
+from foretrace.tracer.isa.riscv64 import RiscV64
+from foretrace.tracer.isa.x86_operands import PARENT
 
 INTEGER, VECTOR, MASK, FLAGS, SEGMENT = RegisterClass
 

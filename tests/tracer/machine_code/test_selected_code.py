@@ -11,10 +11,10 @@ import pytest
 from msgspec import structs
 
 from foretrace.profiles.library import find
-from foretrace.replay.predict import predict
-from foretrace.replay.selected_code import parts_of, selection_error, selection_warning
-from foretrace.tracer.machine_code.debug_info.symbols import Symbols
-from foretrace.tracer.machine_code.selected_code import _INSTRUCTIONS
+from foretrace.replay.prediction.predict import predict
+from foretrace.replay.prediction.selected_code import parts_of, selection_error, selection_warning
+from foretrace.tracer.analysis.machine_code.selected_code import _INSTRUCTIONS
+from foretrace.tracer.debug_info.symbols import Symbols
 from foretrace.tracer.qemu import processor_features
 from foretrace.tracer.signature.records import Provenance, Signature
 from foretrace.tracer.signature.selection import SelectedFunction, SelectedWork, Selection

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.tracer.machine_code.debug_info.symbols import Symbols
+from foretrace.tracer.debug_info.symbols import Symbols
 
 SOURCE = r"""
 #include <math.h>

@@ -12,9 +12,9 @@ from elftools.elf.elffile import ELFFile
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.errors import EngineError
-from foretrace.tracer.machine_code.isa import x86_decoder
-from foretrace.tracer.machine_code.isa.x86_decoder import Detail, DetailedOperand, X86Decoder
+from foretrace.base.errors import EngineError
+from foretrace.tracer.isa import x86_decoder
+from foretrace.tracer.isa.x86_decoder import Detail, DetailedOperand, X86Decoder
 
 LIBRARY = Path("/lib/x86_64-linux-gnu/libm.so.6")  # has AVX-512, too
 SOME_CODE = bytes.fromhex("62f17c48580ac5f058c1f30f5e050010000048c7c0fffffffff3a4d9c90f0b06")

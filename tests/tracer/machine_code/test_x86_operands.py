@@ -10,7 +10,7 @@ import capstone
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from foretrace.tracer.machine_code.isa.x86_operands import Decoded, OperandKind, OperandReader
+from foretrace.tracer.isa.x86_operands import Decoded, OperandKind, OperandReader
 
 LIBRARIES = [Path("/lib/x86_64-linux-gnu") / name for name in ("libc.so.6", "libm.so.6")]
 TESTED = 12_000  # of some 100,000 distinct instructions

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from binary_runs import trace_command
 
-from foretrace.errors import ProgramError
+from foretrace.base.errors import ProgramError
 from foretrace.tracer.native import program_input
 from foretrace.tracer.native.program_input import ProgramInput, Reading
 from foretrace.tracer.native.timing import NO_READER, time_natively

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foretrace.base.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone
 from foretrace.benchmarks.harness import reference_loop, tools
 from foretrace.benchmarks.harness.native_runs import Measured, Run, Timed, measure_in_rounds, summarise
 from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
-from foretrace.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone
 from foretrace.profiles.library import find
 
 QUIET, BESIDE = 1.01, 1.5

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from replay_samples import PROVENANCE
 
-from foretrace.neighbours import SegmentTime
+from foretrace.base.neighbours import SegmentTime
 from foretrace.tracer.native import interpreter_places, segments
 from foretrace.tracer.native.interpreter_places import affordable, counted, find_functions, start_up
 from foretrace.tracer.native.segments import UndividedError, time_script_by_segments, without_start

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from replay_samples import PROVENANCE
 
+from foretrace.base.neighbours import SegmentTime
 from foretrace.cli import group
-from foretrace.neighbours import SegmentTime
 from foretrace.tracer.native import segments, stamp_points
 from foretrace.tracer.native.segments import UndividedError, segment_times, sums_of_least, time_by_segments
 from foretrace.tracer.native.stamp_code import Place, displaced_at

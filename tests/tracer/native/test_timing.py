@@ -16,8 +16,8 @@ import pytest
 from changed_files import change_timing
 from timing_samples import TIMING
 
-from foretrace.errors import ProgramError, TimingError
-from foretrace.neighbours import LoopSample
+from foretrace.base.errors import ProgramError, TimingError
+from foretrace.base.neighbours import LoopSample
 from foretrace.tracer.native.perf_events import PerfSampler
 from foretrace.tracer.native.timing import NativeRun, time_natively
 from foretrace.tracer.native.timing_file import MAX_FILE_BYTES, read_timing, write_timing

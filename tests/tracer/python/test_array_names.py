@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from foretrace.tracer.launch import PythonCall
-from foretrace.tracer.python.array_names import Extent, names_in
+from foretrace.tracer.analysis.python.array_names import Extent, names_in
 from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.sampling.burst_schedule import Accuracy
+from foretrace.tracer.session.launch import PythonCall
 from foretrace.tracer.signature.data_flow_records import Allocation, DataFlow, ObjectKind
 from foretrace.tracer.tracing import trace_call, trace_python
 

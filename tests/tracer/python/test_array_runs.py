@@ -11,7 +11,7 @@ from array_streams import ADDRESS_MASK, BLOCK_ID, NUM_BLOCKS, STORE_ID, Entry, O
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.reuse.model import misses_from_reuse
 from foretrace.cache_sim.simulator import Simulator
 

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from foretrace.tracer.python.carried_names import SourceLoops
+from foretrace.tracer.analysis.python.carried_names import SourceLoops
 
 
 def carried(body: str, head: str = "for i in range(n):") -> set[tuple[str, str, str]]:

@@ -15,9 +15,9 @@ from fake_clock import fake_clock
 from python_runs import run_traced, trace
 
 from foretrace.profiles.library import find
+from foretrace.replay.base.records import Bound, LoopKind, LoopTime, Prediction
 from foretrace.replay.offload.triage import triage
-from foretrace.replay.predict import predict
-from foretrace.replay.records import Bound, LoopKind, LoopTime, Prediction
+from foretrace.replay.prediction.predict import predict
 from foretrace.reports import unseen_report
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.tracing import trace_python

@@ -11,8 +11,8 @@ from python_runs import run_plain, run_traced
 from slots_extension import CALLS, FIRST_LINE, PROGRAM, build
 
 from foretrace.profiles.library import find
-from foretrace.replay.predict import predict
-from foretrace.replay.records import LoopKind, LoopTime, Prediction
+from foretrace.replay.base.records import LoopKind, LoopTime, Prediction
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.tracing import trace_python
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import foretrace
 from foretrace.profiles.library import find
-from foretrace.replay.predict import predict
-from foretrace.replay.records import Bound, LoopKind
+from foretrace.replay.base.records import Bound, LoopKind
+from foretrace.replay.prediction.predict import predict
 from foretrace.reports import unseen_report
 from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.signature.records import NATIVE_THREADS, Signature

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.profiles.library import find
 from foretrace.replay.offload.triage import triage
 from foretrace.tracer.signature.records import IdiomKind

@@ -11,8 +11,8 @@ from fake_clock import LARGE_BLOCK_NS, ROUND_NS, fake_clock
 from msgspec import structs
 from python_runs import Run, trace
 
+from foretrace.tracer.analysis.python.python_analysis import BLOCK_LINES, LIST_ELEMENT_LINES, analyse
 from foretrace.tracer.analysis.result import Analysis
-from foretrace.tracer.python.analysis import BLOCK_LINES, LIST_ELEMENT_LINES, analyse
 from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.reader.raw_trace import RawPythonBlock
 

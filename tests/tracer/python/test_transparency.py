@@ -13,7 +13,7 @@ import pytest
 from polling import wait_until
 from python_runs import RUNNER, run_plain, run_traced
 
-from foretrace.errors import ProgramError
+from foretrace.base.errors import ProgramError
 from foretrace.tracer.python.program import PythonCore, PythonEngine, interpreter_options
 
 SCRIPTS = {

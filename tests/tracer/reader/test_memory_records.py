@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from word_streams import ENTRY, LAYOUT, Stream
 
-from foretrace.tracer.data_flow.raw_flow import RawFlow, raw_flow
 from foretrace.tracer.reader import side_table
+from foretrace.tracer.reader.raw_flow import RawFlow, raw_flow
 from foretrace.tracer.signature.data_flow_records import ObjectKind
 
 ALLOCATED, RELEASED, READ, WRITTEN = range(4)

@@ -23,7 +23,7 @@ from word_streams import (
     words_of,
 )
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.tracer.reader import _reader
 

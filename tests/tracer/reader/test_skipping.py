@@ -11,7 +11,7 @@ from burst_schedule_reference import COUNT, NEW_CODE
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.reader import _reader
 from foretrace.tracer.sampling.burst_schedule import Schedule
 

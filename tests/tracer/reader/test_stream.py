@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.tracer.reader import _reader
 from foretrace.tracer.reader import side_table as stream

@@ -14,7 +14,7 @@ from polling import wait_until
 from process_programs import FORKS_OFTEN, REPLACES_ITSELF, nothing_is_left, processes_of
 
 from foretrace.profiles import library
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.processes import family
 
 __all__ = ["nothing_is_left"]

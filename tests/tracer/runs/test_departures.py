@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from binary_runs import run_traced, trace_command
 
-from foretrace.tracer.analysis.departures import Departures
 from foretrace.tracer.qemu.binary import most_mapped_bytes
+from foretrace.tracer.recording.departures import Departures
 
 Compile = Callable[..., Path]
 

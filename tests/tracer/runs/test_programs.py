@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from binary_runs import run_traced
 
-from foretrace.tracer import session
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK
-from foretrace.tracer.session import Session
+from foretrace.tracer.session import session
+from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import OperationKind
 
 Compile = Callable[..., Path]

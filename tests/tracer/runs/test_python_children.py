@@ -15,9 +15,9 @@ from polling import wait_until
 from process_programs import nothing_is_left
 
 from foretrace.profiles import library
-from foretrace.replay.conditions import waking_of
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.node.speedup import predict_threads
+from foretrace.replay.prediction.conditions import waking_of
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import ProcessRecord, Signature
 from foretrace.tracer.signature.tree_records import SynchronisationKind

@@ -11,7 +11,7 @@ from fake_clock import fake_clock
 from replay_samples import measured_host
 
 from foretrace.cli import group
-from foretrace.replay.predict import predict
+from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.waiting import Waiting

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.commands import trace
 from foretrace.tracer import tracing
 from foretrace.tracer.sampling.burst_schedule import AUTO_EXACT_CHUNKS, Accuracy, Schedule, schedule_of

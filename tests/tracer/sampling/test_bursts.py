@@ -15,9 +15,9 @@ from binary_runs import trace_command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import Hierarchy
-from foretrace.cache_sim.results import OperationStatistics, SimulatedHierarchy
-from foretrace.errors import ForetraceError
+from foretrace.base.errors import ForetraceError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.base.results import OperationStatistics, SimulatedHierarchy
 from foretrace.profiles.library import find
 from foretrace.replay.memory.hit_rates import misses_on
 from foretrace.tracer import tracing

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
-from foretrace.errors import SignatureError
+from foretrace.base.errors import SignatureError
 from foretrace.tracer.signature import event_tables
 from foretrace.tracer.signature.event_records import (
     MOST_SAMPLES,

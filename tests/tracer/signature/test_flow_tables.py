@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from offload_samples import nest
 
-from foretrace.tracer.analysis.assembly import readable
+from foretrace.tracer.assembly import readable
 from foretrace.tracer.signature.data_flow_records import (
     OPERATIONS,
     OUTSIDE,

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from word_streams import FIRST_ACCESS, Execution, Stream, words_of
 
-from foretrace.errors import SignatureError
-from foretrace.tracer.machine_code._distances import distances
-from foretrace.tracer.machine_code.paths import find_paths
+from foretrace.base.errors import SignatureError
+from foretrace.tracer.analysis.machine_code._distances import distances
+from foretrace.tracer.analysis.machine_code.paths import find_paths
 from foretrace.tracer.reader.raw_paths import read_paths
 from foretrace.tracer.reader.raw_trace import RawPath
 from foretrace.tracer.reader.side_table import BlockEntry
@@ -202,7 +202,7 @@ def test_impossible_parts_are_refused(part: Part) -> None:
 @given(st.integers(0, 1 << 30), st.integers(1, 6))
 def test_basic_blocks_of_a_path_are_those_that_ran(seed: int, limit: int) -> None:
     """Whatever blocks an engine makes of a program: the path in basic blocks runs the same instructions."""
-    from foretrace.tracer.machine_code.basic_blocks import find_basic_blocks
+    from foretrace.tracer.analysis.machine_code.basic_blocks import find_basic_blocks
 
     rng = random.Random(seed)
     program = [(LOAD, 0), (NOP, 0), (UPDATE, 0), (BRANCH, 1), (LOAD, 0), (NOP, 0), (BRANCH, 0), (NOP, 0)]

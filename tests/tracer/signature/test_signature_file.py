@@ -20,9 +20,10 @@ from changed_files import change_signature
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.cache_sim.hierarchy import DEFAULT_HIERARCHY, Hierarchy
-from foretrace.errors import OutputError, SignatureError
-from foretrace.tracer.analysis.assembly import readable
+from foretrace.base.errors import OutputError, SignatureError
+from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
+from foretrace.tracer.assembly import readable
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature import checksum as signature_checksum
 from foretrace.tracer.signature import file as signature_file
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
@@ -36,7 +37,6 @@ from foretrace.tracer.signature.records import (
     Signature,
     merge_ranges,
 )
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary
 
 GATHER = r"""

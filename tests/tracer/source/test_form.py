@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 from foretrace.tracer.source.form.json_form import from_json, to_json
 from foretrace.tracer.source.form.records import (
     ArrayType,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.form.records import Language
@@ -17,7 +18,6 @@ from foretrace.tracer.source.idioms.records import Finding, Findings, LoopReport
 from foretrace.tracer.source.joining import Join, join
 from foretrace.tracer.source.scanning import file_result
 from foretrace.tracer.source.traced_loops import COLLISION, PARALLEL, SERIAL, Ran, Run, run_of
-from foretrace.tracer.structure import Structure
 from foretrace.tracer.tracing import trace_binary, trace_python
 
 

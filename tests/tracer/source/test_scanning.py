@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 from foretrace.tracer.source import result_cache, scanning
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Findings

@@ -30,10 +30,10 @@ from stored_samples import (
     stored_accesses,
 )
 
+from foretrace.base.errors import TraceFileError
 from foretrace.benchmarks.harness import tools
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
-from foretrace.errors import TraceFileError
 from foretrace.tracer.stored import _streams
 from foretrace.tracer.stored.simulate import SimulatedStream, simulate_stream
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_samples import entry
 
-from foretrace.errors import TraceFileError
+from foretrace.base.errors import TraceFileError
 from foretrace.tracer.stored.simulate import simulate_stream
 
 

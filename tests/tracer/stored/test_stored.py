@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from polling import wait_until
 from stored_samples import DOCS, documented_reader
 
-from foretrace.cache_sim.hierarchy import Hierarchy
+from foretrace.base.errors import OutputError, TraceFileError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import Simulator
 from foretrace.cli import VERBS
-from foretrace.errors import OutputError, TraceFileError
+from foretrace.tracer import kept_stream
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.stored import kept_stream
 from foretrace.tracer.stored.simulate import SimulatedStream, simulate_stream
 from foretrace.tracer.stored.stored_stream import Head, Place, StreamWriter
 from foretrace.tracer.tracing import trace_binary, trace_python

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from foretrace import json_text
-from foretrace.errors import SourceError
-from foretrace.files import read_bounded
+from foretrace.base import json_text
+from foretrace.base.errors import SourceError
+from foretrace.base.files import read_bounded
 from foretrace.tracer.source.form.records import Language
 
 C_ENDINGS = frozenset({".c"})

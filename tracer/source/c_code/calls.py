@@ -21,8 +21,8 @@ from foretrace.tracer.source.form.records import (
 
 from . import standard
 from .expressions import (
-    Expressions,
     combined,
+    divided,
     lowers,
     negated,
     pointee,
@@ -75,15 +75,8 @@ _COMPOUND = {f"operator{operator}=": operator for operator in ("+", "-", "*", "/
 _NUMERIC = frozenset({"complex", "valarray", "_Expr", "atomic", "__atomic_base"})
 
 
-class Calls(Expressions):
+class Calls(standard.StandardCalls):
     """Lowers calls."""
-
-    allocation_type: int = -1
-    """The type of the pointer that an allocation's result is assigned to; -1: not known."""
-
-    def lambda_function(self, node: int) -> str:
-        """The name of a lambda that becomes a function of its own."""
-        raise NotImplementedError
 
     def _call(self, node: int) -> Expression:
         tree = self.tree
@@ -323,13 +316,6 @@ class Calls(Expressions):
         arguments = [self.place_or_value(operand) for operand in operands]
         return self.applied(node, tree, place, self.entered(node, arguments, mark))
 
-    def place_or_value(self, operand: int) -> Expression:
-        """An argument of a function that is inlined."""
-        made = self.whole(operand)
-        if isinstance(made, Call) and not made.pure:
-            return self.kept(operand, made, self.types.form(self.converted_type(operand)))
-        return made
-
     def inline(self, node: int, callee: int, object_: Expression | None, operands: list[int]) -> Expression | None:
         """The value of a small function that returns an expression; None: it is no such function."""
         declared = self.declared(callee)
@@ -428,25 +414,6 @@ class Calls(Expressions):
         inner = self.types[self.types.bare(pointer)].inner if pointer >= 0 else -1
         element = self.types[inner].bytes if inner >= 0 else 0
         return Call("allocate", (divided(size, max(1, element)),), pure=False)
-
-
-def divided(size: Expression, element_bytes: int) -> Expression:
-    """A size in bytes as a number of elements."""
-    if element_bytes == 1:
-        return size
-    if isinstance(size, Constant) and isinstance(size.value, int) and size.value % element_bytes == 0:
-        return Constant(size.value // element_bytes)
-    if isinstance(size, Operation) and size.operator == "*":
-        left, right = size.operands
-        if right == Constant(element_bytes):
-            return left
-        if left == Constant(element_bytes):
-            return right
-        if isinstance(left, Operation) and left.operator == "*":
-            inner = divided(left, element_bytes)
-            if not (isinstance(inner, Operation) and inner.operator == "/"):
-                return Operation("*", (inner, right))
-    return Operation("/", (size, Constant(element_bytes)))
 
 
 def _is_simple(tree: Tree, function: int) -> bool:

@@ -569,3 +569,22 @@ def fits(value: int, kind: Type) -> bool:
     if kind.unsigned:
         return 0 <= value < 1 << 8 * kind.bytes
     return -(1 << (8 * kind.bytes - 1)) <= value < 1 << (8 * kind.bytes - 1)
+
+
+def divided(size: Expression, element_bytes: int) -> Expression:
+    """A size in bytes as a number of elements."""
+    if element_bytes == 1:
+        return size
+    if isinstance(size, Constant) and isinstance(size.value, int) and size.value % element_bytes == 0:
+        return Constant(size.value // element_bytes)
+    if isinstance(size, Operation) and size.operator == "*":
+        left, right = size.operands
+        if right == Constant(element_bytes):
+            return left
+        if left == Constant(element_bytes):
+            return right
+        if isinstance(left, Operation) and left.operator == "*":
+            inner = divided(left, element_bytes)
+            if not (isinstance(inner, Operation) and inner.operator == "/"):
+                return Operation("*", (inner, right))
+    return Operation("/", (size, Constant(element_bytes)))

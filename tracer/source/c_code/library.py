@@ -6,7 +6,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 
 from . import _syntax
 

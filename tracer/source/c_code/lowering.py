@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from foretrace.errors import SourceError, shortened
+from foretrace.base.errors import SourceError, shortened
 from foretrace.tracer.source.form.records import Function, Language, Place, Skipped, Unit
 
 from . import _syntax

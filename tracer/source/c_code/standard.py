@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from foretrace.tracer.source.form.records import (
     AddressOf,
@@ -26,15 +25,40 @@ from foretrace.tracer.source.form.records import (
 )
 from foretrace.tracer.source.form.text import expression_text
 
-from .expressions import added, combined, subscripted, truth_of
+from .expressions import Expressions, added, combined, divided, subscripted, truth_of
 from .scope import INDEX, ONE, ZERO
-from .syntax import Declaration, Node, TypeKind
-
-if TYPE_CHECKING:
-    from .calls import Calls
+from .syntax import Declaration, Node, Tree, TypeKind
 
 
-def method(lowering: Calls, node: int, name: str, kind: int, base: int, operands: list[int]) -> Expression | None:
+class StandardCalls(Expressions):
+    """Lowers expressions, and leaves to its subclass what a call of a standard function needs beyond."""
+
+    allocation_type: int = -1
+    """The type of the pointer that an allocation's result is assigned to; -1: not known."""
+
+    def lambda_function(self, node: int) -> str:
+        """The name of a lambda that becomes a function of its own."""
+        raise NotImplementedError
+
+    def applied(self, node: int, tree: Tree, function: int, arguments: list[Expression]) -> Expression | None:
+        """The result of a function whose body is inlined; None if it is not."""
+        raise NotImplementedError
+
+    def allocated(self, node: int, name: str, operands: list[int], pointer: int) -> Expression:
+        """The result of an allocation."""
+        raise NotImplementedError
+
+    def place_or_value(self, operand: int) -> Expression:
+        """An argument of a function that is inlined."""
+        made = self.whole(operand)
+        if isinstance(made, Call) and not made.pure:
+            return self.kept(operand, made, self.types.form(self.converted_type(operand)))
+        return made
+
+
+def method(
+    lowering: StandardCalls, node: int, name: str, kind: int, base: int, operands: list[int]
+) -> Expression | None:
     """A member function of a standard class; None: no such function is known."""
     types = lowering.types
     standard = types.standard(kind)
@@ -79,7 +103,7 @@ def method(lowering: Calls, node: int, name: str, kind: int, base: int, operands
     return None
 
 
-def _atomic(lowering: Calls, node: int, name: str, base: int, operands: list[int]) -> Expression | None:
+def _atomic(lowering: StandardCalls, node: int, name: str, base: int, operands: list[int]) -> Expression | None:
     target = lowering.object(base)
     if name in ("load", "operator int"):
         return target
@@ -95,7 +119,7 @@ def _atomic(lowering: Calls, node: int, name: str, base: int, operands: list[int
     return None
 
 
-def function(lowering: Calls, node: int, declared: Declaration, operands: list[int]) -> Expression | None:
+def function(lowering: StandardCalls, node: int, declared: Declaration, operands: list[int]) -> Expression | None:
     """A function of the standard library; None: no such function is known."""
     name = declared.name
     operands = [operand for operand in operands if lowering.tree.kind[operand] != Node.UNEXPOSED
@@ -126,12 +150,12 @@ def function(lowering: Calls, node: int, declared: Declaration, operands: list[i
     return None
 
 
-def _spelling(lowering: Calls, node: int) -> str:
+def _spelling(lowering: StandardCalls, node: int) -> str:
     kind = lowering.types.bare(lowering.tree.type[node])
     return lowering.types[kind].spelling if kind >= 0 else ""
 
 
-def _range_function(lowering: Calls, name: str, operand: int) -> Expression | None:
+def _range_function(lowering: StandardCalls, name: str, operand: int) -> Expression | None:
     kind = lowering.tree.type[operand]
     types = lowering.types
     if not types.is_container(kind) and not types.is_array(kind):
@@ -144,7 +168,7 @@ def _range_function(lowering: Calls, name: str, operand: int) -> Expression | No
     return count if name == "size" else AddressOf(Subscript(object_, (count,)))
 
 
-def _iterator_function(lowering: Calls, node: int, name: str, operands: list[int]) -> Expression | None:
+def _iterator_function(lowering: StandardCalls, node: int, name: str, operands: list[int]) -> Expression | None:
     if not operands or not lowering.types.is_pointer(lowering.tree.type[operands[0]]):
         return None
     first = lowering.place_or_value(operands[0])
@@ -158,7 +182,7 @@ def _iterator_function(lowering: Calls, node: int, name: str, operands: list[int
     return ZERO
 
 
-def _swapped(lowering: Calls, node: int, operands: list[int]) -> Expression:
+def _swapped(lowering: StandardCalls, node: int, operands: list[int]) -> Expression:
     first, second = (lowering.place_or_value(operand) for operand in operands)
     old = lowering.temporary(lowering.types.form(lowering.tree.type[operands[0]]))
     lowering.assign(node, old, first)
@@ -167,7 +191,9 @@ def _swapped(lowering: Calls, node: int, operands: list[int]) -> Expression:
     return ZERO
 
 
-def _filled(lowering: Calls, node: int, object_: Expression, count: Expression, value: Expression) -> Expression:
+def _filled(
+    lowering: StandardCalls, node: int, object_: Expression, count: Expression, value: Expression
+) -> Expression:
     index = lowering.temporary(INDEX)
     store = Assign(lowering.place(node), Subscript(object_, (index,)), value)
     lowering.out.append(counted(lowering, node, index, count, (store,)))
@@ -175,7 +201,7 @@ def _filled(lowering: Calls, node: int, object_: Expression, count: Expression, 
 
 
 def counted(
-    lowering: Calls,
+    lowering: StandardCalls,
     node: int,
     index: Name,
     count: Expression,
@@ -191,7 +217,7 @@ def counted(
                 synthetic=synthetic, label=label)  # fmt: skip
 
 
-def _memory(lowering: Calls, node: int, name: str, operands: list[int]) -> Expression | None:
+def _memory(lowering: StandardCalls, node: int, name: str, operands: list[int]) -> Expression | None:
     """memcpy and memset as loops over the elements of the array they write."""
     tree, types = lowering.tree, lowering.types
     kind = tree.type[operands[0]]
@@ -201,8 +227,6 @@ def _memory(lowering: Calls, node: int, name: str, operands: list[int]) -> Expre
     size_bytes = types[element].bytes if element >= 0 else 0
     if size_bytes <= 0 or types.kind(element) == TypeKind.VOID:
         return None
-    from .calls import divided
-
     if name == "memset":
         filled = lowering.value(operands[1])
         if filled != ZERO and size_bytes != 1:
@@ -255,7 +279,7 @@ def _difference(last: Expression, first: Expression) -> Expression:
 class _Algorithm:
     """An algorithm over iterators, on its way to a loop."""
 
-    lowering: Calls
+    lowering: StandardCalls
     node: int
     unordered: bool
 
@@ -313,7 +337,7 @@ class _Algorithm:
         return types[argument].inner if argument >= 0 and types.kind(argument) == TypeKind.POINTER else argument
 
 
-def _function_object(lowering: Calls, node: int) -> str:
+def _function_object(lowering: StandardCalls, node: int) -> str:
     spelling = _spelling(lowering, node)
     return spelling.removeprefix("const ").removeprefix("std::").split("<")[0]
 

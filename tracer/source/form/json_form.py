@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from foretrace import json_text
-from foretrace.errors import SourceError, shortened
+from foretrace.base import json_text
+from foretrace.base.errors import SourceError, shortened
 
 from .records import Unit
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.types import type_of
 from foretrace.tracer.source.form.walk import expressions, statements, within

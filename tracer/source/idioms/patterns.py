@@ -29,9 +29,9 @@ from pathlib import Path
 
 import msgspec
 
-from foretrace import toml_text
-from foretrace.errors import SourceError, quoted, shortened
-from foretrace.files import read_bounded
+from foretrace.base import toml_text
+from foretrace.base.errors import SourceError, quoted, shortened
+from foretrace.base.files import read_bounded
 
 INDUCTION = frozenset("ijkl")
 PLACES = frozenset("pq")

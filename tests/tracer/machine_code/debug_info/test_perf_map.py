@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from binary_runs import run_traced
 
-from foretrace.tracer.machine_code.debug_info import perf_map
-from foretrace.tracer.machine_code.debug_info.perf_map import MODULE, read_perf_map
-from foretrace.tracer.machine_code.debug_info.symbols import Function
+from foretrace.tracer.debug_info import perf_map
+from foretrace.tracer.debug_info.perf_map import MODULE, read_perf_map
+from foretrace.tracer.debug_info.symbols import Function
 
 COMPILES = r"""
 #include <stdio.h>

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_fortran")
 
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 from foretrace.tracer.source.flow.normal import normal
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import function_lines

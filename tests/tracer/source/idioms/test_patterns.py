@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import foretrace
-from foretrace.errors import SourceError
+from foretrace.base.errors import SourceError
 from foretrace.tracer.source.idioms.patterns import as_text, built_in, definition, from_file, parsed
 
 HEAD = '[mine]\nsummary = "one of mine"\n'

@@ -1,0 +1,1 @@
+"""Records of caches: hierarchies, their levels, and results of simulations."""

@@ -1,0 +1,1 @@
+"""Leaves: errors, files, names, units, terminal text and JSON, which all parts use."""

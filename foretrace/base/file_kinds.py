@@ -1,0 +1,125 @@
+"""The kinds of files that foretrace writes, and how each is recognised by its content.
+
+Only a file of the same kind is ever replaced (`foretrace.base.files`), and a file of another kind is named in messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+PEEK_BYTES = 1 << 16
+"""How much of a file's beginning, and of its end, its kind is recognised by."""
+
+SQLITE_MAGIC = b"SQLite format 3\0"
+SIGNATURE_APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
+STREAM_MAGIC = b"FTSTORE1"
+PICTURE_CREATOR = "foretrace"
+"""What pictures name as their creator in their metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """A kind of file: `title` with its article, `used_by` a command that reads it, `matches` recognises its bytes."""
+
+    title: str
+    used_by: str
+    matches: Callable[[bytes], bool]
+
+
+def _is_signature(content: bytes) -> bool:
+    """Section 1.3 of SQLite's file format: the application's number is in bytes 68 to 71."""
+    application_id = int.from_bytes(content[68:72], "big")
+    return content.startswith(SQLITE_MAGIC) and application_id == SIGNATURE_APPLICATION_ID
+
+
+def _searcher(pattern: bytes) -> Callable[[bytes], bool]:
+    """Searches content for a pattern, line by line."""
+    compiled = re.compile(pattern, re.MULTILINE)
+    return lambda content: compiled.search(content) is not None
+
+
+def _json(schema: bytes) -> Callable[[bytes], bool]:
+    """Recognises a JSON object whose first key is a schema of this name."""
+    return _searcher(rb'\A\s*\{\s*"schema"\s*:\s*"' + re.escape(schema) + b"/")
+
+
+SIGNATURE = FileKind("a signature", "foretrace info FILE", _is_signature)
+STREAM = FileKind("a stored stream", "foretrace simulate FILE", lambda content: content.startswith(STREAM_MAGIC[:7]))
+TIMING = FileKind("a timing", "foretrace predict SIGNATURE --timing FILE", _json(b"foretrace.timing"))
+PROFILE = FileKind("a machine profile", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.profile/'))
+VALIDATION = FileKind("a validation", "foretrace validate --compare FILE", _json(b"foretrace.validate"))
+RANKING = FileKind("a ranking of machines", "foretrace validate --help", _json(b"foretrace.validate.compare"))
+STACKS = FileKind("folded stacks", "a flame graph tool", _searcher(rb"\Aforetrace:[^\n;]*;"))
+PICTURE = FileKind(
+    "a picture drawn by foretrace", "an image viewer",
+    _searcher(
+        rb"\A\x89PNG(?s:.*)tEXtSoftware\0foretrace|<dc:creator>\s*<cc:Agent>\s*<dc:title>foretrace<|"
+        rb"/Creator \(foretrace\)"
+    ),
+)  # fmt: skip
+TIMELINE = FileKind(
+    "a timeline",
+    "a trace viewer such as ui.perfetto.dev",
+    lambda content: content[:4] == b"\x1f\x8b\x08\x08" and content[10:].startswith(b"foretrace-timeline"),
+)
+EXPORTED_EVENTS = FileKind(
+    "exported events",
+    "a spreadsheet, or pandas",
+    lambda content: (
+        re.match(rb'\s*\{\s*"schema"\s*:\s*"foretrace\.events[./]', content) is not None
+        or re.match(rb"library,name,(kind,type|process,\w+),value,", content) is not None
+        or (content.startswith(b"PAR1") and b"foretrace.events" in content)
+    ),
+)
+REPORT = FileKind(
+    "a report", "an editor, or a spreadsheet",
+    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d|\A[a-z]\w*(?:,\w+)+\n'),
+)  # fmt: skip
+"""As JSON, CSV or Markdown. Of CSV the first line alone can be recognised: names in lower case."""
+DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
+"""Nothing in such a text says who wrote it: none is ever replaced."""
+
+_RECOGNISED = (
+    SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
+)  # fmt: skip
+
+
+def peek(path: Path) -> bytes:
+    """The beginning and the end of a file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        content = file.read(PEEK_BYTES)
+        size_bytes = file.seek(0, 2)
+        if size_bytes > PEEK_BYTES:
+            file.seek(max(PEEK_BYTES, size_bytes - PEEK_BYTES))
+            content += file.read(PEEK_BYTES)
+    return content
+
+
+def kind_of(path: Path) -> FileKind | None:
+    """The kind of a file that foretrace wrote; None if it wrote no such file, or it cannot be read."""
+    try:
+        content = peek(path) if path.is_file() else b""  # a pipe would keep us waiting
+    except (OSError, ValueError):
+        return None
+    return next((kind for kind in _RECOGNISED if kind.matches(content)), None)
+
+
+def instead(path: Path, wanted: FileKind, make: str) -> str:
+    """What to do where a file is not of the wanted kind: how to use what it is, or how to make one elsewhere.
+
+    Args:
+        path: of an existing file.
+        wanted: the kind that it is not.
+        make: a command that makes one and names FILE as its output.
+    """
+    found = kind_of(path)
+    if found is not None and found is not wanted:
+        return f"is {found.title}, not {wanted.title}; it is for: {found.used_by.replace('FILE', str(path))}"
+    return f"is not {wanted.title}; make one, in a file of another name, with: {make}"

@@ -1,0 +1,1 @@
+"""The command line's own parts: verbs and their limits, option types, interrupts."""

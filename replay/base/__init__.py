@@ -1,0 +1,1 @@
+"""Records of predictions, figures with a range, assumptions and error intervals."""

@@ -1,0 +1,1 @@
+"""Run time of a signature's program on one core of a machine."""

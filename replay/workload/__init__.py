@@ -1,0 +1,1 @@
+"""A program's work as arrays over its regions: operations, array operations, linear algebra."""

@@ -1,0 +1,1 @@
+"""Analysis of traced Python programs: blocks, arrays, idioms and dependences."""

@@ -1,0 +1,1 @@
+"""What a run recorded, before it is analysed."""

@@ -1,0 +1,539 @@
+"""Runs a program under an engine as a child process, and reads its stream while it runs.
+
+What takes long to import, and is not needed before the program's start, is imported when it is needed.
+
+The child is left alone: it has our standard streams, its own signals, and one shared memory that its engine has mapped
+and closed before the program's first instruction. If it dies, what it wrote is still read; if we die, it goes on.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+
+from foretrace.base.errors import EngineError, ProgramError
+from foretrace.cache_sim.base.hierarchy import Hierarchy
+from foretrace.cache_sim.simulator_core import SimulatorCore
+from foretrace.tracer.reader import _reader
+from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
+from foretrace.tracer.reader.side_table import (
+    INSTRUCTIONS_PER_BLOCK,
+    MEMORY_BYTES,
+    BlockEntry,
+    PythonBlockEntry,
+    SideTable,
+    StreamError,
+)
+from foretrace.tracer.recording.departures import Departures
+from foretrace.tracer.recording.recording import Ending, Recording, signal_name
+from foretrace.tracer.sampling.burst_schedule import Schedule
+from foretrace.tracer.signature.waiting import Waiting
+
+from .structure import ALL_BUT_DEPENDENCES, Structure
+
+if TYPE_CHECKING:
+    from foretrace.cache_sim.simulator import Simulator
+    from foretrace.tracer.events.traced_board import ProcessEvents, TracedBoard
+    from foretrace.tracer.sampling.bursts import BurstRecorder
+
+_Counts = TypeVar("_Counts")
+
+FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_GROUP_SIGNAL_S = 0.5
+"""Before a signal is passed on. One that was sent to the whole process group has reached the program, too, and most
+programs have ended by then; one that goes on gets the signal a second time."""
+_CHUNKS_PER_TURN = 128
+MAX_BLOCKS = 1 << 18
+"""Blocks of machine code that are recorded. A program that makes new code all the time has no end of them, and what is
+worked out of each instruction takes up to 1.3 KB here, of which there may be that many for each block; what runs in
+later ones is not seen, and the signature says so."""
+MAX_CONTEXTS = 1 << 17
+"""Of calls that the execution tree keeps apart."""
+MAX_SHADOW_BYTES = 1 << 30
+"""Of the shadow memory that dependences are found with: 8 bytes for each byte that the program touches, 32 where it
+accesses single bytes."""
+MAX_SHADOW_BYTES_OF_WINDOWS = 1 << 27
+"""The same, where dependences are looked for in windows only."""
+TREE_GUESTS = ("x86_64", "aarch64", "riscv64", "python")
+_DECODING = threading.Lock()
+"""An engine's decoder serves one thread at a time."""
+_WAIT_MS = 10
+
+
+class Engine(Protocol):
+    """What makes a program write a stream."""
+
+    guest: str
+    mmap_call: int
+    mprotect_call: int
+    makes_bursts: bool
+    """Whether the engine itself follows a schedule of bursts. If not, all accesses are in the stream, and the reader
+    chooses those that are simulated."""
+
+    @property
+    def name(self) -> str:
+        """What it is, and its version."""
+        ...
+
+    def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
+        """Path of the executable to start, its argument vector and environment."""
+        ...
+
+    @property
+    def follows(self) -> tuple[int, int] | None:
+        """Number of the system call by which a program replaces itself by another, and the ELF machine of those that
+        the engine runs, each 0 where its agent sees to that; None if it cannot follow a program's children."""
+        ...
+
+    def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
+        """Size of an instruction's memory access, 0 if it is unknown or the instruction makes several."""
+        ...
+
+    def access_parts(self, code: bytes) -> int:
+        """The form of the engine's report of an access made in parts: enum ft_parts (tracer/reader/reader.h)."""
+        ...
+
+
+@runtime_checkable
+class Forks(Protocol):
+    """An engine that makes the child process itself."""
+
+    def start(self, stream_fd: int) -> int:
+        """Start the program, which writes to the stream behind the descriptor. Returns the child's process id."""
+        ...
+
+
+class Adopts(Protocol):
+    """Who gives streams to the processes that descend from a program."""
+
+    def adopt(self, parent: int, pid: int, kind: int, command: bytes) -> int:
+        """Begin to read the process `pid`. Returns a descriptor of the memory for its stream, or -1 to refuse it."""
+        ...
+
+    @property
+    def exchange_fd(self) -> int:
+        """Of memory that all processes share, which is closed when all have ended; -1 if there is none."""
+        ...
+
+
+_UNKNOWN_NS = (1 << 64) - 1  # FT_WAITING_UNKNOWN of waiting.h
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a run has come, for whoever shows it.
+
+    `interrupts` counts SIGINTs that came to us, or to us and the program. The program has ended once `ended` is set.
+    """
+
+    accesses: int = 0
+    blocks: int = 0
+    interrupts: int = 0
+    ended: bool = False
+    stage: str = ""
+    """The current step of the analysis, once the program has ended."""
+    hurries: bool = False
+    """Set by whoever shows it, once the program has ended: to write what there is, without what takes long."""
+
+
+class Session:
+    """One traced run of one program."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        hierarchies: Sequence[Hierarchy],
+        tee: Callable[[object], object] = lambda sink: sink,
+        family: Adopts | None = None,
+        number: int = 0,
+        schedule: Schedule | None = None,
+        structure: Structure = ALL_BUT_DEPENDENCES,
+    ) -> None:
+        """Set up the shared memory and the simulator, which `tee` may put another sink before.
+
+        With `family` the program's children are followed; it is process `number`. With `schedule` accesses are recorded
+        in bursts. `structure` says which parts of the run's structure are recorded.
+
+        Raises:
+            EngineError: the system has no room for the shared memory.
+        """
+        self._engine = engine
+        self._core = SimulatorCore(hierarchies)
+        try:
+            self._fd = os.memfd_create("foretrace-stream", 0)
+            os.ftruncate(self._fd, MEMORY_BYTES)
+            self._memory = mmap.mmap(self._fd, MEMORY_BYTES)
+        except OSError as error:
+            raise EngineError(f"cannot set up {MEMORY_BYTES >> 20} MiB of shared memory: {error.strerror}") from error
+        self._reader = _reader.StreamReader(self._memory, tee(self._core.sink))
+        self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
+        self._reader.limit(MAX_BLOCKS)
+        if structure.has_tree and engine.guest in TREE_GUESTS:
+            self._reader.make_tree(engine.guest, MAX_CONTEXTS)
+            if structure.has_data_flow:
+                self._reader.follow_data()
+            if structure.has_dependences:
+                self._reader.find_dependences(MAX_SHADOW_BYTES)
+            elif structure.has_windows and structure.has_data_flow and family is None and engine.guest != "python":
+                self._reader.find_dependences(MAX_SHADOW_BYTES_OF_WINDOWS, True)
+        self._hierarchies, self._schedule = hierarchies, schedule
+        if schedule is not None:
+            follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
+            follow(
+                schedule.seed + number, schedule.first_chunks, schedule.period_chunks, schedule.warm_chunks,
+                schedule.measured_chunks,
+            )  # fmt: skip
+        self._side = SideTable()
+        self._pid = 0
+        self._maps = 0  # as many as the reader has been told of
+        self._problem = ""
+        self._family, self._number = family, number
+        self._board: TracedBoard | None = None
+        self._structure = structure
+        self._followed = 0
+        self.progress = Progress()
+        if family is not None and engine.follows is not None:
+            exchange_fd = family.exchange_fd & 0xFFFFFFFF
+            self._reader.follow(*engine.follows, number, self._fd, exchange_fd)
+
+    @cached_property
+    def _simulator(self) -> Simulator:
+        from foretrace.cache_sim.simulator import Simulator
+
+        return Simulator.of(self._core)
+
+    @cached_property
+    def _bursts(self) -> BurstRecorder | None:
+        if self._schedule is None:
+            return None
+        from foretrace.tracer.sampling.bursts import BurstRecorder  # slow to import: the program runs meanwhile
+
+        return BurstRecorder(self._simulator, self._hierarchies, self._schedule)
+
+    def run(
+        self,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_start: Callable[[], None] = lambda: None,
+    ) -> Recording:
+        """Run the program to its end, after `on_start` once it has been started.
+
+        Signals sent to us while it runs are passed on to it.
+
+        Raises:
+            ProgramError, EngineError: it could not be started or traced at all.
+        """
+        started = time.monotonic()
+        signals = sum(1 << number for number in FORWARDED_SIGNALS)
+        _reader.catch_signals(signals)
+        try:
+            pid = self._pid = self._start()
+            _reader.catch_ignored_signals(signals)
+            on_start()
+            ending = self._follow(pid, on_progress)
+            self._reader.detach()
+            wall_s = time.monotonic() - started
+        finally:
+            _reader.release_signals()
+            self.close_descriptor()
+        self._catch_up(on_progress)
+        return self._recording(ending, wall_s)
+
+    def _catch_up(self, on_progress: Callable[[Progress], None]) -> None:
+        """Read what the program had written by its end."""
+        progress = self.progress
+        progress.stage = "reading what is left"
+        while not self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0)):
+            progress.accesses = self._reader.header()["accesses"]
+            on_progress(progress)
+            if progress.hurries:
+                self._fail("foretrace was told to stop before it had read all that the program had recorded")
+                return
+        self._read(self._reader.salvage)
+
+    def _start(self) -> int:
+        if isinstance(self._engine, Forks):
+            try:
+                return self._engine.start(self._fd)
+            except OSError as error:
+                raise EngineError(f"cannot fork this interpreter: {error.strerror}") from error
+            finally:
+                self.close_descriptor()
+        path, argv, environment = self._engine.command(self._fd)
+        os.set_inheritable(self._fd, True)
+        stays_open = self._family is not None
+        try:
+            # Python ignores SIGPIPE and SIGXFSZ; a program of its own expects their defaults.
+            return os.posix_spawn(path, argv, environment, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+        except OSError as error:
+            raise ProgramError(f"cannot run {path}: {error.strerror}") from error
+        finally:
+            if stays_open:
+                os.set_inheritable(self._fd, False)
+            else:
+                self.close_descriptor()
+
+    def close_descriptor(self) -> None:
+        """Once nobody needs it to find the memory."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _follow(self, pid: int, on_progress: Callable[[Progress], None]) -> Ending:
+        """Read until the child is dead."""
+        progress, signals = self.progress, _Signals(pid)
+        while True:
+            idle = self.turn()
+            signals.forward()
+            if idle:
+                ended, status = os.waitpid(pid, os.WNOHANG)
+                if ended:
+                    progress.interrupts, progress.ended = _reader.interrupts(), True
+                    on_progress(progress)
+                    code = os.waitstatus_to_exitcode(status)
+                    return Ending(code, None) if code >= 0 else Ending(None, -code)
+            header = self._reader.header()
+            progress.accesses, progress.blocks = header["accesses"], header["executions"]
+            progress.interrupts = _reader.interrupts()
+            on_progress(progress)
+
+    def turn(self) -> bool:
+        """Read what there is, waiting a little for it, and hear who asks; True when nothing more is ready."""
+        idle = self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0 if self._problem else _WAIT_MS))
+        if self._problem:
+            time.sleep(_WAIT_MS / 1000)
+        self._find_board()
+        self._find_owners()
+        request = self._reader.request()
+        if request is not None:
+            pid, kind, command = request
+            fd = self._family.adopt(self._number, pid, kind, command) if self._family else -1
+            self._followed += fd >= 0 and kind != _reader.EXEC
+            self._reader.answer(fd)
+        return idle and request is None
+
+    def _find_board(self) -> None:
+        """Open the board of software-defined events, before the process may become another program."""
+        if self._board is None and self._reader.header()["has_events"]:
+            from foretrace.tracer.events.traced_board import TracedBoard
+
+            self._board = TracedBoard(self._pid)
+        if self._board is not None:
+            self._board.open()
+
+    def _find_owners(self) -> None:
+        """Say whose code is where, once more is mapped."""
+        maps = self._reader.header()["maps"]
+        if maps != self._maps and self._structure.has_data_flow and not self._problem:
+            from foretrace.tracer.analysis.data_flow.library_code import code_ranges
+
+            self._maps = maps
+            with suppress(StreamError):  # the analysis says so
+                ranges = code_ranges(self._side_table().maps, self._reader.header()["guest_base"])
+                self._reader.set_owners(ranges.tobytes())
+
+    def _events(self, *, has_ended: bool) -> tuple[ProcessEvents, ...]:
+        self._find_board()
+        if self._board is None:
+            return ()
+        keeps_values = self._structure.has_recorded_values
+        return (self._board.finish(self._number, keeps_values=keeps_values, has_ended=has_ended),)
+
+    def _read(self, step: Callable[[], int]) -> bool:
+        """Take one step of reading; True when nothing more is ready. A failure ends the reading, not the program."""
+        if self._problem:
+            return True
+        try:
+            while (status := step()) in (_reader.WIDTH, _reader.MARK):
+                if status == _reader.WIDTH:
+                    self._answer_width()
+                elif self._bursts is not None:
+                    self._bursts.mark(self._reader.mark())
+        except MemoryError:
+            self._fail("foretrace ran out of memory")
+        except ValueError as error:
+            self._fail(f"the trace stream is damaged: {error}")
+        else:
+            return bool(status == _reader.IDLE)
+        return True
+
+    def _fail(self, why: str) -> None:
+        self._problem = why
+        self._reader.detach()
+
+    def _answer_width(self) -> None:
+        block_id, slot = self._reader.asked()
+        entry = self._side_table().blocks[block_id - 1]
+        width = parts = 0
+        if isinstance(entry, BlockEntry) and slot // 2 < len(entry.lengths):
+            begin = sum(entry.lengths[: slot // 2])
+            code = entry.code[begin : begin + entry.lengths[slot // 2]]
+            with _DECODING:
+                width = self._engine.access_bytes(code, entry.address + begin, bool(slot % 2))
+                parts = self._engine.access_parts(code)
+        self._reader.set_width(width, parts)
+
+    def _side_table(self) -> SideTable:
+        header = self._reader.header()
+        begin = header["side_offset"]
+        with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
+            self._side.extend(table)
+        return self._side
+
+    def _recording(self, ending: Ending, wall_s: float, *, has_ended: bool = True) -> Recording:
+        events = self._events(has_ended=has_ended)
+        header = self._reader.header()
+        if not header["attached"] and ending.signal_number not in (*FORWARDED_SIGNALS, signal.SIGKILL):
+            raise EngineError(
+                f"{self._engine.name} did not load foretrace's tracing plugin; reinstall foretrace for this machine"
+            )
+        problem, end_unknown = self._problem, False
+        if not problem and header["side_full"]:
+            problem = _said_of_full(header["side_full"])
+        if not problem and header["edges_full"]:
+            problem = (
+                f"the program's jumps outgrew the trace's table of {_reader.MAX_RARE_EDGES:,} beyond two for each "
+                "block: the others were not recorded"
+            )
+        departures = Departures.of(header["departures"])
+        if not problem and departures.stale:
+            problem = departures.warnings[0]
+        if not problem and ending.signal_number is not None:
+            problem = f"the program was killed by {signal_name(ending.signal_number)}"
+        elif not problem and not header["finished"] and not header["replaced"]:
+            can_follow = self._family is None and self._engine.follows is not None
+            hint = ", which --follow-children traces, too" if can_follow else ""
+            end_unknown = True
+            problem = f"the program ended without the engine's knowledge (it may have replaced itself by another{hint})"
+        return Recording(
+            raw=self._raw_trace(),
+            simulator=self._simulator,
+            ending=ending,
+            wall_s=wall_s,
+            problem=problem,
+            untraced_children=max(0, header["forks"] - self._followed),
+            untraced_threads=header["threads_untraced"],
+            threads=header["threads"],
+            unseen_calls=header["unseen_calls"],
+            waiting=_waiting(header),
+            processor_s=header["processor_ns"] * 1e-9 if header["finished"] else wall_s,
+            native_threads_s=header["native_threads_ns"] * 1e-9,
+            last_blocks=self._reader.last_blocks(),
+            engine_message=header["message"],
+            bursts=None if self._bursts is None else self._bursts.counts(),
+            exception=header["exception"].decode(errors="ignore"),
+            clock_reads=header["clock_reads"],
+            departures=departures,
+            children=tuple(self._side_table().children),
+            pid=self._pid,
+            end_unknown=end_unknown,
+            events=events,
+        )
+
+    def _raw_trace(self) -> RawTrace:
+        import numpy as np
+
+        from foretrace.tracer.reader.raw_dependences import raw_dependences
+        from foretrace.tracer.reader.raw_events import raw_event_samples
+        from foretrace.tracer.reader.raw_flow import raw_flow
+        from foretrace.tracer.reader.raw_paths import read_paths
+        from foretrace.tracer.reader.raw_tree import raw_tree
+
+        table = self._side_table()
+        executions = np.frombuffer(self._reader.block_executions(), np.uint64).tolist()
+        operations = np.frombuffer(self._reader.operations(), np.uint32).reshape(-1, 3)
+        self._simulator.reserve(len(operations))  # a program cut short leaves some that were described but never fed
+        arrays = np.frombuffer(self._reader.arrays(), np.uint64).reshape(-1, 3).tolist()
+        if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
+            raise StreamError("the trace stream's side table changed after it was read")
+        timings, array_times = self._in_side_table(self._side.timings), self._in_side_table(self._side.array_times)
+        blocks, python_blocks = [], []
+        for block_id, (entry, count) in enumerate(zip(table.blocks, executions, strict=False), 1):
+            if isinstance(entry, PythonBlockEntry):
+                python_blocks.append(
+                    RawPythonBlock(
+                        block_id, entry.code_id, entry.file, entry.name, entry.line, entry.first_line,
+                        entry.offset_bytes, entry.instructions, count, *timings[block_id],
+                    )
+                )  # fmt: skip
+            else:
+                blocks.append(RawBlock(block_id, entry.address, entry.lengths, entry.code, count, entry.is_counted))
+        array_operations = tuple(
+            RawArrayOperation(
+                number, entry.block_id, entry.name, entry.site, entry.flops_per_point, entry.int_ops_per_point,
+                tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
+                tuple(o.is_indexed for o in entry.operands), tuple(o.is_index for o in entry.operands),
+                counts[1], counts[2], tuple(o.kind for o in entry.operands), *times,
+            )
+            for number, (entry, counts, times) in enumerate(zip(table.operations, arrays, array_times, strict=False), 1)
+        )  # fmt: skip
+        return RawTrace(
+            blocks=tuple(blocks),
+            python_blocks=tuple(python_blocks),
+            array_operations=array_operations,
+            operation_block=operations[:, 0].copy(),
+            operation_slot=operations[:, 1].copy(),
+            operation_array=operations[:, 2].copy(),
+            operation_longest_range=np.frombuffer(self._reader.longest_ranges(), np.uint64),
+            edges=np.frombuffer(self._reader.edges(), np.uint64).reshape(-1, 3).copy(),
+            maps=tuple(table.maps),
+            files=tuple(table.files),
+            guest_base=self._reader.header()["guest_base"],
+            unseen=self._in_side_table(self._side.unseen),
+            linear=self._in_side_table(self._side.linear),
+            compiled=self._in_side_table(self._side.compiled),
+            native_threads_rounds=self._reader.header()["native_threads_rounds"],
+            paths=read_paths(self._reader.samples(), table.blocks),
+            tree=raw_tree(self._reader.tree()),
+            flow=raw_flow(self._reader.data_flow(), table.objects),
+            dependences=raw_dependences(self._reader.dependences()),
+            event_samples=raw_event_samples(self._reader.event_samples(), self._number),
+            landings=tuple(table.landings),
+            whole_masked_loads=self._reader.header()["whole_masked_loads"],
+        )
+
+    def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:
+        """What is kept up to date in the side table, as it stands now."""
+        header = self._reader.header()
+        begin = header["side_offset"]
+        with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
+            return read(table)
+
+
+def _said_of_full(what: int) -> str:
+    """A message on the limit that the trace met first: enum ft_full of stream.h."""
+    limits = {
+        1: f"{MAX_BLOCKS:,} blocks",
+        2: f"{MAX_BLOCKS * INSTRUCTIONS_PER_BLOCK:,} different instructions",
+    }
+    limit = limits.get(what, f"{MEMORY_BYTES >> 20:,} MiB for what blocks are, and copies of its memory map")
+    return f"the program's code outgrew the trace's table of {limit}: what is new after that was not recorded"
+
+
+def _waiting(header: _reader.Header) -> Waiting | None:
+    if not header["finished"] or header["waited_ns"] == _UNKNOWN_NS:
+        return None
+    return Waiting(header["waited_ns"] * 1e-9, header["children_ns"] * 1e-9)
+
+
+class _Signals:
+    """Passes on the signals that were sent to us, not those that the terminal sent to the program as well."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._waiting: list[tuple[float, int]] = []
+
+    def forward(self) -> None:
+        """To be called often, and never once the process is waited for."""
+        now = time.monotonic()
+        taken = _reader.take_signals()
+        self._waiting += [(now + _GROUP_SIGNAL_S, number) for number in FORWARDED_SIGNALS if taken >> number & 1]
+        while self._waiting and self._waiting[0][0] <= now:
+            os.kill(self._pid, self._waiting.pop(0)[1])
