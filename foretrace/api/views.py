@@ -54,10 +54,10 @@ class ShownTable:
     def of(cls, title: str, table: Table, notes: Sequence[str] = (), total: int | None = None) -> ShownTable:
         """What a table shows, of `total` rows."""
         columns = table.headed
-        return cls(
-            title, [column.heading or "" for column in columns], table.cells(table.shown_records),
-            len(table.records) if total is None else total, sum(1 for _ in takewhile(lambda column: column.is_left, columns)), notes,
-        )  # fmt: skip
+        left = sum(1 for _ in takewhile(lambda column: column.is_left, columns))
+        total = len(table.records) if total is None else total
+        cells = table.cells(table.shown_records)
+        return cls(title, [column.heading or "" for column in columns], cells, total, left, notes)
 
     @property
     def lines_below(self) -> list[str]:

@@ -17,6 +17,8 @@ from foretrace.base.files import check_output, write_atomically
 from foretrace.reports.model import Report
 from foretrace.reports.renderers import FORMATS, print_report, rendered
 
+Check = Callable[..., None]
+"""Of a path, and whether a file of the same kind may be replaced (`force`)."""
 PICTURES = (".svg", ".png", ".pdf")
 
 
@@ -53,7 +55,13 @@ class Output:
 
 
 def output_options(
-    *, pictures: str = "", json_help: str = "Print one JSON object.", synonyms: Sequence[str] = ("json",)
+    *,
+    pictures: str = "",
+    json_help: str = "Print one JSON object.",
+    synonyms: Sequence[str] = ("json",),
+    files: bool = True,
+    also: Sequence[str] = (),
+    check: Check | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Options of a verb that has a result. The command gets them as `output`, an `Output`.
 
@@ -61,49 +69,73 @@ def output_options(
         pictures: what pictures of the result show, if it can be drawn.
         json_help: of --json.
         synonyms: formats that have an option of their own.
+        files: whether it has -o and --force; not where the verb has files of its own.
+        also: other values of --format, which the command gets as `other_format`.
+        check: refuses pictures that cannot be written, if they are not those that matplotlib draws.
     """
     drawn = f", or a picture ({', '.join(PICTURES)}) of {pictures}" if pictures else ""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
-        def run(*args: Any, output_format: str | None, outputs: tuple[Path, ...], force: bool, **options: Any) -> Any:
+        def run(*args: Any, output_format: str | None, outputs: tuple[Path, ...] = (), **options: Any) -> Any:
+            if also:
+                options["other_format"] = output_format if output_format in also else None
+                output_format = output_format if output_format in FORMATS else None
             given = {name for name in synonyms if options.pop(f"as_{name}")} | ({output_format} - {None})
             if len(given) > 1:
                 raise click.UsageError(f"--{' and --'.join(sorted(given))} are different formats; choose one")
-            return command(*args, output=_checked(next(iter(given), None), outputs, bool(pictures), force), **options)
+            force = files and options.pop("force")
+            name = next(iter(given), None)
+            return command(
+                *args,
+                output=_checked(name, outputs, check if check else _check_picture if pictures else None, force=force),
+                **options,
+            )
 
-        made = click.option("--force", is_flag=True, help="Overwrite files of -o that foretrace wrote.")(run)
+        made: Callable[..., Any] = run
+        if files:
+            made = click.option("--force", is_flag=True, help="Overwrite files of -o that foretrace wrote.")(made)
         for name in reversed(synonyms):
             text = json_help if name == "json" else f"As --format {name}."
             made = click.option(f"--{name}", f"as_{name}", is_flag=True, help=text)(made)
-        made = click.option(
-            "-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
-            help=f"Also write the result (.json, .csv, .md){drawn} (repeatable).",
-        )(made)  # fmt: skip
+        if files:
+            made = click.option(
+                "-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
+                help=f"Also write the result (.json, .csv, .md){drawn} (repeatable).",
+            )(made)  # fmt: skip
         return click.option(
-            "--format", "output_format", type=click.Choice(FORMATS),
+            "--format", "output_format", type=click.Choice((*FORMATS, *also)), metavar="|".join(FORMATS),
             help="Print JSON, all rows as CSV, or a Markdown document.",
         )(made)  # fmt: skip
 
     return decorate
 
 
-def _checked(name: str | None, outputs: tuple[Path, ...], has_pictures: bool, force: bool) -> Output:
+def _checked(name: str | None, outputs: tuple[Path, ...], check: Check | None, *, force: bool) -> Output:
     """Refuse early what cannot be written.
 
     Raises:
         OutputError: it has no ending of what can be made, exists, or cannot be written.
     """
     files = tuple(path for path in outputs if path.suffix[1:] in FORMATS)
-    pictures = tuple(path for path in outputs if path not in files)
     for path in files:
         check_output(path, REPORT, force=force)
+    pictures = tuple(path for path in outputs if path not in files)
     for path in pictures:
-        if path.suffix not in PICTURES or not has_pictures:
-            endings = [f".{one}" for one in FORMATS] + (list(PICTURES) if has_pictures else [])
-            raise OutputError(f"{path}: must end in {', '.join(endings[:-1])} or {endings[-1]}")
-        from foretrace.reports.plots import check_picture
-
-        check_picture(path)
-        check_output(path, PICTURE, force=force)
+        if check is None:
+            raise OutputError(f"{path}: must end in {_ENDINGS}")
+        check(path, force=force)
     return Output(name, files, pictures, force)
+
+
+_ENDINGS = "".join(f".{name}, " for name in FORMATS[:-1]).rstrip(", ") + f" or .{FORMATS[-1]}"
+
+
+def _check_picture(path: Path, *, force: bool) -> None:
+    if path.suffix not in PICTURES:
+        endings = ", ".join([*(f".{name}" for name in FORMATS), *PICTURES[:-1]])
+        raise OutputError(f"{path}: must end in {endings} or {PICTURES[-1]}")
+    from foretrace.reports.plots import check_picture
+
+    check_picture(path)
+    check_output(path, PICTURE, force=force)

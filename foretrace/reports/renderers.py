@@ -38,8 +38,11 @@ def print_report(report: Report, out: Console | None = None) -> None:
 
 def _print_section(section: Section, out: Console) -> None:
     if isinstance(section, Text):
-        for line in section.lines:
-            out.print(plain(line))
+        if out.is_terminal:
+            for line in section.lines:
+                out.print(plain(line))
+        else:
+            out.file.writelines(f"{plain(line)}\n" for line in section.lines)
     elif isinstance(section, Table):
         _print_table(section, out)
     elif isinstance(section, Tree):
