@@ -76,7 +76,7 @@ EXPORTED_EVENTS = FileKind(
 )
 REPORT = FileKind(
     "a report", "an editor, or a spreadsheet",
-    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d|\A[a-z]\w*(?:,\w+)+\n'),
+    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d|\A[a-z]\w*(?:,\w+)+\r?\n'),
 )  # fmt: skip
 """As JSON, CSV or Markdown. Of CSV the first line alone can be recognised: names in lower case."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)

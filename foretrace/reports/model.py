@@ -53,6 +53,7 @@ class Column:
         drop: where a table is too wide for a terminal, columns are left out: 1 first, then 2, ...; 0 never.
         whole: its text is never shortened.
         left: whether it is flush left; as its kind if not given.
+        wraps: its text goes on in the next line where the terminal ends; tables with such a column are never shortened.
     """
 
     key: str
@@ -62,6 +63,7 @@ class Column:
     drop: int = 0
     whole: bool = False
     left: bool | None = None
+    wraps: bool = False
 
     def of(self, record: Any) -> Any:
         """The value in a record, an enumeration's as text."""

@@ -57,17 +57,23 @@ def _print_section(section: Section, out: Console) -> None:
 
 
 def _print_table(section: Table, out: Console) -> None:
+    from rich.table import Table as Wrapping
+
     from foretrace.base.fitting_table import FittingTable
 
     columns, records = section.headed, section.shown_records
     if records or not section.records:
         headings = {column: plain(column.heading or "") for column in columns}
         droppable = sorted((column for column in columns if column.drop), key=lambda column: column.drop)
-        rows = FittingTable(
-            title=plain(section.title) or None, title_justify="left", box=None, padding=(0, 2, 0, 0),
-            drop=[headings[column] for column in droppable],
-            whole=[headings[column] for column in columns if column.whole],
-        )  # fmt: skip
+        rows: Wrapping
+        if any(column.wraps for column in columns):
+            rows = Wrapping(box=None, pad_edge=False)
+        else:
+            rows = FittingTable(
+                title=plain(section.title) or None, title_justify="left", box=None, padding=(0, 2, 0, 0),
+                drop=[headings[column] for column in droppable],
+                whole=[headings[column] for column in columns if column.whole],
+            )  # fmt: skip
         for column in columns:
             rows.add_column(headings[column], justify="left" if column.is_left else "right")
         for cells in section.cells(records):
@@ -78,9 +84,9 @@ def _print_table(section: Table, out: Console) -> None:
 
 
 def csv_text(data: Table) -> str:
-    """A table as CSV (RFC 4180 but for line ends): keys as its first line, raw values. None is an empty field."""
+    """A table as CSV (RFC 4180): keys as its first line, then raw values; None is an empty field."""
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    writer = csv.writer(out)
     writer.writerow(column.key for column in data.keyed)
     writer.writerows([_field(value) for value in row] for row in data.rows())
     return out.getvalue()

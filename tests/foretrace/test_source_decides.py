@@ -10,8 +10,8 @@ import pytest
 
 import foretrace
 from foretrace.api.triages import Triage
-from foretrace.reports.triage_reports import document
 from foretrace.replay.offload.devices.evidence import Parallel, with_source
+from foretrace.reports.triage_reports import document
 from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.verdicts import Authority, Said, Verdict
 from foretrace.tracer.tracing import trace_binary
