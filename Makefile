@@ -22,7 +22,7 @@ INSTALLED := $(VENV)/installed-$(STATE)
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help arrays demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs lint format sanitize fuzz hostile bench-python wheel clean system
+.PHONY: help arrays demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs prose lint format sanitize fuzz hostile bench-python wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
@@ -125,6 +125,9 @@ $(HERE): | $(INSTALLED)
 # Run from elsewhere: here mypy would take the folder foretrace/ for the whole package.
 docs: $(INSTALLED) ## write docs/figures.md anew from the declarations of the profiles' figures
 	@$(BIN)/python -P -m foretrace.profiles.figures_page > docs/figures.md
+
+prose: $(INSTALLED) ## list docstrings that hint at a thing and do not name it, and a sample of all to be read (ARGS=7: another)
+	@$(BIN)/python -P tests/helpers/prose.py $(ARGS)
 
 lint: $(INSTALLED) ## check style and types
 	$(BIN)/ruff check

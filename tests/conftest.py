@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import hypothesis
 import pytest
 from compilers import compiler_for
+from warm_command_line import WarmCommandLine
 
 # A shell that starts pytest in the background has it, and all it starts, ignore the terminal's ^C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -56,28 +60,23 @@ def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
     `target` is an architecture as QEMU names it; without its cross compiler or emulator the test is skipped.
     """
-    directory = tmp_path_factory.mktemp("programs")
-    made: dict[tuple[str, ...], Path] = {}
+    base = tmp_path_factory.getbasetemp()
+    corpus = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "programs"  # one for all workers
+    corpus.mkdir(exist_ok=True)
 
     def build(source: str, *flags: str, target: str = "x86_64") -> Path:
-        key = (target, source, *flags)
-        if key not in made:
-            path = directory / f"program{len(made)}"
-            path.with_suffix(".c").write_text(source)
-            command = [
-                compiler_for(target),
-                "-std=gnu11",
-                "-g",
-                *flags,
-                "-o",
-                str(path),
-                str(path.with_suffix(".c")),
-                "-lm",
-                "-pthread",
-            ]
+        key = hashlib.sha256("\0".join((target, source, *flags)).encode()).hexdigest()[:24]
+        path = corpus / key / f"program{key[:8]}"
+        if not path.exists():
+            made = Path(tempfile.mkdtemp(dir=corpus))
+            text = made / f"{path.name}.c"
+            text.write_text(source)
+            settings = ["-std=gnu11", "-g", f"-ffile-prefix-map={made}={path.parent}", *flags]
+            command = [compiler_for(target), *settings, "-o", str(made / path.name), str(text), "-lm", "-pthread"]
             subprocess.run(command, check=True)
-            made[key] = path
-        return made[key]
+            with suppress(OSError):  # another worker was faster
+                made.rename(path.parent)
+        return path
 
     return build
 
@@ -88,11 +87,21 @@ def programs_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("benchmark-programs")
 
 
+@pytest.fixture(scope="session")
+def warm_command_line() -> Iterator[WarmCommandLine]:
+    """The command line, imported once."""
+    made = WarmCommandLine()
+    yield made
+    made.close()
+
+
 @pytest.fixture
-def foretrace() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """A function that runs the command line in a process of its own."""
+def foretrace(warm_command_line: WarmCommandLine) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """A function that runs the command line in a process of its own; with options for `subprocess.run` in a new one."""
 
     def run(*arguments: str | Path, **options: object) -> subprocess.CompletedProcess[str]:
+        if options.keys() <= {"cwd"}:
+            return warm_command_line.run([*map(str, arguments)], **options)  # type: ignore[arg-type]
         command = [sys.executable, "-P", "-m", "foretrace", *map(str, arguments)]
         settings: dict[str, object] = {
             "capture_output": True,

@@ -23,8 +23,11 @@ from pathlib import Path
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.signature.file import write_signature
-from foretrace.tracer.tracing import trace_binary
-traced = trace_binary(sys.argv[3:], [Hierarchy.parse(sys.argv[2])], accuracy=Accuracy.HIGH)
+from foretrace.tracer.session.launch import CompiledProgram
+from foretrace.tracer.session.options import TraceOptions
+from foretrace.tracer.tracing import trace_program
+options = TraceOptions([Hierarchy.parse(sys.argv[2])], Accuracy.HIGH)
+traced = trace_program(CompiledProgram(tuple(sys.argv[3:])), options)
 write_signature(traced.signature, Path(sys.argv[1]), force=True)
 with open("/proc/self/status") as status:
     peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))

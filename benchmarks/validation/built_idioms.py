@@ -22,13 +22,14 @@ from rich.table import Table
 from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.base.terminal import console
 from foretrace.benchmarks.harness.programs import LANGUAGES, SOURCES, compiler_for
+from foretrace.tracer.session.launch import CompiledProgram
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Findings
 from foretrace.tracer.source.joining import Join, Joined, join
 from foretrace.tracer.source.scanning import scanned
 from foretrace.tracer.source.traced_loops import run_of
-from foretrace.tracer.tracing import trace_binary
+from foretrace.tracer.tracing import trace_program
 
 LEVELS: tuple[tuple[str, ...], ...] = (("-O0",), ("-O2",), ("-O3", "-march=haswell"))
 
@@ -167,7 +168,8 @@ def judge(examples: Sequence[Example], level: Sequence[str], found: Findings, fo
         if key not in runs:
             executable = build(one.program, level, folder)
             signatures = [
-                trace_binary([str(path), *one.arguments]).signature for path in (executable, stripped(executable))
+                trace_program(CompiledProgram((str(path), *one.arguments))).signature
+                for path in (executable, stripped(executable))
             ]
             runs[key] = (*signatures, join(found, run_of(signatures[0])))  # type: ignore[assignment]
         outcomes.append(_outcome(one, tuple(level), found, *runs[key]))

@@ -23,16 +23,17 @@ from rich.table import Table
 from foretrace.base.errors import ForetraceError
 from foretrace.base.terminal import console
 from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
-from foretrace.tracer.session.structure import Structure
+from foretrace.tracer.session.launch import CompiledProgram, PythonProgram
+from foretrace.tracer.session.options import TraceOptions
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_binary, trace_python
+from foretrace.tracer.tracing import trace_program
 
 FOLDER = Path(__file__).parents[1] / "programs" / "dependences"
 TUNED, UNUSUAL, HELD_BACK, LATER = "loops", "unusual", "held_back", "later"
 SETS = (TUNED, UNUSUAL, HELD_BACK, LATER)
 LEVELS = ("-O0", "-O2")
-_WITH_DEPENDENCES = Structure(has_dependences=True)
+_WITH_DEPENDENCES = TraceOptions((), has_dependences=True)
 _COMPILERS = {".c": "gcc", ".f90": "gfortran"}
 CROSS_COMPILERS = {
     "aarch64": ("aarch64-linux-gnu-gcc", "-static"),
@@ -96,12 +97,12 @@ def judge(source: Path, level: str, directory: Path, compiler: Sequence[str] = (
         ForetraceError: it cannot be traced.
     """
     if source.suffix == ".py":
-        signature = trace_python(str(source), (), (), structure=_WITH_DEPENDENCES).signature
+        signature = trace_program(PythonProgram(str(source)), _WITH_DEPENDENCES).signature
     else:
         executable = directory / f"{source.stem}{source.suffix}{level}"
         command = compiler or (_COMPILERS[source.suffix],)
         subprocess.run([*command, level, "-g", "-o", str(executable), str(source), "-lm"], check=True, cwd=directory)
-        signature = trace_binary([str(executable)], (), structure=_WITH_DEPENDENCES).signature
+        signature = trace_program(CompiledProgram((str(executable),)), _WITH_DEPENDENCES).signature
     found = _by_label(signature, source.name, [label.line for label in labels(source)])
     for label in labels(source):
         verdict, dependences = found.get(label.line, (None, ()))

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from foretrace.base.errors import ForetraceError, ProgramError, quoted
-from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.python.forked import Outcome, called
 from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.recording.recording import Ending, signal_name
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.session.launch import CompiledProgram, PythonCall, PythonProgram, launch_of
+from foretrace.tracer.session.options import TraceOptions
 from foretrace.tracer.session.session import Progress
 from foretrace.tracer.tracing import Traced, trace_program
 
@@ -28,8 +28,6 @@ from .views import Shown, ShownTable, shown_as
 
 if TYPE_CHECKING:
     import pandas
-
-    from foretrace.tracer.stored.stored_stream import StreamWriter
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -99,40 +97,24 @@ class TracedFunctionError(ProgramError):
 
 
 @dataclass(frozen=True, slots=True)
-class _Options:
-    """How to trace, for every kind of program."""
+class _Tracer:
+    """How to trace, and where to keep the stream."""
 
-    hierarchies: Sequence[Hierarchy]
-    accuracy: Accuracy
-    seed: int | None
-    follow_children: bool
-    python_core: str
+    options: TraceOptions
     keep_stream: Path | None
     force: bool
     on_progress: Callable[[Progress], None]
 
     def trace(self, launch: CompiledProgram | PythonProgram | PythonCall) -> Trace:
         if self.keep_stream is None:
-            return trace_of(self._trace(launch, None))
+            return trace_of(trace_program(launch, self.options, self.on_progress))
         from foretrace.tracer import kept_stream
         from foretrace.tracer.stored.stored_stream import StreamWriter
 
         with StreamWriter(self.keep_stream, force=self.force) as keep:
-            traced = self._trace(launch, keep)
+            traced = trace_program(launch, self.options, self.on_progress, keep)
             kept_stream.commit(keep, traced)
         return trace_of(traced)
-
-    def _trace(self, launch: CompiledProgram | PythonProgram | PythonCall, keep: StreamWriter | None) -> Traced:
-        return trace_program(
-            launch,
-            self.hierarchies,
-            self.on_progress,
-            keep,
-            follow_children=self.follow_children,
-            accuracy=self.accuracy,
-            seed=self.seed,
-            python_core=self.python_core,
-        )
 
     def trace_function(self, function: Callable[[], object], name: str) -> Trace:
         made = self.trace(PythonCall(function, name))
@@ -149,9 +131,9 @@ class _Options:
 class BlockTracer:
     """What `foretrace.trace()` gives for a `with` statement, whose body is traced and does not run here."""
 
-    def __init__(self, options: _Options) -> None:
-        """How to trace."""
-        self._options = options
+    def __init__(self, tracer: _Tracer) -> None:
+        """`tracer` says how."""
+        self._tracer = tracer
 
     def __enter__(self) -> Trace:
         """Trace the body in a fork of this interpreter.
@@ -161,7 +143,7 @@ class BlockTracer:
             ForetraceError: it cannot run by itself.
         """
         block = Block(sys._getframe(1))
-        traced = self._options.trace_function(block.function(), block.name)
+        traced = self._tracer.trace_function(block.function(), block.name)
         self._block = block
         block.skip()
         return traced
@@ -262,15 +244,15 @@ def trace(
         OutputError: `keep_stream` exists, or cannot be written.
         ForetraceError: the options do not go together with the program or with each other.
     """
-    options = _Options(
-        wanted_hierarchies(hierarchies, machines), accuracy_of(accuracy), seed, follow_children,
-        core_of(python_core), None if keep_stream is None else Path(keep_stream), force, on_progress,
-    )  # fmt: skip
+    options = TraceOptions(
+        wanted_hierarchies(hierarchies, machines), accuracy_of(accuracy), seed, follow_children, core_of(python_core)
+    )
+    tracer = _Tracer(options, None if keep_stream is None else Path(keep_stream), force, on_progress)
     if program is None:
-        return BlockTracer(options)
+        return BlockTracer(tracer)
     if callable(program):
-        return options.trace_function(called(program, arguments), name_of(program))
-    return options.trace(launch_of(command_of(program, arguments)))
+        return tracer.trace_function(called(program, arguments), name_of(program))
+    return tracer.trace(launch_of(command_of(program, arguments)))
 
 
 def name_of(function: Callable[..., object]) -> str:

@@ -137,13 +137,24 @@ def command(
     # program gets, stays as it is.
     os.putenv("OPENBLAS_NUM_THREADS", "1")
     from foretrace.tracer.sampling.burst_schedule import Accuracy
-    from foretrace.tracer.session.structure import Structure
+    from foretrace.tracer.session.options import TraceOptions
     from foretrace.tracer.tracing import trace_program
 
     wanted = Accuracy(accuracy or Accuracy.AUTO)
     if accuracy is not None and not is_python:
         _say_cost(wanted)
-    simulated = wanted_hierarchies(hierarchies, machines)
+    options = TraceOptions(
+        wanted_hierarchies(hierarchies, machines),
+        wanted,
+        seed,
+        follow_children,
+        python_core,
+        has_tree=not no_tree,
+        has_data_flow=not no_data_flow,
+        has_dependences=dependences,
+        has_windows=not no_windows,
+        has_recorded_values=record_values,
+    )
     with ExitStack() as stack:
         unwritten = [path for path in (output, keep_stream) if path is not None]
         stack.enter_context(_giving_up(unwritten))
@@ -161,17 +172,7 @@ def command(
             from foretrace.tracer.stored.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
-        traced = trace_program(
-            launch,
-            simulated,
-            on_progress,
-            keep,
-            follow_children=follow_children,
-            accuracy=wanted,
-            seed=seed,
-            python_core=python_core,
-            structure=Structure(not no_tree, not no_data_flow, dependences, not no_windows, record_values),
-        )
+        traced = trace_program(launch, options, on_progress, keep)
         from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
 
         write_signature(traced.signature, output, force=force)

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_binary
 
 from foretrace.benchmarks.validation import dependences
 from foretrace.benchmarks.validation.dependences import FOLDER, HELD_BACK, LATER, TUNED, judge, labels, programs
 from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
-from foretrace.tracer.session.structure import Structure
-from foretrace.tracer.tracing import trace_binary
 
 
 @pytest.mark.parametrize(
@@ -185,7 +184,7 @@ def test_collisions_are_those_of_the_indices(seed: int, places: int, tmp_path: P
         seed = (seed * 1664525 + 1013904223) % (1 << 32)
         at.append(seed // 65536 % places)
     expected = 3 * (len(at) - len(set(at)))
-    signature = trace_binary([str(executable)], (), structure=Structure(has_dependences=True)).signature
+    signature = trace_binary([str(executable)], (), has_dependences=True).signature
     tree = signature.tree
     assert tree is not None
     found = Counter[str]()
@@ -202,7 +201,7 @@ def test_updates_are_judged_by_the_memory_that_is_followed(tmp_path: Path, monke
     source.write_text(SCATTERED)
     subprocess.run(["gcc", "-O2", "-g", "-o", str(executable), str(source)], check=True)
     monkeypatch.setattr("foretrace.tracer.session.session.MAX_SHADOW_BYTES", 1 << 20)
-    signature = trace_binary([str(executable)], (), structure=Structure(has_dependences=True)).signature
+    signature = trace_binary([str(executable)], (), has_dependences=True).signature
     tree = signature.tree
     assert tree is not None
     assert any("of the memory pages were followed" in note for note in signature.provenance.notes)
@@ -238,7 +237,7 @@ def test_gauss_seidel_by_order_of_its_rows(colours: str, expected: Verdict, tmp_
     include = f"-I{FOLDER.parent}"
     subprocess.run(["gcc", "-O2", "-g", include, "-o", str(executable), str(source), "-lm"], check=True)
     command = [str(executable), "6", "2", colours]
-    signature = trace_binary(command, (), structure=Structure(has_dependences=True)).signature
+    signature = trace_binary(command, (), has_dependences=True).signature
     tree = signature.tree
     assert tree is not None
     over_rows = {
@@ -287,7 +286,7 @@ def test_a_repetition_is_no_parallel_loop(level: str, tmp_path: Path) -> None:
     source, executable = tmp_path / "again.c", tmp_path / "again"
     source.write_text(REPETITION.lstrip())
     subprocess.run(["gcc", level, "-g", "-fno-inline", "-o", str(executable), str(source)], check=True)
-    signature = trace_binary([str(executable)], (), structure=Structure(has_dependences=True)).signature
+    signature = trace_binary([str(executable)], (), has_dependences=True).signature
     tree = signature.tree
     assert tree is not None
     assert signature.data_flow is not None

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from foretrace.benchmarks.calibration.window_suite import KINDS
-from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.session.session import Session
@@ -63,7 +62,7 @@ def test_kernels_execute_what_they_count(
         )
     ]
     program = compile_c(RUN_ALL, "-O2", "-static", "-I", str(KERNELS), *sources, target=target)
-    recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
+    recording = Session(QemuEngine([str(program)])).run()
     assert recording.problem == ""
     analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
     executed: Counter[tuple[str, OperationKind, int, int]] = Counter()

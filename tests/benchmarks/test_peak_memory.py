@@ -9,7 +9,9 @@ import pytest
 from foretrace.benchmarks.peers import peak_memory
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK
+from foretrace.tracer.recording.recording import Recording
 from foretrace.tracer.session import session
+from foretrace.tracer.session.options import TraceOptions
 
 MIB = 1 << 20
 
@@ -19,8 +21,8 @@ def greedy(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(peak_memory.build(tmp_path_factory.mktemp("greedy")))
 
 
-def record(*command: str) -> session.Recording:
-    return session.Session(QemuEngine(command), []).run()
+def record(*command: str) -> Recording:
+    return session.Session(QemuEngine(command), TraceOptions(())).run()
 
 
 def test_blocks_of_many_instructions_are_bounded_by_these(greedy: str, monkeypatch: pytest.MonkeyPatch) -> None:

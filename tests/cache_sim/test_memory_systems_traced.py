@@ -9,8 +9,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from traces import trace_binary, trace_python
+
 from foretrace.cache_sim.base.hierarchy import Hierarchy
-from foretrace.tracer.tracing import trace_binary, trace_python
 
 DOCS = (Path(__file__).parents[2] / "docs" / "cache-simulation.md").read_text()
 

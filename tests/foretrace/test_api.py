@@ -50,7 +50,7 @@ def no_window() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def signature(tmp_path_factory: pytest.TempPathFactory) -> foretrace.Signature:
-    from foretrace.tracer.tracing import trace_python
+    from traces import trace_python
 
     script = tmp_path_factory.mktemp("api") / "gather.py"
     script.write_text(SCRIPT)

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from command_line import run
 from flow_samples import flow_of
+from traces import trace_binary
 from tree_samples import Tree
 
 from foretrace.base.errors import SignatureError
 from foretrace.reports.data_flow_reports import document, nodes_of, objects_of
-from foretrace.tracer import tracing
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule
+from foretrace.tracer.session import options
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, MemoryObject, ObjectKind
 from foretrace.tracer.signature.file import write_signature
-from foretrace.tracer.tracing import trace_binary
 
 COPIES = """
 double from[1000], to[1000];
@@ -139,7 +139,7 @@ int main(void) {
 def test_bursts_have_no_data_flow_and_say_so(
     compile_c: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracing, "schedule_of", lambda *_: Schedule(4, 8, 4, 4, 1))
+    monkeypatch.setattr(options, "schedule_of", lambda *_: Schedule(4, 8, 4, 4, 1))
     signature = trace_binary([str(compile_c(ROUNDS, "-O1", "-static"))], accuracy=Accuracy.LOW).signature
     assert signature.provenance.sampling is not None
     path = tmp_path / "bursts.sig"

@@ -165,16 +165,18 @@ def test_interrupts_that_the_program_handles_are_its_own(compile_c: Callable[...
 
 
 WORKS_UNTIL_TOLD = """
-from foretrace.tracer import tracing
-def wait(self, what):
-    if not self._progress.hurries:
-        self._on_progress(self._progress)
-        print("working", flush=True)
-        while not self._progress.hurries:
-            time.sleep(0.01)
-    return False
 import time
-tracing._Steps.__call__ = wait
+from foretrace.tracer import runs
+analyse = runs.BinaryRun.analyse
+def wait_and_analyse(self, recording, members, step):
+    def wait(name):
+        if step(name):
+            print("working", flush=True)
+            while step(name):
+                time.sleep(0.01)
+        return False
+    return analyse(self, recording, members, wait)
+runs.BinaryRun.analyse = wait_and_analyse
 from foretrace.__main__ import run
 run()
 """

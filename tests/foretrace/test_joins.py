@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from command_line import run
+from traces import trace_binary
 
 import foretrace
 from foretrace.base.errors import SourceError
-from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.file import write_signature
-from foretrace.tracer.tracing import trace_binary
 
 SOURCE = """\
 #include <stdio.h>
@@ -51,7 +50,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(["gcc", "-g", "-O2", "-o", folder / "k", source], check=True)
     subprocess.run(["strip", "-o", folder / "bare", folder / "k"], check=True)
     for name in ("k", "bare"):
-        signature = trace_binary([str(folder / name)], structure=Structure(has_dependences=True)).signature
+        signature = trace_binary([str(folder / name)], has_dependences=True).signature
         write_signature(signature, str(folder / f"{name}.sig"), force=True)
     return folder
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from traces import trace_binary
 
 from foretrace.commands.info import command
 from foretrace.reports.left_out import rest_line
 from foretrace.tracer.signature.file import write_signature
-from foretrace.tracer.tracing import trace_binary
 
 RECURSIVE = r"""
 volatile int sink;

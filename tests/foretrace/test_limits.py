@@ -70,7 +70,7 @@ def test_a_limit_that_is_reached_ends_the_verb_with_one_line(fault: str, options
 
 def test_limits_never_rise() -> None:
     script = (
-        "import resource; from foretrace import limits\n"
+        "import resource; from foretrace.command_line import limits\n"
         "resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 2 << 30)); limits.apply(limits.READING)\n"
         "print(resource.getrlimit(resource.RLIMIT_DATA), resource.getrlimit(resource.RLIMIT_CPU))"
     )

@@ -7,14 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from traces import trace_binary
 
 import foretrace
 from foretrace.api.triages import Triage
-from foretrace.replay.offload.devices.evidence import Parallel, with_source
 from foretrace.reports.triage_reports import document
-from foretrace.tracer.session.structure import Structure
+from foretrace.replay.offload.devices.evidence import Parallel, with_source
 from foretrace.tracer.signature.verdicts import Authority, Said, Verdict
-from foretrace.tracer.tracing import trace_binary
 
 RECURRENCE = """
 #include <stdio.h>
@@ -36,7 +35,7 @@ int main(void) {
 def triaged(compile_c: Callable[..., Path], tmp_path: Path) -> Triage:
     """The recurrence, traced without a word on dependences, beside its source."""
     program = compile_c(RECURRENCE, "-O2", "-g")
-    run = trace_binary([str(program)], structure=Structure(has_windows=False, has_data_flow=False)).signature
+    run = trace_binary([str(program)], has_windows=False, has_data_flow=False).signature
     source = tmp_path / "src"
     source.mkdir()
     (source / f"{program.name}.c").write_text(RECURRENCE)

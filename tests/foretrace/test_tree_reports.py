@@ -10,9 +10,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from traces import trace_binary
 
 from foretrace.tracer.signature.file import read_signature, write_signature
-from foretrace.tracer.tracing import trace_binary
 
 SOLVER = r"""
 volatile int sink;

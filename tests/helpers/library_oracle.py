@@ -23,11 +23,10 @@ from pathlib import Path
 
 import numpy as np
 
-from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.python.program import PythonEngine
 from foretrace.tracer.qemu.binary import QemuEngine
+from foretrace.tracer.session.options import TraceOptions
 from foretrace.tracer.session.session import Engine, Session
-from foretrace.tracer.session.structure import Structure
 
 ARENA, ARENA_BYTES = 0x100_0000_0000, 64 << 20
 MARKER_BYTES = 4096
@@ -110,8 +109,8 @@ class Touched:
 
 def _run(engine: Engine) -> np.ndarray:
     recorder = _Recorder()
-    no_tree = Structure(has_tree=False)
-    recording = Session(engine, [DEFAULT_HIERARCHY], tee=lambda _: recorder.capsule, structure=no_tree).run()
+    no_tree = TraceOptions(has_tree=False)
+    recording = Session(engine, no_tree, tee=lambda _: recorder.capsule).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return np.concatenate(recorder.kept)

@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis.python.python_analysis import analyse
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.python.program import PythonCore, PythonEngine
@@ -26,7 +25,7 @@ core, target, *arguments = sys.argv[1:]
 kind = Target(target) if target in ("-m", "-c") else Target.SCRIPT
 if kind is not Target.SCRIPT:
     target, *arguments = arguments
-ending = Session(PythonEngine(target, arguments, kind=kind, core=core), [DEFAULT_HIERARCHY]).run().ending
+ending = Session(PythonEngine(target, arguments, kind=kind, core=core)).run().ending
 if ending.signal_number:
     signal.signal(ending.signal_number, signal.SIG_DFL)
     os.kill(os.getpid(), ending.signal_number)
@@ -92,7 +91,7 @@ def trace(directory: Path, source: str, *arguments: str, core: PythonCore = Pyth
     """Trace a script given as text."""
     script = directory / "program.py"
     script.write_text(source)
-    recording = Session(PythonEngine(str(script), arguments, core=core), [DEFAULT_HIERARCHY]).run()
+    recording = Session(PythonEngine(str(script), arguments, core=core)).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return Run(script, recording, analyse(recording.raw, recording.simulator.statistics()))

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from replay_samples import Program, measured_host
+from traces import trace_python
 
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
@@ -18,7 +19,6 @@ from foretrace.replay.figures.python_figures import python_figures
 from foretrace.replay.node.predictions import predict_each
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_python
 
 HOSTS = [profile for profile in map(find, names()) if profile.kind is MachineKind.HOST]
 MEASURED = [profile for profile in HOSTS if profile.core is not None and profile.core.python_line_s is not None]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_binary, trace_python
 
 from foretrace.profiles.library import find
 from foretrace.replay.base.records import LoopKind, Prediction
@@ -17,7 +18,6 @@ from foretrace.replay.base.totals import By, totals
 from foretrace.replay.prediction.predict import HostRun, predict
 from foretrace.replay.workload.workload import Workload, issue_slots
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_binary, trace_python
 
 ARRAYS = """\
 import numpy as np

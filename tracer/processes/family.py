@@ -15,12 +15,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from foretrace.base.errors import ForetraceError
-from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.tracer.recording.part import Part, part_of
 from foretrace.tracer.recording.recording import Ending, Recording
 from foretrace.tracer.sampling.burst_schedule import Schedule
+from foretrace.tracer.session.options import TraceOptions
 from foretrace.tracer.session.session import Engine, Session
-from foretrace.tracer.session.structure import ALL_BUT_DEPENDENCES, Structure
 from foretrace.tracer.signature.records import ProcessRecord
 
 MAX_AT_ONCE = 64
@@ -60,18 +59,11 @@ class Member:
 class Family:
     """Reads those that ask for a stream while the first program runs."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        hierarchies: Sequence[Hierarchy],
-        schedule: Schedule | None = None,
-        structure: Structure = ALL_BUT_DEPENDENCES,
-    ) -> None:
-        """`engine`, `hierarchies`, `schedule` and `structure` are those of the first program."""
+    def __init__(self, engine: Engine, options: TraceOptions, schedule: Schedule | None = None) -> None:
+        """`engine`, `options` and `schedule` are those of the first program."""
         self._engine = engine
-        self._hierarchies = hierarchies
+        self._options = options
         self._schedule = schedule
-        self._structure = structure
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
         self._members: list[Member] = []
@@ -99,10 +91,7 @@ class Family:
             number = self._asked
         words = tuple(os.fsdecode(word) for word in command.split(b"\0")[:-1])
         try:
-            session = _MemberSession(
-                self._engine, self._hierarchies, family=self, number=number, schedule=self._schedule,
-                structure=self._structure,
-            )  # fmt: skip
+            session = _MemberSession(self._engine, self._options, family=self, number=number, schedule=self._schedule)
         except (ForetraceError, MemoryError):
             os.close(process)
             with self._lock:

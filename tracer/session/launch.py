@@ -56,7 +56,7 @@ class PythonProgram:
     """What Python runs: a script, by its path, a module or code. Without `interpreter`, that which runs foretrace."""
 
     target: str
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
     kind: Target = Target.SCRIPT
     interpreter: Interpreter | None = None
 

@@ -13,14 +13,13 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from foretrace.base.errors import EngineError, ProgramError
-from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator_core import SimulatorCore
 from foretrace.tracer.reader import _reader
 from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
@@ -37,7 +36,7 @@ from foretrace.tracer.recording.recording import Ending, Recording, signal_name
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.signature.waiting import Waiting
 
-from .structure import ALL_BUT_DEPENDENCES, Structure
+from .options import DEFAULT_OPTIONS, TraceOptions
 
 if TYPE_CHECKING:
     from foretrace.cache_sim.simulator import Simulator
@@ -150,23 +149,22 @@ class Session:
     def __init__(
         self,
         engine: Engine,
-        hierarchies: Sequence[Hierarchy],
+        options: TraceOptions = DEFAULT_OPTIONS,
         tee: Callable[[object], object] = lambda sink: sink,
         family: Adopts | None = None,
         number: int = 0,
         schedule: Schedule | None = None,
-        structure: Structure = ALL_BUT_DEPENDENCES,
     ) -> None:
         """Set up the shared memory and the simulator, which `tee` may put another sink before.
 
         With `family` the program's children are followed; it is process `number`. With `schedule` accesses are recorded
-        in bursts. `structure` says which parts of the run's structure are recorded.
+        in bursts.
 
         Raises:
             EngineError: the system has no room for the shared memory.
         """
         self._engine = engine
-        self._core = SimulatorCore(hierarchies)
+        self._core = SimulatorCore(options.hierarchies)
         try:
             self._fd = os.memfd_create("foretrace-stream", 0)
             os.ftruncate(self._fd, MEMORY_BYTES)
@@ -176,15 +174,15 @@ class Session:
         self._reader = _reader.StreamReader(self._memory, tee(self._core.sink))
         self._reader.expect(os.getpid(), engine.mmap_call, engine.mprotect_call)
         self._reader.limit(MAX_BLOCKS)
-        if structure.has_tree and engine.guest in TREE_GUESTS:
+        if options.has_tree and engine.guest in TREE_GUESTS:
             self._reader.make_tree(engine.guest, MAX_CONTEXTS)
-            if structure.has_data_flow:
+            if options.has_data_flow:
                 self._reader.follow_data()
-            if structure.has_dependences:
+            if options.has_dependences:
                 self._reader.find_dependences(MAX_SHADOW_BYTES)
-            elif structure.has_windows and structure.has_data_flow and family is None and engine.guest != "python":
+            elif options.has_windows and options.has_data_flow and family is None and engine.guest != "python":
                 self._reader.find_dependences(MAX_SHADOW_BYTES_OF_WINDOWS, True)
-        self._hierarchies, self._schedule = hierarchies, schedule
+        self._options, self._schedule = options, schedule
         if schedule is not None:
             follow = self._reader.schedule if engine.makes_bursts else self._reader.sample
             follow(
@@ -197,7 +195,6 @@ class Session:
         self._problem = ""
         self._family, self._number = family, number
         self._board: TracedBoard | None = None
-        self._structure = structure
         self._followed = 0
         self.progress = Progress()
         if family is not None and engine.follows is not None:
@@ -216,7 +213,7 @@ class Session:
             return None
         from foretrace.tracer.sampling.bursts import BurstRecorder  # slow to import: the program runs meanwhile
 
-        return BurstRecorder(self._simulator, self._hierarchies, self._schedule)
+        return BurstRecorder(self._simulator, self._options.hierarchies, self._schedule)
 
     def run(
         self,
@@ -331,7 +328,7 @@ class Session:
     def _find_owners(self) -> None:
         """Say whose code is where, once more is mapped."""
         maps = self._reader.header()["maps"]
-        if maps != self._maps and self._structure.has_data_flow and not self._problem:
+        if maps != self._maps and self._options.has_data_flow and not self._problem:
             from foretrace.tracer.analysis.data_flow.library_code import code_ranges
 
             self._maps = maps
@@ -343,7 +340,7 @@ class Session:
         self._find_board()
         if self._board is None:
             return ()
-        keeps_values = self._structure.has_recorded_values
+        keeps_values = self._options.has_recorded_values
         return (self._board.finish(self._number, keeps_values=keeps_values, has_ended=has_ended),)
 
     def _read(self, step: Callable[[], int]) -> bool:

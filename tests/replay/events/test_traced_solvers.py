@@ -6,10 +6,10 @@ import json
 import pytest
 from command_line import run
 from fake_clock import fake_clock
+from traces import trace_binary, trace_python
 
 from foretrace.benchmarks.validation.events import SOURCES, build
 from foretrace.tracer.signature.file import write_signature
-from foretrace.tracer.tracing import trace_binary, trace_python
 
 MACHINE = "epyc-milan-vm"
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from replay_samples import Program, measured_host, with_changes
+from traces import trace_python
 
 from foretrace.benchmarks.calibration.array_suite import array_costs, array_measurements
 from foretrace.benchmarks.harness.sampling import Timing
@@ -19,7 +20,6 @@ from foretrace.replay.base.records import LoopKind
 from foretrace.replay.prediction.predict import predict
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import ArrayTime, InterpreterTime, Signature
-from foretrace.tracer.tracing import trace_python
 
 SCRIPT = """\
 import numpy as np

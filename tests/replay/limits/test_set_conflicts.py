@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_binary
 
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.reuse.model import misses_from_reuse
@@ -19,7 +20,6 @@ from foretrace.replay.memory.hit_rates import misses_on
 from foretrace.replay.prediction.predict import predict
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_binary
 
 WALK = r"""
 #include <stdlib.h>

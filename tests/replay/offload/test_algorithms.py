@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from offload_samples import gpu
 from replay_samples import measured_host
+from traces import trace_python
 
 from foretrace.profiles.library import find
 from foretrace.replay.base.records import Answer, Instance, Triage
@@ -14,7 +15,6 @@ from foretrace.replay.offload.devices.algorithms import SortWork, is_known, sort
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.triage import triage
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_python
 
 N = 1_000_000
 PROGRAM = f"""\

@@ -9,6 +9,7 @@ from typing import cast
 
 import numpy as np
 import pytest
+from traces import trace_binary
 
 from foretrace.base.units import format_seconds
 from foretrace.profiles.library import find
@@ -20,8 +21,6 @@ from foretrace.replay.offload.devices.kernels import Candidate, Terms
 from foretrace.replay.offload.reasons import Verdict
 from foretrace.replay.offload.residency import Moved
 from foretrace.replay.offload.triage import triage
-from foretrace.tracer.session.structure import Structure
-from foretrace.tracer.tracing import trace_binary
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -70,7 +69,7 @@ int main(void) {
 def rows(compile_c: Callable[..., Path]) -> dict[str, Instance]:
     """By function, its outermost loop."""
     program = compile_c(PROGRAM, "-O2")
-    signature = trace_binary([str(program)], structure=Structure(has_dependences=True)).signature
+    signature = trace_binary([str(program)], has_dependences=True).signature
     machines = (find("epyc-9654"), find("h200-sxm-141gb"))
     places = {name: name for name in ("sweep", "first", "second", "bins", "orbits")}
     places["sweeps"] = f"{program.name}.c:{line_of('s < 10')}"

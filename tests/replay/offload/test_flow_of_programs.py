@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from offload_samples import gpu, nest, with_flow
 from replay_samples import measured_host
+from traces import trace_binary
 
 from foretrace.replay.offload.devices import bounded_flow
 from foretrace.replay.offload.triage import triage
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
-from foretrace.tracer.tracing import trace_binary
 
 DEVICE = gpu(shared_memory=False, to_device_bytes_per_s=1e10, from_device_bytes_per_s=1e10, transfer_latency_s=1e-5)
 

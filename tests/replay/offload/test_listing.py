@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from offload_samples import examined, gpu, nest, recurrence, with_flow
 from replay_samples import measured_host
+from traces import trace_binary
 
 from foretrace.base.units import format_seconds
 from foretrace.cli import group
@@ -20,10 +21,8 @@ from foretrace.replay.limits.page_faults import with_page_faults
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.workload.workload import Workload
-from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_binary
 
 PROGRAM = r"""
 #include <stdio.h>
@@ -51,7 +50,7 @@ int main(void) {
 
 @pytest.fixture(scope="module")
 def signature(compile_c: Callable[..., Path]) -> Signature:
-    return trace_binary([str(compile_c(PROGRAM, "-O1"))], structure=Structure(has_dependences=True)).signature
+    return trace_binary([str(compile_c(PROGRAM, "-O1"))], has_dependences=True).signature
 
 
 def judged(signature: Signature, explain: str = "") -> Triage:

@@ -14,6 +14,7 @@ from replay_samples import (
     piece,
     with_changes,
 )
+from traces import trace_binary
 
 from foretrace.base.errors import PredictionError
 from foretrace.profiles.library import find
@@ -23,7 +24,6 @@ from foretrace.replay.offload.devices.gather_scatter import LOADERS_CODE, is_loa
 from foretrace.replay.offload.triage import program_gain, triage
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.records import IdiomKind
-from foretrace.tracer.tracing import trace_binary
 
 KIB, MIB = 1 << 10, 1 << 20
 CONVEY = find("convey-hc1-fpga")

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_binary
 
-from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.data_flow_records import DataFlow, ObjectKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_binary
 
 N = 4000
 BUFFERS = """
@@ -130,8 +129,7 @@ def test_an_output_array_returns_from_a_device(compile_c: Callable[..., Path], m
 
 def test_without_data_flow_nothing_is_told(compile_c: Callable[..., Path], monkeypatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    structure = Structure(has_data_flow=False)
-    assert trace_binary([str(compile_c(BUFFERS, "-O1"))], structure=structure).signature.data_flow is None
+    assert trace_binary([str(compile_c(BUFFERS, "-O1"))], has_data_flow=False).signature.data_flow is None
 
 
 SHRINKS = """

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_binary
 from tree_samples import Tree
 
 from foretrace.tracer.analysis.data_flow.library_code import Owner, code_ranges, owner_of, places_of
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 from foretrace.tracer.signature.tree_records import TreeNodeKind
-from foretrace.tracer.tracing import trace_binary
 
 LIBC, LOADER = "/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2"
 

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_binary, trace_python
 
 from foretrace.base.errors import SignatureError
 from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
-from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow, ObjectKind
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import TreeNodeKind
-from foretrace.tracer.tracing import trace_binary, trace_python
 
 PRODUCERS = """
 #define N 1000
@@ -239,8 +238,8 @@ def test_arrays_of_python(tmp_path: Path) -> None:
 def test_it_can_be_left_out(tmp_path: Path) -> None:
     script = tmp_path / "none.py"
     script.write_text("print(1)\n")
-    assert trace_python(str(script), structure=Structure(has_data_flow=False)).signature.data_flow is None
-    assert trace_python(str(script), structure=Structure(has_tree=False)).signature.data_flow is None
+    assert trace_python(str(script), has_data_flow=False).signature.data_flow is None
+    assert trace_python(str(script), has_tree=False).signature.data_flow is None
     assert OUTSIDE not in flow_of(trace_python(str(script)).signature).set_nodes
 
 
@@ -327,8 +326,8 @@ def test_dependences_are_looked_for_in_windows_of_every_run(compile_c: Callable[
     """Some chunks of the stream, where each loop runs: fewer iterations, but the same is found in them."""
     program = compile_c(WINDOWS, "-O2", "-g", "-fno-tree-vectorize")
     found: list[dict[int, tuple[Verdict, int]]] = []
-    for structure in (Structure(), Structure(has_dependences=True)):
-        signature = trace_binary([str(program)], (), structure=structure).signature
+    for has_dependences in (False, True):
+        signature = trace_binary([str(program)], (), has_dependences=has_dependences).signature
         assert signature.tree is not None
         keys = signature.tree.keys
         found.append({
@@ -346,4 +345,4 @@ def test_dependences_are_looked_for_in_windows_of_every_run(compile_c: Callable[
     for line, (_, iterations) in complete.items():
         assert iterations == 40 * 60000
         assert 2**13 < sampled[line][1] < iterations / 4
-    assert not trace_binary([str(program)], (), structure=Structure(has_data_flow=False)).signature.examined_loops
+    assert not trace_binary([str(program)], (), has_data_flow=False).signature.examined_loops

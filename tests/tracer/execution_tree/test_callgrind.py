@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from callgrind import run_callgrind
+from traces import trace_binary
 from trees import calls_of, function_nodes, tree_of
-
-from foretrace.tracer.tracing import trace_binary
 
 PROGRAMS = Path(__file__).parents[3] / "benchmarks" / "programs"
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from traces import trace_binary
 from trees import function_nodes, loop_nodes, path_of, tree_of
 
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
-from foretrace.tracer.tracing import trace_binary
 
 needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_binary
 from trees import loop_nodes, tree_of
 
 from foretrace.tracer.signature.tree_records import ExecutionTree
-from foretrace.tracer.tracing import trace_binary
 
 HEAD = r"""
 #include <stdio.h>

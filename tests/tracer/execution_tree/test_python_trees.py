@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from traces import trace_python
 from trees import function_nodes, loop_nodes, path_of, tree_of
 
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
-from foretrace.tracer.tracing import trace_python
 
 PROGRAM = """
 import threading

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from traces import trace_binary
 from trees import loop_nodes, path_of, tree_of
 from word_streams import ENTRY, LAYOUT, Stream
 
 from foretrace.tracer.analysis.execution_tree.builder import LEAST_CHANGE, phases
 from foretrace.tracer.reader.raw_tree import NONE, raw_tree
 from foretrace.tracer.signature.tree_records import MOST_PHASES, ExecutionTree, SynchronisationKind
-from foretrace.tracer.tracing import trace_binary
 
 CREATE, JOIN, WAKE, _ = SynchronisationKind
 

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from traces import trace_binary
 
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
-from foretrace.tracer.tracing import trace_binary
 
 SOURCE = r"""
 #include <stdio.h>

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.analysis.modules import ANONYMOUS
 from foretrace.tracer.analysis.result import Analysis
@@ -62,7 +61,7 @@ int main(void)
 def analyse(program: Path) -> Analysis:
     if shutil.which("qemu-x86_64") is None:
         pytest.skip("qemu-user is not installed")
-    recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
+    recording = Session(QemuEngine([str(program)])).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
     return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), "x86_64")

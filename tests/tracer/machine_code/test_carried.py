@@ -23,10 +23,9 @@ from carried_programs import (
     UNSET_SPILLED,
     UPDATES,
 )
+from traces import trace_binary
 
 from foretrace.tracer.analysis.data_flow.verdicts import verdicts
-from foretrace.tracer.session.structure import Structure
-from foretrace.tracer.tracing import trace_binary
 
 BUILT = [
     *(("gcc", level) for level in ("-O1", "-O2", "-O3")),
@@ -51,7 +50,7 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
     static = ("-static",) if "linux-gnu" in compiler else ()
     command = [compiler, level, "-g", "-fno-inline", *static, "-o", str(program), str(code), "-lm"]
     subprocess.run(command, check=True, cwd=directory)
-    signature = trace_binary([str(program)], structure=Structure(has_dependences=True)).signature
+    signature = trace_binary([str(program)], has_dependences=True).signature
     assert signature.tree is not None
     by_line: dict[int, set[str]] = {}
     for one in verdicts(signature):

@@ -16,7 +16,6 @@ from compilers import compiler_for
 
 from foretrace.benchmarks.harness.programs import SOURCES
 from foretrace.benchmarks.validation import instruction_sets
-from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.isa import registry as isa
@@ -77,7 +76,7 @@ int main(void)
 
 
 def analyse(program: Path, target: str) -> Analysis:
-    recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
+    recording = Session(QemuEngine([str(program)])).run()
     assert recording.problem == ""
     return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
 
@@ -296,7 +295,7 @@ def test_an_algorithm_has_the_same_flops_on_every_architecture(compile_c: Callab
     flops: dict[str, Counter[str]] = {}
     for target in TARGETS:
         program = compile_c(source, "-O2", "-static", f"-I{SOURCES}", target=target)
-        recording = Session(QemuEngine([str(program), *map(str, ARGUMENTS[name])]), [DEFAULT_HIERARCHY]).run()
+        recording = Session(QemuEngine([str(program), *map(str, ARGUMENTS[name])])).run()
         assert recording.ending.exit_code == 0
         analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
         functions = {block.function for block in analysis.blocks if block.file == str(program.with_suffix(".c"))}
@@ -352,7 +351,7 @@ def test_every_form_of_access_has_the_size_that_its_text_tells(compile_c: Callab
     ]
     source = "__asm__(" + "".join(f'"{line}\\n"' for line in lines) + ");"
     program = compile_c(source, "-nostdlib", "-static", target=target)
-    recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
+    recording = Session(QemuEngine([str(program)])).run()
     assert recording.ending.exit_code == 0
     blocks = sorted(recording.raw.blocks, key=lambda block: block.address)  # straight on, cut where it is long
     lengths, code = [length for block in blocks for length in block.lengths], b"".join(block.code for block in blocks)

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.qemu.binary import QemuEngine
@@ -281,7 +280,7 @@ def analysed(compile_c: Callable[..., Path]) -> Callable[..., Analysis]:
     @cache
     def analyse(target: str, *flags: str) -> Analysis:
         program = compile_c(SOURCE, *flags, target=target)
-        recording = Session(QemuEngine([str(program)]), [DEFAULT_HIERARCHY]).run()
+        recording = Session(QemuEngine([str(program)])).run()
         assert recording.problem == ""
         return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from traces import trace_binary
 
 from foretrace.profiles.library import find
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.analysis.machine_code.register_stack import NUM_REGISTERS, named
 from foretrace.tracer.isa.instruction_set import StackUse
 from foretrace.tracer.isa.x87_stack import stack_use
-from foretrace.tracer.tracing import trace_binary
 
 # Instruction; registers read, by their distance from the top before, and written, likewise after its pushes.
 USES: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {

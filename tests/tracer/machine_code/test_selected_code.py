@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
+from traces import trace_binary
 
 from foretrace.profiles.library import find
 from foretrace.replay.prediction.predict import predict
@@ -18,7 +19,6 @@ from foretrace.tracer.debug_info.symbols import Symbols
 from foretrace.tracer.qemu import processor_features
 from foretrace.tracer.signature.records import Provenance, Signature
 from foretrace.tracer.signature.selection import SelectedFunction, SelectedWork, Selection
-from foretrace.tracer.tracing import trace_binary
 
 Compile = Callable[..., Path]
 

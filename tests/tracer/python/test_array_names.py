@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from traces import trace_call, trace_python
 
 from foretrace.tracer.analysis.python.array_names import Extent, names_in
 from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.session.launch import PythonCall
 from foretrace.tracer.signature.data_flow_records import Allocation, DataFlow, ObjectKind
-from foretrace.tracer.tracing import trace_call, trace_python
 
 N = 5000
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from fake_clock import fake_clock
 from python_runs import run_traced, trace
+from traces import trace_python
 
 from foretrace.profiles.library import find
 from foretrace.replay.base.records import Bound, LoopKind, LoopTime, Prediction
@@ -20,7 +21,6 @@ from foretrace.replay.offload.triage import triage
 from foretrace.replay.prediction.predict import predict
 from foretrace.reports import unseen_report
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.tracing import trace_python
 
 EXTENSION = """
 #define PY_SSIZE_T_CLEAN

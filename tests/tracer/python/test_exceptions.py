@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from foretrace.tracer.tracing import trace_python
+from traces import trace_python
 
 OWN = "class Mistake(ValueError):\n    pass\nraise Mistake('x')"
 CAUGHT = "try:\n    raise ValueError\nexcept ValueError:\n    pass"

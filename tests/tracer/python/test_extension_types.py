@@ -9,11 +9,11 @@ import pytest
 from fake_clock import fake_clock
 from python_runs import run_plain, run_traced
 from slots_extension import CALLS, FIRST_LINE, PROGRAM, build
+from traces import trace_python
 
 from foretrace.profiles.library import find
 from foretrace.replay.base.records import LoopKind, LoopTime, Prediction
 from foretrace.replay.prediction.predict import predict
-from foretrace.tracer.tracing import trace_python
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from traces import trace_python
 
 import foretrace
 from foretrace.profiles.library import find
@@ -14,7 +15,6 @@ from foretrace.replay.prediction.predict import predict
 from foretrace.reports import unseen_report
 from foretrace.tracer.python.program import PythonCore
 from foretrace.tracer.signature.records import NATIVE_THREADS, Signature
-from foretrace.tracer.tracing import trace_python
 
 LIBRARY = """
 #include <pthread.h>

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from traces import trace_python
+
 from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY
 from foretrace.profiles.library import find
 from foretrace.replay.offload.triage import triage
 from foretrace.tracer.signature.records import IdiomKind
-from foretrace.tracer.tracing import trace_python
 
 SCRIPT = """
 import numpy as np
@@ -26,7 +27,7 @@ gather(193 * 128)
 
 def test_arrays_that_move_keep_their_range(tmp_path: Path) -> None:
     (tmp_path / "gathers.py").write_text(SCRIPT)
-    traced = trace_python(str(tmp_path / "gathers.py"), [], [DEFAULT_HIERARCHY], is_module=False)
+    traced = trace_python(str(tmp_path / "gathers.py"), [], [DEFAULT_HIERARCHY])
     signature = traced.signature
     gathers = [idiom for idiom in signature.idioms if idiom.kind is IdiomKind.GATHER and idiom.line == 9]
     (operation,) = {signature.operations[op] for idiom in gathers for op in idiom.operations}

@@ -9,10 +9,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from traces import trace_python
 from trees import tree_of
 
 from foretrace.tracer.signature.tree_records import ExecutionTree, SynchronisationKind
-from foretrace.tracer.tracing import trace_python
 
 CREATE, JOIN, WAKE, LOCK = SynchronisationKind
 

@@ -159,7 +159,7 @@ def test_many_short_lived_children_followed(compile_c: Compile, tmp_path: Path) 
 def test_children_beyond_what_is_read_go_on_untraced(
     compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from foretrace.tracer.tracing import trace_binary
+    from traces import trace_binary
 
     monkeypatch.setattr(family, "MAX_IN_ALL", 3)
     traced = trace_binary([str(compile_c(FORKS_OFTEN)), "10"], follow_children=True)

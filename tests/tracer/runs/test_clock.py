@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from traces import trace_binary
 
 from foretrace.tracer.analysis.clock import clock_notes
-from foretrace.tracer.tracing import trace_binary
 
 READS = r"""
 #include <stdlib.h>

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from compilers import compiler_for
+from traces import trace_binary
 
 from foretrace.tracer.signature.records import IdiomKind, Signature
-from foretrace.tracer.tracing import trace_binary
 
 MASKED_LOOPS = r"""
 #include <immintrin.h>

@@ -12,6 +12,7 @@ from binary_runs import run_traced
 from foretrace.tracer.qemu.binary import QemuEngine
 from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK
 from foretrace.tracer.session import session
+from foretrace.tracer.session.options import TraceOptions
 from foretrace.tracer.session.session import Session
 from foretrace.tracer.signature.records import OperationKind
 
@@ -303,14 +304,14 @@ def test_wide_accesses_are_one_access_each(is_store: bool, compile_c: Compile, t
 
 def test_code_made_time_and_again_takes_no_more_maps(compile_c: Compile) -> None:
     program = str(compile_c(PROTECTS_CODE))
-    few, many = (Session(QemuEngine([program, times]), []).run().raw for times in ("2", "1000"))
+    few, many = (Session(QemuEngine([program, times]), TraceOptions(())).run().raw for times in ("2", "1000"))
     assert len(many.blocks) > len(few.blocks) + 900
     assert len(many.maps) < len(few.maps) + 20  # but for those that the engine itself changed
 
 
 def test_more_code_than_is_recorded(compile_c: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "MAX_BLOCKS", 3000)
-    recording = Session(QemuEngine([str(compile_c(PROTECTS_CODE)), "4000"]), []).run()
+    recording = Session(QemuEngine([str(compile_c(PROTECTS_CODE)), "4000"]), TraceOptions(())).run()
     assert recording.ending.exit_code == 0
     instructions = sum(len(block.lengths) for block in recording.raw.blocks)
     if len(recording.raw.blocks) == 3000:

@@ -9,13 +9,13 @@ import pytest
 from click.testing import CliRunner
 from fake_clock import fake_clock
 from replay_samples import measured_host
+from traces import trace_binary, trace_python
 
 from foretrace.cli import group
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.waiting import Waiting
-from foretrace.tracer.tracing import trace_binary, trace_python
 
 WAYS = {
     "sleep": "import time\ntime.sleep(0.3)\n",

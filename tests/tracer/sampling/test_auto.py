@@ -14,11 +14,12 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from traces import trace_binary, trace_python
 
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.commands import trace
-from foretrace.tracer import tracing
 from foretrace.tracer.sampling.burst_schedule import AUTO_EXACT_CHUNKS, Accuracy, Schedule, schedule_of
+from foretrace.tracer.session import options
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.stored.stored_stream import StreamWriter
@@ -75,11 +76,11 @@ def early_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     def schedule(accuracy: Accuracy, seed: int | None = None) -> Schedule | None:
         return None if accuracy is Accuracy.HIGH else Schedule(120, 8, 4, 4, seed or 0)
 
-    monkeypatch.setattr(tracing, "schedule_of", schedule)
+    monkeypatch.setattr(options, "schedule_of", schedule)
 
 
 def _trace(program: Path, accuracy: Accuracy, seed: int = 1) -> Signature:
-    return tracing.trace_binary([str(program)], CACHES, accuracy=accuracy, seed=seed).signature
+    return trace_binary([str(program)], CACHES, accuracy=accuracy, seed=seed).signature
 
 
 @pytest.mark.usefixtures("early_limit")
@@ -135,7 +136,7 @@ for i in range(20_000):
 
 def _trace_python(script: Path, accuracy: Accuracy) -> Signature:
     script.write_text(ARRAYS)
-    return tracing.trace_python(str(script), [], CACHES, accuracy=accuracy, seed=1).signature
+    return trace_python(str(script), [], CACHES, accuracy=accuracy, seed=1).signature
 
 
 @pytest.mark.usefixtures("early_limit")
@@ -197,11 +198,11 @@ def test_a_python_program_below_the_limit_is_recorded_whole(tmp_path: Path) -> N
 @pytest.mark.usefixtures("early_limit")
 def test_a_kept_stream_has_all_accesses(compile_c: Compile, tmp_path: Path) -> None:
     with StreamWriter(tmp_path / "kept", force=False) as keep:
-        traced = tracing.trace_binary([str(compile_c(PHASES, "-O1", "-static"))], CACHES, keep=keep)
+        traced = trace_binary([str(compile_c(PHASES, "-O1", "-static"))], CACHES, keep=keep)
     assert traced.signature.provenance.sampling is None
     (tmp_path / "arrays.py").write_text(ARRAYS)
     with StreamWriter(tmp_path / "other", force=False) as keep:
-        traced = tracing.trace_python(str(tmp_path / "arrays.py"), [], CACHES, keep=keep)
+        traced = trace_python(str(tmp_path / "arrays.py"), [], CACHES, keep=keep)
     assert traced.signature.provenance.sampling is None
 
 

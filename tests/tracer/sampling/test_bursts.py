@@ -14,16 +14,17 @@ import pytest
 from binary_runs import trace_command
 from hypothesis import given
 from hypothesis import strategies as st
+from traces import trace_binary, trace_python
 
 from foretrace.base.errors import ForetraceError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.base.results import OperationStatistics, SimulatedHierarchy
 from foretrace.profiles.library import find
 from foretrace.replay.memory.hit_rates import misses_on
-from foretrace.tracer import tracing
 from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedule_of
 from foretrace.tracer.sampling.bursts import NUM_GROUPS, BurstCounts
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_to_run
+from foretrace.tracer.session import options
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import EstimatedMisses, Signature
 from foretrace.tracer.stored.stored_stream import StreamWriter
@@ -128,11 +129,11 @@ def many_bursts(monkeypatch: pytest.MonkeyPatch) -> None:
     def often(accuracy: Accuracy, seed: int | None = None) -> Schedule | None:
         return None if accuracy is Accuracy.HIGH else Schedule(4, 8, 4, 4, seed or 0)
 
-    monkeypatch.setattr(tracing, "schedule_of", often)
+    monkeypatch.setattr(options, "schedule_of", often)
 
 
 def _trace(program: Path, accuracy: Accuracy, *, follow_children: bool = False, seed: int = 1) -> Signature:
-    traced = tracing.trace_binary([str(program)], CACHES, follow_children=follow_children, accuracy=accuracy, seed=seed)
+    traced = trace_binary([str(program)], CACHES, follow_children=follow_children, accuracy=accuracy, seed=seed)
     assert traced.ending.exit_code == 0
     assert traced.signature.provenance.complete
     return traced.signature
@@ -234,9 +235,9 @@ def test_a_killed_program_leaves_a_signature(compile_c: Compile, tmp_path: Path)
 
 def test_what_cannot_be_sampled_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ForetraceError, match="--accuracy high goes with it"):
-        tracing.trace_binary(["true"], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.MEDIUM)
+        trace_binary(["true"], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.MEDIUM)
     with pytest.raises(ForetraceError, match="--accuracy high goes with it"):
-        tracing.trace_python(__file__, [], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.LOW)
+        trace_python(__file__, [], CACHES, keep=StreamWriter(tmp_path / "s"), accuracy=Accuracy.LOW)
 
 
 def test_schedules() -> None:

@@ -14,6 +14,7 @@ from analysis_toy import BRANCH, LOAD, NOP, UPDATE, ToyEngine, ToyIsa
 from changed_files import change_signature
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from traces import trace_binary
 from word_streams import FIRST_ACCESS, Execution, Stream, words_of
 
 from foretrace.base.errors import SignatureError
@@ -25,7 +26,6 @@ from foretrace.tracer.reader.side_table import BlockEntry
 from foretrace.tracer.signature import packed_arrays
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Paths, Signature
-from foretrace.tracer.tracing import trace_binary
 
 SOURCE = """
 int main(void)

@@ -19,11 +19,11 @@ import pytest
 from changed_files import change_signature
 from hypothesis import given
 from hypothesis import strategies as st
+from traces import trace_binary
 
 from foretrace.base.errors import OutputError, SignatureError
 from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.tracer.assembly import readable
-from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature import checksum as signature_checksum
 from foretrace.tracer.signature import file as signature_file
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind, ExaminedLoop
@@ -37,7 +37,6 @@ from foretrace.tracer.signature.records import (
     Signature,
     merge_ranges,
 )
-from foretrace.tracer.tracing import trace_binary
 
 GATHER = r"""
 #include <stdio.h>
@@ -58,7 +57,7 @@ SYSTEM = Hierarchy.parse("L1=4K/4/64/plru,LL=64K/8/64/inclusive,I1=4K/4/64/instr
 @pytest.fixture(scope="module")
 def signature(compile_c: Callable[..., Path]) -> Signature:
     program = str(compile_c(GATHER, "-O1"))
-    traced = trace_binary([program], [DEFAULT_HIERARCHY, SYSTEM], structure=Structure(has_dependences=True)).signature
+    traced = trace_binary([program], [DEFAULT_HIERARCHY, SYSTEM], has_dependences=True).signature
     return dataclasses.replace(
         traced,
         dependences=(*traced.dependences, Dependence(traced.examined_loops[0].node, *ODD)),

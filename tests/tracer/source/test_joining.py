@@ -8,8 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from traces import trace_binary, trace_python
 
-from foretrace.tracer.session.structure import Structure
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.form.records import Language
@@ -18,7 +18,6 @@ from foretrace.tracer.source.idioms.records import Finding, Findings, LoopReport
 from foretrace.tracer.source.joining import Join, join
 from foretrace.tracer.source.scanning import file_result
 from foretrace.tracer.source.traced_loops import COLLISION, PARALLEL, SERIAL, Ran, Run, run_of
-from foretrace.tracer.tracing import trace_binary, trace_python
 
 
 def loop(file: str, line: int, last: int, verdict: Verdict = Verdict.PARALLEL) -> LoopReport:
@@ -202,7 +201,7 @@ def joined_at(level: str, directory: Path) -> Join:
     source, binary = directory / "program.c", directory / "program"
     source.write_text(PROGRAM)
     subprocess.run(["gcc", "-g", *level.split(), "-o", binary, source], check=True)
-    signature = trace_binary([str(binary)], structure=Structure(has_dependences=True)).signature
+    signature = trace_binary([str(binary)], has_dependences=True).signature
     return joined_with(signature, source)
 
 

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polling import wait_until
 from stored_samples import DOCS, documented_reader
+from traces import trace_binary, trace_python
 
 from foretrace.base.errors import OutputError, TraceFileError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
@@ -28,7 +29,6 @@ from foretrace.tracer import kept_stream
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.stored.simulate import SimulatedStream, simulate_stream
 from foretrace.tracer.stored.stored_stream import Head, Place, StreamWriter
-from foretrace.tracer.tracing import trace_binary, trace_python
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 SMALL = Hierarchy.parse("L1=256/2/32,L2=1K/4/64")
