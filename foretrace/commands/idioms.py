@@ -61,7 +61,7 @@ def command(
     if not paths:
         raise click.UsageError("name at least one file or folder")
     if as_sarif and output.format:
-        raise click.UsageError(f"--{output.format} and --sarif are different formats; choose one")
+        raise click.UsageError(f"--{output.format} and --sarif exclude one another")
     if loops and as_sarif:
         raise click.UsageError("--sarif shows idioms, not --loops: use --json or --csv")
     if loops and (names or depth):

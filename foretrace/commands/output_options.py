@@ -83,7 +83,7 @@ def output_options(
                 output_format = output_format if output_format in FORMATS else None
             given = {name for name in synonyms if options.pop(f"as_{name}")} | ({output_format} - {None})
             if len(given) > 1:
-                raise click.UsageError(f"--{' and --'.join(sorted(given))} are different formats; choose one")
+                raise click.UsageError(f"--{' and --'.join(sorted(given))} exclude one another")
             force = files and options.pop("force")
             name = next(iter(given), None)
             return command(
