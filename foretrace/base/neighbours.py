@@ -1,7 +1,6 @@
 """What runs tell of one without a neighbour on the same core: each has the slowdown of a reference loop beside it.
 
-The loop is in `foretrace.benchmarks.harness.reference_loop`; here is what follows from its times. Where no run was
-without a neighbour, segments of runs may have been: their times are measured in `foretrace.tracer.native.segments`.
+The loop is in `foretrace.benchmarks.harness.reference_loop`; here is what follows from its times.
 """
 
 from __future__ import annotations
@@ -36,10 +35,6 @@ class Reference(Protocol):
 
     def slowdown(self, cycles: float) -> float:
         """How many times longer that is than an instruction of it takes undisturbed: 1 or more."""
-        ...
-
-    def clocks_hz(self) -> list[float]:
-        """The core's clock in a few moments from now on, each as long as a segment of a run; always as many."""
         ...
 
 
@@ -101,13 +96,10 @@ def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTime:
-    """The time that a program takes without a neighbour: the sum of its segments' times at rest, over many runs.
+    """An undisturbed time in an older timing: the sum of the times at rest of a program's segments, over many runs.
 
-    An interval for it, and what it is made of: see `foretrace.tracer.native.segments`.
-
-    `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken
-    off for counting at the places: that may take from nothing to twice as much, which is in the interval. `clock_hz` is
-    that of moments between the runs at rest, which are those at a high clock.
+    `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken off for counting at the places
+    between them. `clock_hz` is that of moments between the runs at rest.
     """
 
     time_s: float

@@ -7,16 +7,17 @@ from pathlib import Path
 import click
 
 from foretrace.api.machines import machines
+from foretrace.api.predictions import predict_on
 from foretrace.base.errors import ProfileError
 from foretrace.base.terminal import plain
 from foretrace.benchmarks.calibration.agreement import differences
 from foretrace.command_line.verb import VerbGroup
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.library import find
+from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile_file import read_profile
 from foretrace.profiles.published import read_published
 from foretrace.reports.machine_reports import (
-    check_document,
     check_report,
     comparison_report,
     machine_report,
@@ -68,23 +69,29 @@ def show(machine: str, wanted: tuple[str, ...], output: Output) -> None:
     "--published", type=click.Path(path_type=Path), metavar="CSV",
     help="Compare with published figures: of FILE, a profile or a known machine, or of all that the CSV file names.",
 )  # fmt: skip
+@click.option(
+    "--signature", type=click.Path(path_type=Path), metavar="SIG",
+    help="Say what each assumption costs of the width of the interval of that program's prediction.",
+)  # fmt: skip
 @output_options()
-def check(file: Path | None, published: Path | None, output: Output) -> None:
+def check(file: Path | None, published: Path | None, signature: Path | None, output: Output) -> None:
     """Check FILE, a profile of your own: what contradicts, what is missing and what the model assumes for it.
 
     With --published, compares its bandwidths and figures with those of a CSV file (docs/machine-profiles.md).
     """
+    if signature is not None and (published is not None or file is None):
+        raise click.UsageError("--signature goes with FILE, and not with --published")
     if published is not None:
         _check_published(str(file) if file is not None else None, published, output)
         return
     if file is None:
         raise click.UsageError("name a profile, or published figures with --published")
     profile = read_profile(file)
-    found = check_document(profile)
-    output.show(check_report(file, profile, found))
-    if found["doubts"]:
+    predictions = () if signature is None else predict_on(signature, (profile,), cores=1, costs=True)
+    output.show(check_report(file, profile, predictions))
+    if contradictions := doubts(profile):
         raise ProfileError(
-            f"{file}: {len(found['doubts'])} of its figures contradict others beyond their noise, see above"
+            f"{file}: {len(contradictions)} of its figures contradict others beyond their noise, see above"
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,14 @@ from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, MachineKind, Memory, Pattern, Profile
 from foretrace.profiles.published import PublishedFigure
+from foretrace.profiles.ranges import Assumption
 from foretrace.profiles.relatives import informed
+from foretrace.replay.base.records import Prediction
 from foretrace.replay.figures.machine_figures import figures_of
 from foretrace.replay.limits.published import compare_published
 from foretrace.replay.offload.devices.device import Device
 
+from .assumption_costs import assumption_cost_sections, costs_document
 from .model import BYTES, INTEGER, RATIO, SHARE, Column, Kind, Report, Section, Table, Text, for_programs
 
 MACHINES = (
@@ -144,15 +148,21 @@ def machine_report(profile: Profile) -> Report:
         profile.kind is MachineKind.ACCELERATOR
         and (device := device_figures(profile)).device_kind is DeviceKind.GENERAL
     ):
-        lines += [f"assumed: {name}: {text}" for name, text in device.assumed.items()]
+        lines += [f"assumed: {assumed}" for assumed in device.assumptions]
     if related := informed(profile):
         lines.append(f"not given, predictions take them from {related.relative}: {', '.join(related.keys)}")
     lines += [f"{name}: {text}" for name, text in (profile.metadata or {}).items()]
     return Report(profile.title, [*sections, Text(lines)], table, lambda: machine_document(profile))
 
 
-def check_report(file: Path, profile: Profile, found: dict[str, Any]) -> Report:
-    """What `foretrace machines check` prints of a profile that can be read; `found` is its JSON document."""
+def check_report(file: Path, profile: Profile, predictions: Iterable[Prediction] = ()) -> Report:
+    """What `foretrace machines check` prints of a profile that can be read, and what a program's prediction with it has
+    of assumptions.
+    """
+    predictions, found = tuple(predictions), check_document(profile)
+    costs = [section for one in predictions for section in assumption_cost_sections(one)]
+    for one in predictions:
+        found |= costs_document(one)
     lines = []
     lines.append(f"{file}: is a valid profile: {profile.title} ({profile.kind})")
     for doubt in found["doubts"]:
@@ -163,6 +173,13 @@ def check_report(file: Path, profile: Profile, found: dict[str, Any]) -> Report:
         lines.append(f"unstable, another run need not agree: {'; '.join(profile.unstable)}")
     for assumption in found["assumptions"]:
         lines.append(f"missing: {assumption}")
+    wide = {name: factor for name, factor in found["assumed_factors"].items() if factor is None or factor > 1}
+    if wide:
+        ranks = sorted(wide, key=lambda name: -(wide[name] or float("inf")))
+        said = (
+            f"{name} (no limit at one end)" if wide[name] is None else f"{name} x{wide[name]:.3g}" for name in ranks
+        )
+        lines.append(f"ranges of what is assumed, widest first: {', '.join(said)}")
     if found["unpredictable"] is not None:
         lines.append(f"no prediction can be made with it: {found['unpredictable']}")
     if found["unopened_sources"]:
@@ -172,7 +189,7 @@ def check_report(file: Path, profile: Profile, found: dict[str, Any]) -> Report:
         )
     rows = [(what, text) for what in ("doubts", "assumptions", "unopened_sources") for text in found[what]]
     columns = (Column("what", value=lambda row: row[0]), Column("text", value=lambda row: row[1]))
-    return Report(f"Check of {profile.name}", [Text(lines)], Table(columns, rows), lambda: found)
+    return Report(f"Check of {profile.name}", [Text(lines), *costs], Table(columns, rows), lambda: found)
 
 
 def published_report(machines: Sequence[dict[str, Any]]) -> Report:
@@ -439,11 +456,15 @@ def machine_document(profile: Profile) -> dict[str, Any]:
 def check_document(profile: Profile) -> dict[str, Any]:
     """What `machines check --json` prints of a valid profile.
 
-    `unpredictable` says why no prediction can be made with it at all, or is null.
+    `unpredictable` says why no prediction can be made with it at all, or is null. `assumed_factors` has, by name, the
+    larger end of each assumed figure's range over the smaller one, null where one end is no limit.
     """
-    assumptions, unpredictable = list(hierarchy_of(profile).assumptions), None
+    assumptions, factors, unpredictable = list(hierarchy_of(profile).assumptions), dict[str, float | None](), None
     try:
-        assumptions += [str(assumption) for assumption in _assumptions(profile)]
+        for one in _assumptions(profile):
+            assumptions.append(str(one))
+            if one.range is not None:
+                factors[one.name] = float(f"{one.range.factor:.6g}") if math.isfinite(one.range.factor) else None
     except ForetraceError as error:
         unpredictable = str(error)
     return {
@@ -452,12 +473,13 @@ def check_document(profile: Profile) -> dict[str, Any]:
         "kind": profile.kind.value,
         "doubts": list(doubts(profile)),
         "assumptions": assumptions,
+        "assumed_factors": factors,
         "unpredictable": unpredictable,
         "unopened_sources": sorted(key for key, source in profile.sources.items() if not source.is_opened),
     }
 
 
-def _assumptions(profile: Profile) -> tuple[object, ...]:
+def _assumptions(profile: Profile) -> tuple[Assumption, ...]:
     """What the model puts in the place of figures that are not there.
 
     Raises:

@@ -9,11 +9,13 @@ from typing import Any
 
 from foretrace.base.errors import ForetraceError
 from foretrace.base.units import format_hz, format_seconds
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.ranking import Rank, ranks
-from foretrace.replay.base.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, LoopTotal, Prediction
+from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopTime, LoopTotal, Prediction
 from foretrace.replay.base.totals import By, totals
 from foretrace.replay.prediction.anchor import Anchored
 
+from .assumption_costs import assumption_cost_sections
 from .event_time_reports import event_sections
 from .model import (
     COUNT,
@@ -136,7 +138,10 @@ def prediction_report(
             sections += event_sections(predictions, per=per, top=top)
         for prediction in predictions:
             sections += _loop_sections(prediction, by, top, measured)
-        sections += assumption_lines(predictions, in_full=assumptions or len(predictions) == 1)
+        in_full = assumptions or len(predictions) == 1
+        sections += assumption_lines(predictions, in_full=in_full)
+        for prediction in predictions if in_full else ():
+            sections += assumption_cost_sections(prediction)
     return Report(
         "Predicted run time", sections, _all_loops(predictions, by),
         lambda: document(predictions, refused, measured, by),
@@ -224,10 +229,8 @@ def _measured_sections(measured: Measured, predictions: tuple[Prediction, ...]) 
     lines = [
         "",
         f"measured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{timing.method}{said_of_segments(timing) if timing.segments else ''}){at}",
+        f"{timing.method}{said_of_segments(timing)}){at}",
     ]
-    if timing.undivided:
-        lines.append(f"not divided into segments: {timing.undivided}; the time is that of the shortest run")
     elsewhere = measured.samples.elsewhere
     if timing.num_samples and elsewhere:
         lines.append(

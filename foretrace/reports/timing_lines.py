@@ -16,9 +16,9 @@ def said_of_neighbours(timing: Timing) -> str:
 
 
 def said_of_segments(timing: Timing) -> str:
-    """What segments tell, for people, after something else; nothing if that was not asked for."""
+    """The time by segments that older timings hold, for people, after something else; nothing if there is none."""
     if timing.segments is None:
-        return f"; not divided into segments: {timing.undivided}" if timing.undivided else ""
+        return ""
     found = timing.segments
     low, likely, high = (format_seconds(time_s) for time_s in (found.low_s, found.time_s, found.high_s))
     return (

@@ -169,7 +169,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """How long it takes until a waiting entity goes on once another lets it.
+    """Wake-up latencies: from another entity's release until a waiting one goes on.
 
     Attributes:
         transfer_s: one that spins: a cache line comes to its core.
