@@ -81,7 +81,8 @@ def output_options(
             if also:
                 options["other_format"] = output_format if output_format in also else None
                 output_format = output_format if output_format in FORMATS else None
-            given = {name for name in synonyms if options.pop(f"as_{name}")} | ({output_format} - {None})
+            given = {name for name in synonyms if options.pop(f"as_{name}")}
+            given |= set() if output_format is None else {output_format}
             if len(given) > 1:
                 raise click.UsageError(f"--{' and --'.join(sorted(given))} exclude one another")
             force = files and options.pop("force")

@@ -9,7 +9,7 @@ from typing import Any
 from foretrace.base.units import format_bytes
 from foretrace.cache_sim.base.results import SimulatedHierarchy
 
-from .model import COUNT, FINE_SHARE, INTEGER, Column, Table
+from .model import COUNT, FINE_SHARE, INTEGER, Column, Table, bound
 
 _EVENT_HEADINGS = {
     "write_backs": "written back",
@@ -61,7 +61,7 @@ def hierarchy_tables(hierarchies: Iterable[SimulatedHierarchy], all_accesses: in
             Column("misses", "misses", COUNT),
             Column("miss_rate", "miss rate", FINE_SHARE, _miss_rate),
             *(
-                Column(name, heading, COUNT, lambda part, name=name: part.get(name, 0))
+                Column(name, heading, COUNT, bound(lambda part, name: part.get(name, 0), name))
                 for name, heading in _EVENT_HEADINGS.items()
                 if any(part.get(name) for part in parts)
             ),

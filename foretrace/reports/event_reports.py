@@ -18,7 +18,7 @@ from foretrace.base.fitting_table import shorten
 from foretrace.base.terminal import plain
 from foretrace.tracer.signature.event_records import NUM_QUANTILES, EventKind, Events, EventSamples, RecordedEvent
 
-from .model import INTEGER, Column, Kind, Section, Table, Text
+from .model import INTEGER, Column, Kind, Section, Table, Text, bound
 
 if TYPE_CHECKING:
     import pandas
@@ -392,7 +392,9 @@ def distributions(sources: Sequence[EventSource]) -> list[Section]:
     columns = (
         Column("values", "values", Kind(shown), lambda row: row[1].value),
         *(
-            Column(heading, heading, Kind("{:.4g}".format), lambda row, at=at: float(row[1].values.quantiles[at]))
+            Column(
+                heading, heading, Kind("{:.4g}".format), bound(lambda row, at: float(row[1].values.quantiles[at]), at)
+            )
             for heading, at in quantiles.items()
         ),
         Column("unit", "unit", value=lambda row: row[1].unit or ""),

@@ -82,7 +82,7 @@ def event_sections(predictions: Sequence[Prediction], *, per: bool, top: int | N
 
 def _per_unit(predictions: Sequence[Prediction], first: EventTimes) -> Table:
     def of(name: str) -> Callable[[Prediction], float | None]:
-        return lambda one: one.events and one.events.per_unit_s(getattr(one, name))
+        return lambda one: None if one.events is None else one.events.per_unit_s(getattr(one, name))
 
     columns = (
         Column("machine", "machine"),

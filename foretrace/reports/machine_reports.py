@@ -32,7 +32,7 @@ from foretrace.replay.limits.published import compare_published
 from foretrace.replay.offload.devices.device import Device
 
 from .assumption_costs import assumption_cost_sections, costs_document
-from .model import BYTES, INTEGER, RATIO, SHARE, Column, Kind, Report, Section, Table, Text, for_programs
+from .model import BYTES, INTEGER, RATIO, SHARE, Column, Kind, Report, Section, Table, Text, bound, for_programs
 
 MACHINES = (
     Column("name", "name", whole=True),
@@ -53,7 +53,9 @@ MACHINES = (
 def machine_table(profiles: Sequence[Profile]) -> Table:
     """Machines with all figures of `summary` but their caches."""
     keys = (key for key in SUMMARY_KEYS if key not in ("name", "caches"))
-    return Table((*MACHINES, *(Column(key, value=lambda one, key=key: summary(one)[key]) for key in keys)), profiles)
+    return Table(
+        (*MACHINES, *(Column(key, value=bound(lambda one, key: summary(one)[key], key)) for key in keys)), profiles
+    )
 
 
 def machines_report(profiles: Sequence[Profile]) -> Report:
@@ -325,7 +327,7 @@ def _point_sections(profile: Profile) -> list[Section]:
     headings += dict.fromkeys(_latency_heading(point) for point in profile.latency)
     columns = [
         Column("", "working set", BYTES, lambda row: row[0]),
-        *(Column("", one, value=lambda row, one=one: row[1].get(one, ""), left=False) for one in headings),
+        *(Column("", one, value=bound(lambda row, one: row[1].get(one, ""), one), left=False) for one in headings),
     ]
     title = "measured points by working set (bandwidth by bytes an access; noise in brackets)"
     return [Text(["", title]), Table(columns, sorted(rows.items()))]
@@ -334,7 +336,7 @@ def _point_sections(profile: Profile) -> list[Section]:
 def _table_sections(profile: Profile) -> Iterator[Section]:
     for title, headings, rows in _tables(profile):
         columns = [
-            Column("", heading, value=lambda row, number=number: row[number], left=number == 0)
+            Column("", heading, value=bound(lambda row, number: row[number], number), left=number == 0)
             for number, heading in enumerate(headings)
         ]
         columns.append(Column("", "source", value=lambda row: _cited(profile, row[-1])))

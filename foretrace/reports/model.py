@@ -88,6 +88,11 @@ class Column:
         return self.kind.is_text if self.left is None else self.left
 
 
+def bound(function: Callable[[Any, Any], Any], second: Any) -> Callable[[Any], Any]:
+    """The function of a record with its second argument given."""
+    return lambda record: function(record, second)
+
+
 def for_programs(*keys: str) -> tuple[Column, ...]:
     """Columns of attributes that only programs are given."""
     return tuple(Column(key) for key in keys)

@@ -24,7 +24,9 @@ from .model import (
     RATIO,
     SECONDS,
     SHARE,
+    TEXT,
     Column,
+    Kind,
     Report,
     Section,
     Table,
@@ -74,8 +76,8 @@ class Ranked:
     rank: Rank
 
 
-def _of_prediction(key: str, *args: Any, **options: Any) -> Column:
-    return Column(key, *args, value=lambda one: getattr(one.prediction, key), **options)
+def _of_prediction(key: str, heading: str | None = None, kind: Kind = TEXT, **options: Any) -> Column:
+    return Column(key, heading, kind, lambda one: getattr(one.prediction, key), **options)
 
 
 MACHINES = (
@@ -159,9 +161,7 @@ def loop_table(prediction: Prediction, by: By = By.LOOP) -> Table:
 
 def _all_loops(predictions: Sequence[Prediction], by: By) -> Table:
     """The loops on all machines."""
-    columns = [
-        Column(one.key, value=lambda pair, of=one.of: of(pair[1])) for one in (LOOPS if by is By.LOOP else TOTALS)
-    ]
+    columns = [one.within(lambda pair: pair[1]) for one in (LOOPS if by is By.LOOP else TOTALS)]
     machine = (
         Column("machine", value=lambda pair: pair[0].machine),
         Column("threads", value=lambda pair: pair[0].threads),

@@ -13,6 +13,7 @@ from foretrace.profiles.charts import Chart
 from .model import Report, Section, Table, Text, Tree
 
 if TYPE_CHECKING:
+    import pandas
     from rich.console import Console
 
 FORMATS = ("json", "csv", "md")
@@ -145,7 +146,7 @@ def _markdown_chart(chart: Chart) -> str:
     return "\n".join(f"    {plain(line)}" for line in draw(chart))
 
 
-def data_frame(data: Table) -> Any:
+def data_frame(data: Table) -> pandas.DataFrame:
     """A table as a pandas DataFrame: a column for each key."""
     import pandas
 

@@ -12,7 +12,7 @@ from foretrace.benchmarks.calibration.sgbench import Loop, curves
 from foretrace.benchmarks.harness.machine_facts import cpu_model
 from foretrace.benchmarks.harness.sampling import Timing
 
-from .model import BYTES, Column, Report, Table, for_programs
+from .model import BYTES, Column, Report, Table, bound, for_programs
 
 
 def sgbench_report(timings: Mapping[Loop, Timing], duration_s: float) -> Report:
@@ -26,7 +26,7 @@ def sgbench_report(timings: Mapping[Loop, Timing], duration_s: float) -> Report:
         Column("range_bytes", "address range", BYTES, lambda size: size),
         *(
             Column("", f"{kind[0]} {kind[1]}", left=False,
-                   value=lambda size, kind=kind: format_bytes_per_s(rates[size, *kind]))
+                   value=bound(lambda size, kind: format_bytes_per_s(rates[size, *kind]), kind))
             for kind in kinds
         ),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from foretrace.tracer.stored.simulate import SimulatedStream
 from foretrace.tracer.stored.stored_stream import Place
 
 from .cache_reports import hierarchy_documents, hierarchy_tables
-from .model import BYTES, COUNT, FINE_SHARE, INTEGER, Column, Kind, Report, Section, Table, Text, for_programs
+from .model import BYTES, COUNT, FINE_SHARE, INTEGER, Column, Kind, Report, Section, Table, Text, bound, for_programs
 
 _PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
 
@@ -55,7 +55,7 @@ def simulation_report(simulated: SimulatedStream, top: int) -> Report:
     for what, rows in (("loops", loop_rows(simulated)), ("operations", operations.records)):
         if rows and top:
             level = simulated.simulator.simulated()[0].hierarchy.levels[-1].name
-            headings = [one.heading for one in operations.headed if what == "operations" or one.heading != "kind"]
+            headings = [one.heading or "" for one in operations.headed if what == "operations" or one.heading != "kind"]
             title = f"{what} by misses of {level}, {min(top, len(rows))} of {len(rows)}"
             sections += [Text([""]), Table(operations.columns, rows, title, headings, top)]
     return Report("Simulated caches", sections, operations, lambda: document(simulated, top))
@@ -71,7 +71,9 @@ def operation_table(simulated: SimulatedStream) -> Table:
         Column("executions", "executions", COUNT),
         Column("total_bytes", "bytes", BYTES),
         *(
-            Column(f"{level.name}_misses", f"{level.name} misses", COUNT, lambda row, n=number: row.misses[0][n])
+            Column(
+                f"{level.name}_misses", f"{level.name} misses", COUNT, bound(lambda row, n: row.misses[0][n], number)
+            )
             for number, level in enumerate(levels)
         ),
     )

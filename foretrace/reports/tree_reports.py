@@ -22,7 +22,7 @@ from foretrace.tracer.signature.tree_records import (
     own_counts,
 )
 
-from .model import Column, Report, Table, Text, Tree, for_programs
+from .model import Column, Report, Table, Text, Tree, bound, for_programs
 
 if TYPE_CHECKING:
     from foretrace.profiles.profile import Profile
@@ -136,7 +136,10 @@ def tree_report(
     columns = (
         *for_programs("node", "parent", "entries", "iterations"),
         Column("kind", value=lambda node: node.kind.name.lower()),
-        *(Column(name, value=lambda node, name=name: getattr(node.key, name)) for name in ("module", "file", "line")),
+        *(
+            Column(name, value=bound(lambda node, name: getattr(node.key, name), name))
+            for name in ("module", "file", "line")
+        ),
         Column("function", value=lambda node: demangle(node.key.function)),
         Column("name", value=lambda node: names[node.node]),
         Column(f"own_{weighed.key}", value=lambda node: float(weighed.own[node.node])),

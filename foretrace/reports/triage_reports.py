@@ -17,7 +17,7 @@ from foretrace.tracer.source.joining import Join, Joined
 
 from .data_flow_reports import allocation_name
 from .join_reports import join_lines, joined_document, never_ran_document, never_ran_lines
-from .model import BYTES, INTEGER, RATIO, SECONDS, Column, Report, Section, Table, Text
+from .model import BYTES, INTEGER, RATIO, SECONDS, Column, Report, Section, Table, Text, bound
 from .places import PLACE
 from .prediction_documents import hit_rates_document, place_document
 from .prediction_reports import assumed_figures
@@ -234,7 +234,7 @@ def comparison_table(found: TriageComparison) -> Table:
         *(replace(column, drop=1) if column.heading == "function" else column for column in PLACE),
         Column("host_s", "host", SECONDS),
         Column("", "all cores", SECONDS, lambda row: row.thread_s),
-        *(Column(name, name, SECONDS, lambda row, name=name: row.accelerator_s[name]) for name in names),
+        *(Column(name, name, SECONDS, bound(lambda row, name: row.accelerator_s[name], name)) for name in names),
         Column("best", "best", whole=True),
     )
     return Table(columns, found.rows, headings=("source", "function", "host", *names, "best"))
