@@ -17,10 +17,12 @@ from foretrace.replay.memory.miss_curves import (
     part_of_line,
     whole_program,
 )
+from foretrace.reports.curve_reports import curve_table
+from foretrace.reports.renderers import data_frame
 from foretrace.tracer.signature.records import Signature as SignatureRecord
 
 from .signatures import SignatureLike, described, signature_of
-from .views import Shown, ShownTable, axes_to_draw, data_frame
+from .views import Shown, ShownTable, axes_to_draw
 
 if TYPE_CHECKING:
     import pandas
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 
     from foretrace.replay.memory.miss_curves import Part
 
-COLUMNS = ("ways", "size_bytes", "line_bytes", "misses", "miss_ratio", "standard_error")
 DEFAULT_WAYS: tuple[int | str, ...] = (1, 8, "full")
 
 
@@ -46,12 +47,7 @@ class Curves(Shown):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each cache. `ways` is "full" for fully associative ones, `standard_error` that of `miss_ratio`."""
-        rows = (
-            {name: getattr(point, name) for name in COLUMNS} | {"ways": curve.ways or "full"}
-            for curve in self.curves
-            for point in curve.points
-        )
-        return data_frame(COLUMNS, rows)
+        return data_frame(curve_table(self.curves))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the curves.

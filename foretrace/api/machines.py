@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, overload
+from typing import TYPE_CHECKING, Protocol, TypeAlias, overload
 
 from foretrace.base.units import format_bytes, format_hz
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import write_profile
+from foretrace.reports.machine_reports import figure_table, machine_table, summary
+from foretrace.reports.renderers import data_frame
 
-from .views import Shown, ShownTable, data_frame, shown_as
+from .views import Shown, ShownTable, shown_as
 
 if TYPE_CHECKING:
     import pandas
@@ -45,10 +47,7 @@ class Machine(Shown, Profile, frozen=True, forbid_unknown_fields=True):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each figure: part, name (which ends in the unit), value, source (a key of `sources`), meaning."""
-        from foretrace.reports.machine_reports import figures
-
-        columns = ("part", "figure", "value", "source", "meaning")
-        return data_frame(columns, (dict(zip(columns, row, strict=True)) for row in figures(self)))
+        return data_frame(figure_table(self))
 
     def plot(self, *curves: str) -> Sequence[Axes]:
         """Draw its latencies, bandwidths and gather/scatter curves, or only those named, as `machines show -o` does.
@@ -145,8 +144,7 @@ class Machines(Shown, Sequence[Machine]):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each machine. A figure that nobody published is missing."""
-        columns = tuple(name for name in summary(self._machines[0]) if name != "caches") if self._machines else ()
-        return data_frame(columns, map(summary, self._machines))
+        return data_frame(machine_table(self._machines))
 
     def _line(self) -> str:
         return f"{len(self.hosts)} hosts, {len(self.accelerators)} accelerators"
@@ -189,31 +187,6 @@ def find_machine(machine: MachineLike) -> Machine:
         raise TypeError(
             f"a machine is wanted, its name, or the path of its profile, not {type(machine).__name__}"
         ) from None
-
-
-def summary(profile: Profile) -> dict[str, Any]:
-    """A machine as a list of machines has it. A figure that nobody published is None."""
-    core, memory, product = profile.core, profile.memory, profile.product
-    return {
-        "name": profile.name,
-        "title": profile.title,
-        "kind": profile.kind.value,
-        "year": product.year if product else None,
-        "power_w": product.power_w if product else None,
-        "instruction_set": profile.instruction_set,
-        "date": profile.date,
-        "cores": core.cores if core else None,
-        "clock_hz": core.clock_hz if core else None,
-        "caches": [{"name": cache.name, "size_bytes": cache.size_bytes} for cache in profile.caches],
-        "memory_size_bytes": memory.size_bytes if memory else None,
-        "memory_peak_bandwidth_bytes_per_s": memory.peak_bandwidth_bytes_per_s if memory else None,
-        "memory_sustained_bandwidth_bytes_per_s": memory.sustained_bandwidth_bytes_per_s if memory else None,
-        "memory_core_read_bandwidth_bytes_per_s": memory.core_read_bandwidth_bytes_per_s if memory else None,
-        "memory_latency_s": memory.latency_s if memory else None,
-        "gather_scatter_minimum_range_bytes": next(
-            (c.minimum_range_bytes for c in profile.gather_scatter if c.minimum_range_bytes is not None), None
-        ),
-    }
 
 
 def _caches(profile: Profile) -> str:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from foretrace.base.errors import ForetraceError, PredictionError, ProfileError, quoted
-from foretrace.base.names import demangle
 from foretrace.base.units import format_seconds
 from foretrace.profiles.checks import suggestion
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base import records
-from foretrace.replay.base.ranking import ranks
-from foretrace.replay.base.totals import By, totals
+from foretrace.replay.base.totals import By
 from foretrace.replay.events.predictions import EventQuestion
 from foretrace.replay.node.predictions import predict_each
+from foretrace.reports.model import Table
+from foretrace.reports.prediction_reports import LOOPS, MACHINES, loop_table, ranked, warnings_once
+from foretrace.reports.renderers import data_frame
 
 from .machines import MachineLike, find_machine, machines
 from .signatures import SignatureLike, signature_of
-from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, data_frame, shown_as, where_of
+from .views import MOST_ROWS, SOURCE, Shown, ShownTable, axes_to_draw, shown_as
 
 if TYPE_CHECKING:
     import pandas
@@ -37,9 +38,7 @@ class Prediction(Shown, records.Prediction):
         Args:
             by: "loop", "line" or "function".
         """
-        if By(by) is By.LOOP:
-            return data_frame(LOOP_COLUMNS, map(_loop_row, self.loops))
-        return data_frame(TOTAL_COLUMNS, map(_total_row, totals(self, By(by))))
+        return data_frame(loop_table(self, By(by)))
 
     def plot(self, ax: Axes | None = None, top: int = MOST_ROWS) -> Axes:
         """Draw the `top` loops of most time as bars, in what bounds them.
@@ -56,13 +55,8 @@ class Prediction(Shown, records.Prediction):
 
     def _table(self) -> ShownTable:
         notable = [loop for loop in self.notable_loops if loop.time_s > 0]
-        rows = [
-            (
-                where_of(loop.place), loop.place.name, loop.label,
-                str(loop.bound_by), f"{loop.share:.1%}", format_seconds(loop.time_s),
-            )
-            for loop in notable[:MOST_ROWS]
-        ]  # fmt: skip
+        headings = ("source", "function", "what", "bound by", "share", "time")
+        rows = Table((SOURCE, *LOOPS), notable, headings=headings, shown=MOST_ROWS)
         assumed = len({assumption.name for assumption in self.assumptions})
         notes = (
             *(f"warning: {warning}" for warning in self.warnings),
@@ -72,10 +66,8 @@ class Prediction(Shown, records.Prediction):
                 else ()
             ),
         )
-        return ShownTable(
-            f"{self.title}: {_interval(self)}{_said_of_threads(self)}, bound by {self.bound_by}",
-            ("source", "function", "what", "bound by", "share", "time"), rows, len(self.loops), 4, notes,
-        )  # fmt: skip
+        title = f"{self.title}: {_interval(self)}{_said_of_threads(self)}, bound by {self.bound_by}"
+        return ShownTable.of(title, rows, notes, len(self.loops))
 
 
 class Predictions(Shown, Sequence[Prediction]):
@@ -130,7 +122,7 @@ class Predictions(Shown, Sequence[Prediction]):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each machine, fastest first. Ranks overlap where intervals do."""
-        return data_frame(MACHINE_COLUMNS, map(_machine_row, self._predictions, ranks(self._predictions)))
+        return data_frame(Table(MACHINES, ranked(self._predictions)))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the times with their intervals, a row for each machine.
@@ -150,18 +142,11 @@ class Predictions(Shown, Sequence[Prediction]):
 
     def _table(self) -> ShownTable:
         threaded = any(one.threads > 1 for one in self._predictions)
-        rows = [
-            (
-                str(rank), one.machine, str(one.bound_by),
-                *([str(one.threads), str(one.cores), _speedup(one)] if threaded else []),
-                *map(format_seconds, (one.time_s, one.low_s, one.high_s)),
-            )
-            for one, rank in zip(self._predictions, ranks(self._predictions), strict=True)
-        ]  # fmt: skip
         more = ("threads", "cores", "speed-up") if threaded else ()
+        headings = ("rank", "machine", "bound by", *more, "time", "low", "high")
         notes = [f"warning: {warning}" for warning in warnings_once(self._predictions)]
         notes += [f"not predicted: {name}: {error}" for name, error in self.refused.items()]
-        return ShownTable("", ("rank", "machine", "bound by", *more, "time", "low", "high"), rows, len(rows), 3, notes)
+        return ShownTable.of("", Table(MACHINES, ranked(self._predictions), headings=headings), notes)
 
 
 @overload
@@ -307,19 +292,9 @@ def model_of(name: str) -> records.Model:
         raise PredictionError(f"model {quoted(str(name))} is not known: {', '.join(records.Model)}") from None
 
 
-def warnings_once(predictions: Sequence[records.Prediction]) -> list[str]:
-    """Each warning once; of several machines' shares of unseen code, which differ by little, the first."""
-    found = {w.partition("% of the time ")[2] or w: w for p in reversed(predictions) for w in reversed(p.warnings)}
-    return list(reversed(found.values()))
-
-
 def _interval(prediction: records.Prediction) -> str:
     low, high = format_seconds(prediction.low_s), format_seconds(prediction.high_s)
     return f"{format_seconds(prediction.time_s)} ({low} to {high})"
-
-
-def _speedup(one: records.Prediction) -> str:
-    return "-" if one.scaling is None else f"{one.scaling.speedup:.2f}"
 
 
 def _said_of_threads(one: records.Prediction) -> str:
@@ -328,60 +303,3 @@ def _said_of_threads(one: records.Prediction) -> str:
         return ""
     cores = "1 core" if one.cores == 1 else f"{one.cores} cores"
     return f" with {one.threads} threads on {cores}, {one.scaling.speedup:.2f} times as fast as with one"
-
-
-PLACE_COLUMNS = ("module", "function", "mangled", "file", "line", "caller", "inlined")
-LOOP_COLUMNS = (
-    *PLACE_COLUMNS, "kind", "label", "entries", "iterations", "time_s", "low_s", "high_s", "share", "bound_by",
-    "compute_s", "memory_s", "overlap_s", "python_s", "pages_s", "as_traced",
-)  # fmt: skip
-TOTAL_COLUMNS = (*PLACE_COLUMNS, "label", "loops", "time_s", "low_s", "high_s", "share", "bound_by")
-MACHINE_COLUMNS = (
-    "machine", "title", "threads", "cores", "time_s", "low_s", "high_s", "speedup", "speedup_bound_by", "best_rank",
-    "worst_rank", "bound_by", "unseen_s", "complete", "hit_rates_are", "num_assumed",
-)  # fmt: skip
-
-
-def place_row(place: records.Place) -> dict[str, Any]:
-    """Where something is, as columns."""
-    name = demangle(place.function)
-    return {
-        "module": place.module,
-        "function": name,
-        "mangled": place.function if name != place.function else None,
-        "file": place.file,
-        "line": place.line,
-        "caller": place.caller or None,
-        "inlined": place.inlined or None,
-    }
-
-
-def _loop_row(loop: records.LoopTime) -> dict[str, Any]:
-    numbers = {name: getattr(loop, name) for name in LOOP_COLUMNS if name not in PLACE_COLUMNS}
-    return place_row(loop.place) | numbers | {"kind": str(loop.kind), "bound_by": str(loop.bound_by)}
-
-
-def _total_row(total: records.LoopTotal) -> dict[str, Any]:
-    numbers = {name: getattr(total, name) for name in TOTAL_COLUMNS if name not in PLACE_COLUMNS}
-    return place_row(total.place) | numbers | {"bound_by": str(total.bound_by)}
-
-
-def _machine_row(one: Prediction, rank: Any) -> dict[str, Any]:
-    return {
-        "machine": one.machine,
-        "title": one.title,
-        "threads": one.threads,
-        "cores": one.cores,
-        "time_s": one.time_s,
-        "low_s": one.low_s,
-        "high_s": one.high_s,
-        "speedup": None if one.scaling is None else one.scaling.speedup,
-        "speedup_bound_by": None if one.scaling is None else str(one.scaling.limit),
-        "best_rank": rank.best,
-        "worst_rank": rank.worst,
-        "bound_by": str(one.bound_by),
-        "unseen_s": one.unseen_s,
-        "complete": one.complete,
-        "hit_rates_are": str(one.hit_rates.source),
-        "num_assumed": len({assumption.name for assumption in one.assumptions}),
-    }

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from foretrace.base.errors import SourceError, quoted
 from foretrace.base.files import cache_folder
+from foretrace.reports.idiom_reports import finding_document, idiom_counts
 from foretrace.tracer.source.idioms.patterns import IdiomDefinition, built_in, definition, from_file
 from foretrace.tracer.source.idioms.records import Finding, Findings
 from foretrace.tracer.source.scanning import scanned
@@ -45,11 +46,7 @@ class Idioms(Shown, Findings):
 
     def counts(self) -> dict[str, int]:
         """Number of findings of each idiom, most first; parts of other findings are not counted."""
-        found: dict[str, int] = {}
-        for one in self.findings:
-            if one.parent is None:
-                found[one.idiom] = found.get(one.idiom, 0) + 1
-        return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+        return idiom_counts(self)
 
     def _line(self) -> str:
         return f"{len(self.findings)} findings in {self.files} files, {self.lines:,} lines"
@@ -144,26 +141,3 @@ def selected(found: Findings, wanted: Callable[[Finding], bool]) -> Findings:
             moved[position] = len(kept)
             kept.append(one.with_parent(None if one.parent is None else moved.get(one.parent)))
     return replace(found, findings=tuple(kept))
-
-
-def finding_document(one: Finding) -> dict[str, Any]:
-    """A finding as plain values."""
-    return {
-        "file": one.file,
-        "first_line": one.first_line,
-        "last_line": one.last_line,
-        "loop_line": one.loop_line,
-        "function": one.function,
-        "language": str(one.language),
-        "idiom": one.idiom,
-        "depth": one.depth,
-        "induction": list(one.induction),
-        "arrays": [
-            {"role": use.role, "name": use.name, "element": use.element, "index": use.index} for use in one.arrays
-        ],
-        "text": one.text,
-        "confidence": one.confidence,
-        "reason": one.reason,
-        "shape": one.shape,
-        "parent": one.parent,
-    }

@@ -11,11 +11,13 @@ import io
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from foretrace.base.errors import OutputError
 from foretrace.base.names import place_text
 from foretrace.base.terminal import plain
+from foretrace.reports.model import Column, Table
 
 if TYPE_CHECKING:
     import pandas
@@ -47,6 +49,15 @@ class ShownTable:
     total: int = 0
     left: int = 1
     notes: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, title: str, table: Table, notes: Sequence[str] = (), total: int | None = None) -> ShownTable:
+        """What a table shows, of `total` rows."""
+        columns = table.headed
+        left = sum(1 for _ in takewhile(lambda column: column.is_left, columns))
+        total = len(table.records) if total is None else total
+        cells = table.cells(table.shown_records)
+        return cls(title, [column.heading or "" for column in columns], cells, total, left, notes)
 
     @property
     def lines_below(self) -> list[str]:
@@ -117,6 +128,10 @@ def where(file: str, line: int, module: str, caller: str = "", inlined: str = ""
 def where_of(place: Place) -> str:
     """The same of a place in a prediction."""
     return where(place.file, place.line, place.module, place.caller, place.inlined)
+
+
+SOURCE = Column("", "source", value=lambda record: where_of(record.place))
+"""In place of the reports' column of this heading: with the names of a notebook's cells."""
 
 
 def cell_name(file: str) -> str | None:

@@ -74,10 +74,17 @@ EXPORTED_EVENTS = FileKind(
         or (content.startswith(b"PAR1") and b"foretrace.events" in content)
     ),
 )
+REPORT = FileKind(
+    "a report", "an editor, or a spreadsheet",
+    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d|\A[a-z]\w*(?:,\w+)+\r?\n'),
+)  # fmt: skip
+"""As JSON, CSV or Markdown. Of CSV the first line alone can be recognised: names in lower case."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Nothing in such a text says who wrote it: none is ever replaced."""
 
-_RECOGNISED = (SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS)
+_RECOGNISED = (
+    SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
+)  # fmt: skip
 
 
 def peek(path: Path) -> bytes:

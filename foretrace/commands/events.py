@@ -19,16 +19,19 @@ from foretrace.api.recorded_events import signature_sources
 from foretrace.base.errors import EventsError, OutputError, ProgramError
 from foretrace.base.file_kinds import EXPORTED_EVENTS, PICTURE, SIGNATURE, kind_of
 from foretrace.base.files import check_output, write_atomically
-from foretrace.base.terminal import console, json_bytes, print_json, table
+from foretrace.base.terminal import console, json_bytes
 from foretrace.command_line.signals import die_by_signal
 from foretrace.command_line.verb import Verb, begin_limits
 from foretrace.reports import event_pictures, event_reports
 from foretrace.reports.event_reports import EXPORTS, EventSource, check_export, chosen, listed, recorders, short
+from foretrace.reports.model import INTEGER, Column, Report, Section, Table, Text
 from foretrace.reports.plots import FORMATS, check_picture
 from foretrace.tracer.events import linking
 from foretrace.tracer.events.board_file import Board, is_running, left_behind, processes, read_board, start_of
 from foretrace.tracer.events.run_folder import left_folders, remove, run_folder
 from foretrace.tracer.signature.event_records import Events
+
+from .output_options import Output, output_options
 
 if TYPE_CHECKING:
     import pandas
@@ -40,25 +43,25 @@ Sources = Sequence[EventSource]
 class View:
     """What is shown of events, in each form."""
 
-    show: Callable[[Sources], None]
+    sections: Callable[[Sources], list[Section]]
     document: Callable[[Sources], dict[str, Any]]
     frame: Callable[[Sources], pandas.DataFrame]
     draw: event_pictures.Draw
 
 
 EVENTS = View(
-    event_reports.show, event_reports.document, event_reports.frame, event_pictures.recorders_figure
+    event_reports.listing, event_reports.document, event_reports.frame, event_pictures.recorders_figure
 )  # fmt: skip
 VALUES = View(
-    event_reports.show_values, event_reports.values_document, event_reports.values_frame,
+    event_reports.value_lines, event_reports.values_document, event_reports.values_frame,
     event_pictures.recorders_figure,
 )  # fmt: skip
 SAMPLES = View(
-    event_reports.show_samples, event_reports.samples_document, event_reports.samples_frame,
+    event_reports.courses, event_reports.samples_document, event_reports.samples_frame,
     event_pictures.samples_figure,
 )  # fmt: skip
 DISTRIBUTIONS = View(
-    event_reports.show_distributions, event_reports.distributions_document, event_reports.distributions_frame,
+    event_reports.distributions, event_reports.distributions_document, event_reports.distributions_frame,
     event_pictures.distributions_figure,
 )  # fmt: skip
 
@@ -81,18 +84,16 @@ DISTRIBUTIONS = View(
 @click.option("--samples", is_flag=True, help="Values over the run (of signatures).")
 @click.option("--distributions", is_flag=True, help="How the values of recorders are distributed.")
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path),
+    "-o", "--output", "file", type=click.Path(path_type=Path),
     help="Draw (.svg, .png, .pdf) or export (.csv, .json, .parquet) what would be shown.",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace what foretrace drew or exported.")
 @click.option("--user", metavar="USER", help="Processes of this user, whose files you may read; your own if not given.")
 @click.option("--clean", is_flag=True, help="Remove what killed processes left behind.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-@click.option("--csv", "as_csv", is_flag=True, help="Print rows, comma-separated.")
+@output_options(synonyms=("json", "csv"), files=False)
 def command(
     target: tuple[str, ...], cflags: bool, libs: bool, drop_in: bool, patterns: tuple[str, ...], values: str | None,
-    samples: bool, distributions: bool, output: Path | None, force: bool, user: str | None, clean: bool, as_json: bool,
-    as_csv: bool,
+    samples: bool, distributions: bool, file: Path | None, force: bool, user: str | None, clean: bool, output: Output,
 ) -> int:  # fmt: skip
     """Show the software-defined events of a process, while it runs or after it was killed, of a program's run, or of
     signatures.
@@ -101,8 +102,6 @@ def command(
     """
     if (values is not None) + samples + distributions > 1:
         raise click.UsageError("--values, --samples and --distributions show different things; choose one")
-    if as_json and as_csv:
-        raise click.UsageError("--json and --csv are two forms; choose one")
     is_program = bool(target) and not _names_signatures(target) and not _is_number(target)
     if not is_program:
         begin_limits("events")
@@ -114,14 +113,12 @@ def command(
         _clean()
         return 0
     if not target:
-        _list(_user_number(user), as_json)
+        _list(_user_number(user), output)
         return 0
     view = VALUES if values is not None else SAMPLES if samples else DISTRIBUTIONS if distributions else EVENTS
-    if output is not None:
-        _check(output, force=force)
-    show = partial(
-        _show, view=view, patterns=patterns, values=values, output=output, force=force, as_json=as_json, as_csv=as_csv
-    )
+    if file is not None:
+        _check(file, force=force)
+    show = partial(_show, view=view, patterns=patterns, values=values, file=file, force=force, output=output)
     if _names_signatures(target):
         show(signature_sources(target))
     elif is_program:
@@ -186,21 +183,21 @@ def _user_number(user: str | None) -> int | None:
         raise EventsError(f"{short(user)}: there is no such user") from None
 
 
-def _list(user: int | None, as_json: bool) -> None:
+_PROCESSES = (
+    Column("process", "process", INTEGER),
+    Column("state", "state", value=lambda row: "running" if row["running"] else "killed"),
+    Column("events", "events", INTEGER),
+)
+
+
+def _list(user: int | None, output: Output) -> None:
     rows = [_row(process, path) for process, path in processes(user).items()]
-    if as_json:
-        print_json({"schema": "foretrace.events.processes/1", "processes": rows})
-        return
-    if not rows:
-        console().print("No process of yours has software-defined events.")
-        return
-    shown = table("process", "state", "events", left=("state",))
+    found = Table(_PROCESSES, rows)
+    sections = [found if rows else Text(["No process of yours has software-defined events."])]
+    document = {"schema": "foretrace.events.processes/1", "processes": rows}
+    output.show(Report("Processes with software-defined events", sections, found, lambda: document))
     for row in rows:
-        events = "-" if row["events"] is None else str(row["events"])
-        shown.add_row(str(row["process"]), "running" if row["running"] else "killed", events)
-    console().print(shown)
-    for row in rows:
-        if row["unread"]:
+        if row["unread"] and output.format is None:
             hint = "" if row["running"] else "; foretrace events --clean removes what killed processes left"
             click.echo(f"foretrace: {row['unread']}{hint}", err=True)
 
@@ -282,20 +279,20 @@ def _run_in(folder: Path, program: Sequence[str], signals: _PassedOn) -> int:
 
 
 def _show(
-    sources: Sources, *, view: View, patterns: Sequence[str], values: str | None, output: Path | None, force: bool,
-    as_json: bool, as_csv: bool,
+    sources: Sources, *, view: View, patterns: Sequence[str], values: str | None, file: Path | None, force: bool,
+    output: Output,
 ) -> None:  # fmt: skip
     asked: Sources = chosen(sources, patterns)
     if values is not None:
         asked = _recorders_called(asked, values)
-    if output is not None:
-        _write(asked, view, output, force=force)
-    if as_json:
-        print_json(view.document(asked))
-    elif as_csv:
+    if file is not None:
+        _write(asked, view, file, force=force)
+    if output.format == "csv":
         sys.stdout.write(event_reports.as_csv(view.frame(asked)))
-    elif output is None:
-        view.show(asked)
+    else:
+        rows = event_reports.events_table(asked)
+        report = Report("Software-defined events", view.sections(asked), rows, lambda: view.document(asked))
+        output.show(report, prints=file is None)
 
 
 def _recorders_called(sources: Sources, name: str) -> Sources:

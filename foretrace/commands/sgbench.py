@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
-from rich.console import Console
-from rich.table import Table
 
 from foretrace.base.errors import HierarchyError
-from foretrace.base.file_kinds import PICTURE
-from foretrace.base.files import check_output, write_atomically
-from foretrace.base.terminal import console, plain, print_json, progress_bar
-from foretrace.base.units import format_bytes, format_bytes_per_s
+from foretrace.base.terminal import progress_bar
 from foretrace.benchmarks.calibration.sgbench import (
     ELEMENT_BYTES,
     OFFSET_BYTES,
@@ -28,12 +20,14 @@ from foretrace.benchmarks.calibration.sgbench import (
     run_sgbench,
 )
 from foretrace.benchmarks.harness.machine_facts import core_cpus, cpu_model
-from foretrace.benchmarks.harness.sampling import Timing
 from foretrace.cache_sim.base.level import parse_size_bytes
 from foretrace.command_line.verb import Verb
 from foretrace.profiles.charts import gather_scatter_charts
 from foretrace.profiles.points import IndexMode
-from foretrace.reports.plots import check_picture, draw_charts
+from foretrace.reports.plots import draw_charts
+from foretrace.reports.sgbench_reports import sgbench_report
+
+from .output_options import Output, output_options
 
 _LEAST_BYTES, _MOST_BYTES = 4 * SMALLEST_BYTES, 16 << 30  # an index has 32 bits
 
@@ -71,15 +65,10 @@ class _Size(click.ParamType):  # type: ignore[type-arg] # generic only in click'
     help="B begins so far behind a page's beginning, the index twice as far; a multiple of 64.",
 )  # fmt: skip
 @click.option("--quick", is_flag=True, help="Fewer ranges and samples: some ten seconds rather than fifty.")
-@click.option(
-    "-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path),
-    help="Picture to write: .svg, .png or .pdf (repeatable).",
-)  # fmt: skip
-@click.option("--force", is_flag=True, help="Overwrite pictures that foretrace drew.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+@output_options(pictures="the curves")
 def command(
     largest: int, modes: tuple[str, ...], element_bytes: str, threads: int, offset_bytes: int, quick: bool,
-    outputs: tuple[Path, ...], force: bool, as_json: bool,
+    output: Output,
 ) -> None:  # fmt: skip
     """Measure gather, scatter and update loops on this machine by address range and index mode (SGBench)."""
     if offset_bytes % 64:
@@ -87,9 +76,6 @@ def command(
     cores = len(core_cpus())
     if cores and threads > cores:
         raise click.UsageError(f"--threads is {threads}, this process may use {cores} cores")
-    for output in outputs:
-        check_picture(output)
-        check_output(output, PICTURE, force=force)
     loops = [
         Loop(operation, IndexMode(mode), int(element_bytes), threads, size)
         for operation in OPERATIONS
@@ -103,37 +89,6 @@ def command(
         print(
             f"foretrace: warning: {unstable} of {len(timings)} figures are unstable, see their noise", file=sys.stderr
         )
-    for output in outputs:
-        title = f"gather and scatter on {cpu_model()}" + (f", {threads} threads" if threads > 1 else "")
-        picture = draw_charts(gather_scatter_charts(curves(timings, "here")), title, output.suffix[1:])
-        write_atomically(output, picture, PICTURE, force=force)
-    if as_json:
-        print_json(document(timings, duration_s))
-    else:
-        _show(timings, console())
-
-
-def document(timings: Mapping[Loop, Timing], duration_s: float) -> dict[str, Any]:
-    """What `--json` prints."""
-    return {
-        "schema": "foretrace.sgbench/1",
-        "cpu": cpu_model(),
-        "duration_s": duration_s,
-        "curves": [msgspec.to_builtins(curve) for curve in curves(timings, "here")],
-    }
-
-
-def _show(timings: Mapping[Loop, Timing], out: Console) -> None:
-    kinds = list(dict.fromkeys((loop.operation, loop.index_mode) for loop in timings))
-    table = Table(box=None, pad_edge=False)
-    table.add_column("address range", justify="right")
-    for operation, mode in kinds:
-        table.add_column(plain(f"{operation} {mode}"), justify="right")
-    by_place = {(loop.range_bytes, loop.operation, loop.index_mode): (loop, t) for loop, t in timings.items()}
-    for size in sorted({loop.range_bytes for loop in timings}):
-        cells = []
-        for kind in kinds:
-            loop, timing = by_place[(size, *kind)]
-            cells.append(format_bytes_per_s(loop.referenced_bytes / timing.time_s))
-        table.add_row(format_bytes(size), *cells)
-    out.print(table)
+    title = f"gather and scatter on {cpu_model()}" + (f", {threads} threads" if threads > 1 else "")
+    output.draw(lambda name: draw_charts(gather_scatter_charts(curves(timings, "here")), title, name))
+    output.show(sgbench_report(timings, duration_s))

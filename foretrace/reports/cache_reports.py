@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
-from foretrace.base.terminal import console, plain, table
-from foretrace.base.units import format_bytes, format_count
+from foretrace.base.units import format_bytes
 from foretrace.cache_sim.base.results import SimulatedHierarchy
+
+from .model import COUNT, FINE_SHARE, INTEGER, Column, Table, bound
 
 _EVENT_HEADINGS = {
     "write_backs": "written back",
@@ -46,33 +47,35 @@ def _asked(counts: dict[str, int]) -> dict[str, int]:
     return {name: counts[name] for name in ("accesses", "misses")}
 
 
-def show_hierarchies(hierarchies: Iterable[SimulatedHierarchy], all_accesses: int) -> None:
-    """A table of each simulated hierarchy."""
+def hierarchy_tables(hierarchies: Iterable[SimulatedHierarchy], all_accesses: int) -> Iterator[Table]:
+    """A table of each simulated hierarchy's parts, with a column for each kind of event that occurred."""
     for hierarchy in hierarchy_documents(hierarchies, all_accesses):
-        _show_hierarchy(hierarchy)
+        instruction = [hierarchy["instruction"]] if hierarchy["instruction"] else []
+        parts = [*hierarchy["levels"], *instruction, *hierarchy["tlbs"]]
+        columns = (
+            Column("name", "level"),
+            Column("size", "size", value=_size, left=False),
+            Column("ways", "ways", INTEGER),
+            Column("line", "line", value=_granule, left=False),
+            Column("accesses", "accesses", COUNT),
+            Column("misses", "misses", COUNT),
+            Column("miss_rate", "miss rate", FINE_SHARE, _miss_rate),
+            *(
+                Column(name, heading, COUNT, bound(lambda part, name: part.get(name, 0), name))
+                for name, heading in _EVENT_HEADINGS.items()
+                if any(part.get(name) for part in parts)
+            ),
+        )
+        yield Table(columns, parts, f"caches {hierarchy['name']}")
 
 
-def _show_hierarchy(hierarchy: dict[str, Any]) -> None:
-    """A table of its parts, with a column for each kind of event that occurred."""
-    parts = [
-        *hierarchy["levels"],
-        *([hierarchy["instruction"]] if hierarchy["instruction"] else []),
-        *hierarchy["tlbs"],
-    ]
-    occurred = [name for name in _EVENT_HEADINGS if any(part.get(name) for part in parts)]
-    rows = table(
-        "level", "size", "ways", "line", "accesses", "misses", "miss rate",
-        *(_EVENT_HEADINGS[name] for name in occurred),
-        title=f"caches {plain(hierarchy['name'])}",
-    )  # fmt: skip
-    for part in parts:
-        rate = f"{part['misses'] / part['accesses']:.2%}" if part["accesses"] else "-"
-        size = format_bytes(part["size_bytes"]) if "size_bytes" in part else f"{part['entries']} pages"
-        granule = f"{part['line_bytes']} B" if "line_bytes" in part else format_bytes(part["page_bytes"])
-        rows.add_row(
-            plain(part["name"]), size, str(part["ways"]), granule, format_count(part["accesses"]),
-            format_count(part["misses"]), rate, *(format_count(part.get(name, 0)) for name in occurred),
-        )  # fmt: skip
-    out = console()
-    out.print()
-    out.print(rows)
+def _size(part: dict[str, Any]) -> str:
+    return format_bytes(part["size_bytes"]) if "size_bytes" in part else f"{part['entries']} pages"
+
+
+def _granule(part: dict[str, Any]) -> str:
+    return f"{part['line_bytes']} B" if "line_bytes" in part else format_bytes(part["page_bytes"])
+
+
+def _miss_rate(part: dict[str, Any]) -> float | None:
+    return part["misses"] / part["accesses"] if part["accesses"] else None

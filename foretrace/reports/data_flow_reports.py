@@ -10,14 +10,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from rich.table import Table
 
-from foretrace.base.terminal import console, plain
-from foretrace.base.units import format_bytes, format_count
-from foretrace.reports.left_out import show_rest
+from foretrace.base.units import format_bytes
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, DataFlow, ObjectKind
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
+from .left_out import rest_line
+from .model import BYTES, COUNT, SHARE, Column, Report, Section, Table, Text
 from .tree_reports import node_names
 
 _MAX_READERS = 4
@@ -165,78 +164,81 @@ def objects_of(flow: DataFlow, row: int) -> list[str]:
     return sorted(num_bytes, key=lambda name: -num_bytes[name])[:_MAX_OBJECTS]
 
 
-def show(tree: ExecutionTree, flow: DataFlow, top: int) -> None:
-    """Print the hottest flows, and the nodes with the largest live-in and live-out."""
-    out, names, total = console(), node_names(tree), float(flow.flow_bytes.sum())
-    table = Table(title="Data flow between nodes of the execution tree", box=None, title_justify="left")
-    for column, justify in (
-        ("bytes", "right"),
-        ("share", "right"),
-        ("written by", "left"),
-        ("read by", "left"),
-        ("in", "left"),
-    ):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    for row in _hottest(flow)[:top]:
-        num_bytes = float(flow.flow_bytes[row])
-        share = num_bytes / total if total else 0.0
-        writer, readers = int(flow.flow_writer[row]), readers_of(flow, int(flow.flow_readers[row]))
+def data_flow_report(tree: ExecutionTree, flow: DataFlow, top: int) -> Report:
+    """What `foretrace info --data-flow` prints: the hottest flows, nodes and allocations, `top` of each."""
+    names, total = node_names(tree), float(flow.flow_bytes.sum())
+
+    def writer(row: int) -> str:
         outside = "the system" if flow.flow_by_system[row] else "outside"
-        who = outside if writer == OUTSIDE else plain(names[writer])
+        number = int(flow.flow_writer[row])
+        return outside if number == OUTSIDE else names[number]
+
+    def readers(row: int) -> str:
         by = int(flow.flow_readers[row])
-        table.add_row(
-            format_bytes(num_bytes),
-            f"{share:.1%}",
-            who,
-            _names(names, readers, has_system=bool(flow.set_has_system[by])),
-            plain(", ".join(objects_of(flow, row))),
-        )
-    out.print(table)
-    show_rest([float(flow.flow_bytes[row]) for row in _hottest(flow)], top, "flows", "bytes")
+        return _names(names, readers_of(flow, by), has_system=bool(flow.set_has_system[by]))
+
+    flows = Table(
+        (
+            Column("bytes", "bytes", BYTES, lambda row: float(flow.flow_bytes[row])),
+            Column("share", "share", SHARE, lambda row: float(flow.flow_bytes[row]) / total if total else 0.0),
+            Column("written_by", "written by", value=writer),
+            Column("read_by", "read by", value=readers),
+            Column("in", "in", value=lambda row: ", ".join(objects_of(flow, row))),
+        ),
+        hottest := _hottest(flow), "Data flow between nodes of the execution tree", shown=top,
+        rest=rest_line([float(flow.flow_bytes[row]) for row in hottest], top, "flows", "bytes"),
+    )  # fmt: skip
     nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: one.live_in + one.live_out, reverse=True)
-    table = Table(title="Nodes", box=None, title_justify="left")
-    for column, justify in (("live-in", "right"), ("live-out", "right"), ("footprint", "right"), ("node", "left")):
-        table.add_column(column, justify=justify)  # type: ignore[arg-type]
-    for one in nodes[:top]:
-        sizes = (format_bytes(size) for size in (one.live_in, one.live_out, one.footprint))
-        table.add_row(*sizes, plain(names[one.node]))
-    out.print(table)
-    show_rest([one.live_in + one.live_out for one in nodes], top, "nodes", "live bytes")
-    _show_allocations(flow, top)
+    by_node = Table(
+        (
+            Column("live_in_bytes", "live-in", BYTES, lambda one: one.live_in),
+            Column("live_out_bytes", "live-out", BYTES, lambda one: one.live_out),
+            Column("footprint_bytes", "footprint", BYTES, lambda one: one.footprint),
+            Column("node", "node", value=lambda one: names[one.node]),
+        ),
+        nodes, "Nodes", shown=top,
+        rest=rest_line([one.live_in + one.live_out for one in nodes], top, "nodes", "live bytes"),
+    )  # fmt: skip
+    lines = ["not sampled: all memory was followed"]
     if flow.sampled_share < 1:
-        out.print(
+        lines = [
             f"sampled: 1 of {1 / flow.sampled_share:.0f} blocks at the end; standard error of all flow between nodes "
             f"{flow.relative_error:.1%}, of single flows more"
-        )
-    else:
-        out.print("not sampled: all memory was followed")
+        ]
     if flow.merged_bytes:
-        out.print(f"{format_bytes(flow.merged_bytes)} had too many different sets of readers to tell apart")
+        lines.append(f"{format_bytes(flow.merged_bytes)} had too many different sets of readers to tell apart")
+    return Report(
+        "Data flow", [flows, by_node, *_allocation_sections(flow, top), Text(lines)], flows,
+        lambda: document(tree, flow),
+    )  # fmt: skip
 
 
-def _show_allocations(flow: DataFlow, top: int) -> None:
-    out = console()
-    table = Table(title="Allocations", box=None, title_justify="left")
-    for column in ("touched", "between nodes", "read in", "written out", "times"):
-        table.add_column(column, justify="right")
-    table.add_column("allocation", justify="left")
+def _allocation_sections(flow: DataFlow, top: int) -> list[Section]:
     rows = by_allocation(flow)
-    for one in rows[:top]:
-        sizes = (format_bytes(size) for size in (one.touched, one.between, one.read_in, one.written_out))
-        if one.allocation < 0:
-            table.add_row(*sizes, "-", "not known")
-        else:
-            times = flow.allocations[one.allocation].count
-            table.add_row(*sizes, format_count(times), plain(_allocation(flow, one.allocation)))
-    out.print(table)
-    show_rest([one.touched for one in rows], top, "allocations", "touched bytes")
+    columns = (
+        Column("touched_bytes", "touched", BYTES, lambda one: one.touched),
+        Column("between_bytes", "between nodes", BYTES, lambda one: one.between),
+        Column("read_in_bytes", "read in", BYTES, lambda one: one.read_in),
+        Column("written_out_bytes", "written out", BYTES, lambda one: one.written_out),
+        Column(
+            "count", "times", COUNT,
+            lambda one: None if one.allocation < 0 else flow.allocations[one.allocation].count,
+        ),
+        Column(
+            "allocation", "allocation",
+            value=lambda one: "not known" if one.allocation < 0 else _allocation(flow, one.allocation),
+        ),
+    )  # fmt: skip
+    rest = rest_line([one.touched for one in rows], top, "allocations", "touched bytes")
+    lines = []
     common = [one for one in rows if one.allocation >= 0 and _is_common(flow.allocations[one.allocation])]
     if common:
         size = format_bytes(sum(one.touched for one in common))
-        out.print(
+        lines.append(
             f"{size} of the heap are told apart by no allocation: allocators' own records, and all of it in programs "
             "whose allocator has no name in a symbol table (stripped static programs, allocators of their own)"
         )
+    return [Table(columns, rows, "Allocations", shown=top, rest=rest), Text(lines)]
 
 
 def _is_common(one: Allocation) -> bool:
@@ -246,7 +248,7 @@ def _is_common(one: Allocation) -> bool:
 def _names(names: Sequence[str], readers: Sequence[int], *, has_system: bool = False) -> str:
     if not readers:
         return "the system" if has_system else "nobody"
-    listed = ", ".join(plain(names[node]) for node in readers[:_MAX_READERS])
+    listed = ", ".join(names[node] for node in readers[:_MAX_READERS])
     listed += ", the system" if has_system else ""
     return listed + (f" and {len(readers) - _MAX_READERS} more" if len(readers) > _MAX_READERS else "")
 

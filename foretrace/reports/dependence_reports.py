@@ -6,36 +6,41 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.base.names import demangle, function_text, place_text, short_name
-from foretrace.base.terminal import console, plain, table
 from foretrace.base.units import format_count
-from foretrace.reports.left_out import show_rest
 from foretrace.tracer.analysis.data_flow.verdicts import LoopVerdict, verdicts
 from foretrace.tracer.signature.data_flow_records import Dependence, DependenceKind
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
+from .left_out import rest_line
+from .model import COUNT, Column, Report, Table, Text
 
-def show_dependences(signature: Signature, tree: ExecutionTree, top: int) -> None:
-    """Print a table of the loops by iterations."""
-    loops = _by_iterations(signature)
-    rows = table(
-        "loop", "function", "iterations", "carries", "what", "where",
-        title=f"what loops carry, by iterations, {min(top, len(loops))} of {len(loops)}",
-        left=("loop", "function", "carries", "what", "where"), drop=("function",),
-    )  # fmt: skip
-    for loop in loops[:top]:
+
+def dependence_report(signature: Signature, tree: ExecutionTree, top: int) -> Report:
+    """What `foretrace info --dependences` prints: the loops by iterations, `top` of them on a terminal."""
+
+    def place(loop: LoopVerdict) -> str:
         key = tree.keys[loop.node]
-        place = place_text(key.file, key.line, key.module, key.caller)
-        first = loop.dependences[0] if loop.dependences else None
-        rows.add_row(
-            plain(place), plain(function_text(key.function, key.caller)), format_count(loop.iterations),
-            _carries(loop), _what(first) if first else "",
-            plain(_where(signature, first)) if first else "",
-        )  # fmt: skip
-    out = console()
-    out.print(rows)
-    show_rest([loop.iterations for loop in loops], top, "loops", "iterations")
-    out.print("Evidence of this run and its input, no proof.")
+        return place_text(key.file, key.line, key.module, key.caller)
+
+    def function(loop: LoopVerdict) -> str:
+        return function_text(tree.keys[loop.node].function, tree.keys[loop.node].caller)
+
+    columns = (
+        Column("node"),
+        Column("loop", "loop", value=place),
+        Column("function", "function", value=function, drop=1),
+        Column("iterations", "iterations", COUNT),
+        Column("carries", "carries", value=_carries),
+        Column("what", "what", value=lambda loop: _what(loop.dependences[0]) if loop.dependences else ""),
+        Column("where", "where", value=lambda loop: _where(signature, loop.dependences[0]) if loop.dependences else ""),
+    )
+    loops = _by_iterations(signature)
+    rest = rest_line([loop.iterations for loop in loops], top, "loops", "iterations")
+    title = f"what loops carry, by iterations, {min(top, len(loops))} of {len(loops)}"
+    rows = Table(columns, loops, title, shown=top, rest=rest)
+    evidence = Text(["Evidence of this run and its input, no proof."])
+    return Report("Dependences of loops", [rows, evidence], rows, lambda: document(signature, tree))
 
 
 def _by_iterations(signature: Signature) -> list[LoopVerdict]:

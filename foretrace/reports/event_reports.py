@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from foretrace.base.errors import EventsError, OutputError
 from foretrace.base.fitting_table import shorten
-from foretrace.base.terminal import console, plain, table
+from foretrace.base.terminal import plain
 from foretrace.tracer.signature.event_records import NUM_QUANTILES, EventKind, Events, EventSamples, RecordedEvent
+
+from .model import INTEGER, Column, Kind, Section, Table, Text, bound
 
 if TYPE_CHECKING:
     import pandas
-    from rich.table import Table
 
 EXPORTS = (".csv", ".json", ".parquet")
 MOST_LETTERS = 48
@@ -344,71 +345,81 @@ MOST_ROWS = 2000
 """Largest number of rows of a table on the screen."""
 
 
-def show(sources: Sequence[EventSource]) -> None:
+def listing(sources: Sequence[EventSource]) -> list[Section]:
     """A row for each event."""
-    out = console()
+    sections: list[Section] = []
     if any(source.events.events for source in sources):
-        out.print(events_table(sources, MOST_ROWS))
-        _say_left_out(sum(len(source.events.events) for source in sources))
+        sections.append(events_table(sources, MOST_ROWS))
+    lines = []
     for source in sources:
         if not source.events.events:
-            out.print(f"{plain(source.title)} has registered no events.")
+            lines.append(f"{source.title} has registered no events.")
         if source.events.lost_bytes:
-            out.print(
-                f"{plain(source.title)}: {source.events.lost_bytes:,} bytes of what was counted are missing: {_LOST}"
-            )
-
-
-def _say_left_out(num_rows: int) -> None:
-    if num_rows > MOST_ROWS:
-        left = num_rows - MOST_ROWS
-        console().print(f"and {left:,} more: --csv and --json have all, --event chooses some")
+            lines.append(f"{source.title}: {source.events.lost_bytes:,} bytes of what was counted are missing: {_LOST}")
+    return [*sections, Text(lines)]
 
 
 _LOST = "there was no memory for them"
 
 
-def events_table(sources: Sequence[EventSource], most: int | None = None, title: str | None = None) -> Table:
-    """The first events of all sources, `most` of them."""
-    rows, add = _table(sources, "kind", "value", "", "description", left=("kind", "", "description"), title=title)
-    for source, event in _pairs(sources)[:most]:
-        described = event.description if event.description != event.full_name else ""
-        add(source, event, str(event.kind), shown(event.value), _note(event), short(described))
-    return rows
+def events_table(sources: Sequence[EventSource], most: int | None = None, title: str = "") -> Table:
+    """All events of all sources, of which a terminal shows `most`."""
+    columns = (
+        Column("kind", "kind", value=lambda row: row[1].kind, whole=True),
+        Column("value", "value", Kind(shown), lambda row: row[1].value),
+        Column("note", "", value=lambda row: _note(row[1]), whole=True),
+        Column("description", "description", value=lambda row: short(_description(row[1]))),
+    )
+    return _table(sources, columns, _pairs(sources), most, title)
 
 
-def show_values(sources: Sequence[EventSource]) -> None:
+def _description(event: RecordedEvent) -> str:
+    return event.description if event.description != event.full_name else ""
+
+
+def value_lines(sources: Sequence[EventSource]) -> list[Section]:
     """A line for each value."""
-    for _, event in recorders(sources):
-        if event.values is not None:
-            for value in printable(event.values.kept):
-                print(value)
+    found = (event.values for _, event in recorders(sources) if event.values is not None)
+    return [Text([str(value) for values in found for value in printable(values.kept)])]
 
 
-def show_distributions(sources: Sequence[EventSource]) -> None:
+def distributions(sources: Sequence[EventSource]) -> list[Section]:
     """A row for each recorder of numbers."""
-    rows, add = _table(sources, "values", "min", "5 %", "q1", "median", "q3", "95 %", "max", "unit", left=("unit",))
     found = [(source, event) for source, event in recorders(sources) if quartiles(event) is not None]
-    for source, event in found[:MOST_ROWS]:
-        assert event.values is not None
-        figures = [f"{value:.4g}" for value in event.values.quantiles[[0, 50, 250, 500, 750, 950, 1000]].tolist()]
-        add(source, event, shown(event.value), *figures, plain(event.unit or ""))
-    console().print(rows if found else "No recorder has numbers.")
-    _say_left_out(len(found))
+    if not found:
+        return [Text(["No recorder has numbers."])]
+    quantiles = {"min": 0, "5 %": 50, "q1": 250, "median": 500, "q3": 750, "95 %": 950, "max": 1000}
+    columns = (
+        Column("values", "values", Kind(shown), lambda row: row[1].value),
+        *(
+            Column(
+                heading, heading, Kind("{:.4g}".format), bound(lambda row, at: float(row[1].values.quantiles[at]), at)
+            )
+            for heading, at in quantiles.items()
+        ),
+        Column("unit", "unit", value=lambda row: row[1].unit or ""),
+    )
+    return [_table(sources, columns, found, MOST_ROWS)]
 
 
-def show_samples(sources: Sequence[EventSource]) -> None:
+def courses(sources: Sequence[EventSource]) -> list[Section]:
     """A row for each event with its course over the run."""
-    rows, add = _table(sources, "first", "last", "over the run", "unit", left=("over the run", "unit"))
-    found = False
-    for source in sources:
-        for samples in source.events.samples:
-            for event, values in sampled(source.events, samples):
-                if len(values):
-                    found = True
-                    course = _spark(samples.position, values)
-                    add(source, event, f"{values[0]:.6g}", f"{values[-1]:.6g}", course, plain(event.unit or ""))
-    console().print(rows if found else "No event was sampled while the program ran.")
+    found = [
+        (source, event, values, samples.position)
+        for source in sources
+        for samples in source.events.samples
+        for event, values in sampled(source.events, samples)
+        if len(values)
+    ]
+    if not found:
+        return [Text(["No event was sampled while the program ran."])]
+    columns = (
+        Column("first", "first", Kind("{:.6g}".format), lambda row: float(row[2][0])),
+        Column("last", "last", Kind("{:.6g}".format), lambda row: float(row[2][-1])),
+        Column("course", "over the run", value=lambda row: _spark(row[3], row[2])),
+        Column("unit", "unit", value=lambda row: row[1].unit or ""),
+    )
+    return [_table(sources, columns, found)]
 
 
 def _spark(position: npt.NDArray[np.int64], values: npt.NDArray[np.float64]) -> str:
@@ -428,19 +439,18 @@ def _pairs(sources: Sequence[EventSource]) -> list[tuple[EventSource, RecordedEv
 
 
 def _table(
-    sources: Sequence[EventSource], *headings: str, left: Sequence[str], title: str | None = None
-) -> tuple[Table, Callable[..., None]]:
-    """A table that begins with the event, and with its source and process where there are several."""
-    several = len(sources) > 1
-    processes = any(len({event.process for event in source.events.events}) > 1 for source in sources)
-    first = [*(["source"] if several else []), *(["process"] if processes else []), "event"]
-    made = table(*first, *headings, left=("source", "event", *left), whole=("event", "kind", ""), title=title)
-
-    def add(source: EventSource, event: RecordedEvent, *cells: str) -> None:
-        own = [*([short(source.title)] if several else []), *([str(event.process)] if processes else [])]
-        made.add_row(*own, short(event.full_name), *cells)
-
-    return made, add
+    sources: Sequence[EventSource], columns: Sequence[Column], records: Sequence[Any], most: int | None = None,
+    title: str = "",
+) -> Table:  # fmt: skip
+    """Records that begin with a source and an event: the event, and its source and process where there are several."""
+    first = [Column("event", "event", value=lambda row: short(row[1].full_name), whole=True)]
+    if any(len({event.process for event in source.events.events}) > 1 for source in sources):
+        first.insert(0, Column("process", "process", INTEGER, lambda row: row[1].process))
+    if len(sources) > 1:
+        first.insert(0, Column("source", "source", value=lambda row: short(row[0].title)))
+    left = len(records) - MOST_ROWS
+    rest = f"and {left:,} more: --csv and --json have all, --event chooses some" if left > 0 and not title else ""
+    return Table((*first, *columns), records, title, shown=most, rest=rest)
 
 
 def shown(value: float | None) -> str:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from foretrace.base.names import demangle
-from foretrace.base.terminal import console, plain, table
+from foretrace.base.terminal import plain
 from foretrace.base.units import format_seconds
 from foretrace.replay.base.event_times import EventTimes, NodePace
 from foretrace.replay.base.records import Place, Prediction
+
+from .model import FINE_RATIO, SECONDS, SHARE, Column, Section, Table, Text
+from .places import PLACE
 
 _PARTS: tuple[tuple[str, Callable[[NodePace], float]], ...] = (
     ("proportional", lambda node: node.proportional_s),
@@ -50,85 +53,101 @@ def places(times: EventTimes, seconds: Callable[[NodePace], float]) -> list[Plac
     return sorted(found.values(), key=lambda one: -one.time_s)
 
 
-def show_event(predictions: Sequence[Prediction], *, per: bool, top: int | None) -> None:
-    """Print what an event has to do with predictions, and the `top` places of each part of the first of them.
+def event_sections(predictions: Sequence[Prediction], *, per: bool, top: int | None) -> list[Section]:
+    """What an event has to do with predictions, and the `top` places of each part of the first of them.
 
     Args:
-        predictions: with `events`.
+        predictions: with `events`, if an event is asked about.
         per: whether the time per unit is asked for.
         top: None: all places.
     """
     first = predictions[0].events
     if first is None:
-        return
-    out = console()
+        return []
     is_described = first.description not in ("", first.event, first.event.rpartition("::")[2])
-    text = f" ({plain(first.description)})" if is_described else ""
+    text = f" ({first.description})" if is_described else ""
     wanted = "" if first.count == first.traced else f", {_number(first.count)} predicted"
-    out.print(f"\n{plain(first.event)}{text}: {_number(first.traced)} in the traced run{wanted}", soft_wrap=True)
+    lines = ["", f"{first.event}{text}: {_number(first.traced)} in the traced run{wanted}"]
     if first.parts is None:
-        out.print(f"which part of the time is proportional to it is not known: {plain(first.unknown)}", soft_wrap=True)
+        lines.append(f"which part of the time is proportional to it is not known: {first.unknown}")
+    sections: list[Section] = [Text(lines)]
     if per:
-        _show_per_unit(predictions, first)
-    if first.parts is None:
-        return
-    _show_parts(predictions, first)
-    if top != 0:
-        _show_places(predictions[0], first, top)
+        sections.append(_per_unit(predictions, first))
+    if first.parts is not None:
+        sections += _part_sections(predictions, first)
+        if top != 0:
+            sections += _place_sections(predictions[0], first, top)
+    return sections
 
 
-def _show_per_unit(predictions: Sequence[Prediction], first: EventTimes) -> None:
-    unit = plain(first.what)
-    rows = table("machine", f"time per {unit}", "low", "high", "of what is proportional", left=("machine",))
-    for one in predictions:
-        if one.events is None:
-            continue
-        part_s = one.events.proportional_per_unit_s
-        times = [format_seconds(one.events.per_unit_s(time_s)) for time_s in (one.time_s, one.low_s, one.high_s)]
-        rows.add_row(plain(one.machine), *times, "-" if part_s is None else format_seconds(part_s))
-    console().print(rows)
+def _per_unit(predictions: Sequence[Prediction], first: EventTimes) -> Table:
+    def of(name: str) -> Callable[[Prediction], float | None]:
+        return lambda one: None if one.events is None else one.events.per_unit_s(getattr(one, name))
+
+    columns = (
+        Column("machine", "machine"),
+        Column("per_unit_s", f"time per {first.what}", SECONDS, of("time_s")),
+        Column("per_unit_low_s", "low", SECONDS, of("low_s")),
+        Column("per_unit_high_s", "high", SECONDS, of("high_s")),
+        Column(
+            "proportional_per_unit_s", "of what is proportional", SECONDS,
+            lambda one: one.events.proportional_per_unit_s,
+        ),
+    )  # fmt: skip
+    return Table(columns, [one for one in predictions if one.events is not None])
 
 
-def _show_parts(predictions: Sequence[Prediction], first: EventTimes) -> None:
+def _part_sections(predictions: Sequence[Prediction], first: EventTimes) -> list[Section]:
+    def share(name: str) -> Callable[[tuple[str, EventTimes]], float | None]:
+        return lambda pair: getattr(pair[1].parts, name) / pair[1].traced_s if pair[1].traced_s else None
+
+    def of(name: str) -> Callable[[tuple[str, EventTimes]], float]:
+        return lambda pair: getattr(pair[1], name)
+
     is_scaled = first.count != first.traced
-    columns = ("proportional", "fixed", "not recognised")
-    rows = table("machine", "traced run", *columns, *(["ratio", "from", "to"] if is_scaled else []), left=("machine",))
-    for one in predictions:
-        times = one.events
-        if times is None or times.parts is None:
-            continue
-        seconds = (times.parts.proportional_s, times.parts.fixed_s, times.parts.unrecognised_s)
-        shares = [f"{part_s / times.traced_s:.1%}" if times.traced_s else "-" for part_s in seconds]
-        ratios = [f"{ratio:.3f}" for ratio in (times.ratio, times.ratio_low, times.ratio_high)] if is_scaled else []
-        rows.add_row(plain(one.machine), format_seconds(times.traced_s), *shares, *ratios)
-    console().print(rows)
+    columns = [
+        Column("machine", "machine", value=lambda pair: pair[0]),
+        Column("traced_s", "traced run", SECONDS, of("traced_s")),
+        Column("proportional_share", "proportional", SHARE, share("proportional_s")),
+        Column("fixed_share", "fixed", SHARE, share("fixed_s")),
+        Column("unrecognised_share", "not recognised", SHARE, share("unrecognised_s")),
+    ]
+    lines = []
     if is_scaled:
-        console().print(
+        columns += [
+            Column("ratio", "ratio", FINE_RATIO, of("ratio")),
+            Column("ratio_low", "from", FINE_RATIO, of("ratio_low")),
+            Column("ratio_high", "to", FINE_RATIO, of("ratio_high")),
+        ]
+        lines.append(
             "ratio: predicted time over that of the traced run, and its range by what the trace leaves open; the "
-            "model's error is in low and high alone",
-            soft_wrap=True,
+            "model's error is in low and high alone"
         )
+    known = [(one.machine, one.events) for one in predictions if one.events is not None and one.events.parts]
+    return [Table(columns, known), Text(lines)]
 
 
-def _show_places(prediction: Prediction, times: EventTimes, top: int | None) -> None:
-    out = console()
+def _place_sections(prediction: Prediction, times: EventTimes, top: int | None) -> list[Section]:
+    columns = (
+        Column("share", "share", SHARE, lambda one: one.time_s / times.traced_s),
+        Column("time_s", "time", SECONDS),
+        *PLACE,
+        Column("label", "what"),
+        Column("deviation", "deviation", SHARE),
+    )
+    sections: list[Section] = []
     for name, seconds in _PARTS:
         found = places(times, seconds)
         if not found:
             continue
-        rows = table("share", "time", "source", "function", "what", "deviation", left=("source", "function", "what"))
-        for one in found[:top]:
-            place, deviation = one.place, "-" if one.deviation is None else f"{one.deviation:.1%}"
-            where = place.text
-            rows.add_row(
-                f"{one.time_s / times.traced_s:.1%}", format_seconds(one.time_s), plain(where),
-                plain(place.name), plain(one.label), deviation,
-            )  # fmt: skip
-        out.print(f"\n{plain(prediction.title)}, traced run: {name}")
-        out.print(rows)
+        rest = ""
         if top is not None and len(found) > top:
             rest_s = sum(one.time_s for one in found[top:])
-            out.print(f"{len(found) - top} more, {format_seconds(rest_s)} together: --all-loops shows them")
+            rest = f"{len(found) - top} more, {format_seconds(rest_s)} together: --all-loops shows them"
+        sections += [
+            Text(["", f"{prediction.title}, traced run: {name}"]), Table(columns, found, shown=top, rest=rest)
+        ]  # fmt: skip
+    return sections
 
 
 def _number(value: float) -> str:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 from foretrace.base.names import function_text
-from foretrace.base.terminal import console, plain
 from foretrace.base.units import format_count
 from foretrace.tracer.signature.records import Signature
 
@@ -37,12 +36,6 @@ def outside_loops_line(signature: Signature) -> str:
     more = len(functions) - len(named)
     others = f", {more} more" if more else ""
     return f"{left / total:.0%} of the instructions are in functions, outside loops: {', '.join(named)}{others}"
-
-
-def show_rest(values: Sequence[float], shown: int, what: str, of: str) -> None:
-    """Print the line of `rest_line`, if there is one."""
-    if rest := rest_line(values, shown, what, of):
-        console().print(plain(rest))
 
 
 def rest_line(values: Sequence[float], shown: int, what: str, of: str, total: float = 0) -> str:

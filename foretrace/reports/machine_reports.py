@@ -2,50 +2,101 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
-from rich.console import Console
-from rich.table import Table
 
-from foretrace.base.terminal import plain
-from foretrace.base.terminal import table as fitting
+from foretrace.base.errors import ForetraceError, ProfileError
 from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
-from foretrace.benchmarks.calibration.agreement import Difference, summary
+from foretrace.benchmarks.calibration.agreement import Difference
+from foretrace.benchmarks.calibration.agreement import summary as agreement
 from foretrace.profiles.accelerator import DeviceKind
 from foretrace.profiles.charts import charts_of, curve_title
 from foretrace.profiles.device_figures import device_figures
 from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import GatherScatterCurve, LatencyPoint, MachineKind, Memory, Pattern, Profile
+from foretrace.profiles.published import PublishedFigure
+from foretrace.profiles.ranges import Assumption
 from foretrace.profiles.relatives import informed
+from foretrace.replay.base.records import Prediction
+from foretrace.replay.figures.machine_figures import figures_of
+from foretrace.replay.limits.published import compare_published
+from foretrace.replay.offload.devices.device import Device
 
-from .terminal_charts import draw
+from .assumption_costs import assumption_cost_sections, costs_document
+from .model import BYTES, INTEGER, RATIO, SHARE, Column, Kind, Report, Section, Table, Text, bound, for_programs
+
+MACHINES = (
+    Column("name", "name", whole=True),
+    Column("", "year", value=lambda one: str(one.product.year) if one.product and one.product.year else "", drop=2,
+           whole=True),
+    Column("", "kind", value=lambda one: one.kind.value, drop=3, whole=True),
+    Column("", "cores", INTEGER, lambda one: one.core.cores if one.core and one.core.cores else ""),
+    Column("", "clock", value=lambda one: format_hz(one.core.clock_hz) if one.core and one.core.clock_hz else "",
+           left=False),
+    Column("", "caches", value=lambda one: " / ".join(format_bytes(cache.size_bytes) for cache in one.caches),
+           whole=True),
+    Column("", "memory", value=lambda one: _bandwidth(one.memory) if one.memory else "", drop=1, whole=True),
+    Column("", "machine", value=lambda one: one.title),
+)  # fmt: skip
+"""Of `Profile`."""
 
 
-def list_machines(profiles: Sequence[Profile], out: Console) -> None:
-    """A line for each machine."""
-    rows = fitting(
-        "name", "year", "kind", "cores", "clock", "caches", "memory", "machine",
-        left=("name", "year", "kind", "caches", "memory", "machine"), drop=("memory", "year", "kind"),
-        whole=("name", "year", "kind", "caches", "memory"),
-    )  # fmt: skip
-    for profile in profiles:
-        core, memory, product = profile.core, profile.memory, profile.product
-        rows.add_row(
-            profile.name,
-            str(product.year) if product and product.year else "",
-            profile.kind.value,
-            str(core.cores) if core and core.cores else "",
-            format_hz(core.clock_hz) if core and core.clock_hz else "",
-            " / ".join(format_bytes(cache.size_bytes) for cache in profile.caches),
-            _bandwidth(memory) if memory else "",
-            profile.title,
-        )
-    out.print(rows)
+def machine_table(profiles: Sequence[Profile]) -> Table:
+    """Machines with all figures of `summary` but their caches."""
+    keys = (key for key in SUMMARY_KEYS if key not in ("name", "caches"))
+    return Table(
+        (*MACHINES, *(Column(key, value=bound(lambda one, key: summary(one)[key], key)) for key in keys)), profiles
+    )
+
+
+def machines_report(profiles: Sequence[Profile]) -> Report:
+    """What `foretrace machines` prints: a line for each machine."""
+    rows = machine_table(profiles)
+    sizes = Column("caches", value=lambda one: ", ".join(f"{cache.name} {cache.size_bytes}" for cache in one.caches))
+    document = {"schema": "foretrace.machines/1", "machines": [summary(profile) for profile in profiles]}
+    return Report("Machines", [rows], Table((*rows.columns, sizes), profiles), lambda: document)
+
+
+def summary(profile: Profile) -> dict[str, Any]:
+    """A machine as a list of machines has it. A figure that nobody published is None."""
+    core, memory, product = profile.core, profile.memory, profile.product
+    return {
+        "name": profile.name,
+        "title": profile.title,
+        "kind": profile.kind.value,
+        "year": product.year if product else None,
+        "power_w": product.power_w if product else None,
+        "instruction_set": profile.instruction_set,
+        "date": profile.date,
+        "cores": core.cores if core else None,
+        "clock_hz": core.clock_hz if core else None,
+        "caches": [{"name": cache.name, "size_bytes": cache.size_bytes} for cache in profile.caches],
+        "memory_size_bytes": memory.size_bytes if memory else None,
+        "memory_peak_bandwidth_bytes_per_s": memory.peak_bandwidth_bytes_per_s if memory else None,
+        "memory_sustained_bandwidth_bytes_per_s": memory.sustained_bandwidth_bytes_per_s if memory else None,
+        "memory_core_read_bandwidth_bytes_per_s": memory.core_read_bandwidth_bytes_per_s if memory else None,
+        "memory_latency_s": memory.latency_s if memory else None,
+        "gather_scatter_minimum_range_bytes": next(
+            (c.minimum_range_bytes for c in profile.gather_scatter if c.minimum_range_bytes is not None), None
+        ),
+    }
+
+
+SUMMARY_KEYS = (
+    "name", "title", "kind", "year", "power_w", "instruction_set", "date", "cores", "clock_hz", "caches",
+    "memory_size_bytes", "memory_peak_bandwidth_bytes_per_s", "memory_sustained_bandwidth_bytes_per_s",
+    "memory_core_read_bandwidth_bytes_per_s", "memory_latency_s", "gather_scatter_minimum_range_bytes",
+)  # fmt: skip
+"""Of `summary`."""
 
 
 def _bandwidth(memory: Memory) -> str:
@@ -58,125 +109,151 @@ def _bandwidth(memory: Memory) -> str:
     return ""
 
 
-def show_machine(profile: Profile, out: Console) -> None:
-    """Every figure of a machine with its source, its curves, what it cites, and what is assumed of its caches."""
-    out.print(plain(f"{profile.name}: {profile.title}"))
+_FIGURES = (
+    Column("", "figure", value=lambda row: f"{row[0]} {row[1]}"),
+    Column("part", value=lambda row: row[0]),
+    Column("figure", value=lambda row: row[1]),
+    Column("value", value=lambda row: row[2]),
+    Column("", "value", value=lambda row: formatted(row[1], row[2])),
+    Column("source", value=lambda row: row[3]),
+    Column("meaning", "what it is", value=lambda row: row[4], wraps=True),
+)
+"""Of what `figures` yields."""
+
+
+def figure_table(profile: Profile) -> Table:
+    """Every figure of a machine."""
+    cited = Column("", "source", value=lambda row: _cited(profile, row[3]))
+    return Table((cited, *_FIGURES), list(figures(profile)), headings=("figure", "value", "source", "what it is"))
+
+
+def machine_report(profile: Profile) -> Report:
+    """What `foretrace machines show` prints: every figure with its source, curves, what it cites, and assumptions."""
     runs = f", runs {profile.instruction_set}" if profile.instruction_set else ""
     runs += f" on {profile.microarchitecture} cores" if profile.microarchitecture else ""
-    out.print(f"kind {profile.kind}{runs}, profile of {profile.date}")
-    table = Table(box=None, pad_edge=False, title_justify="left")
-    for heading in ("figure", "value", "source", "what it is"):
-        table.add_column(heading)
-    for place, field, value, source, meaning in figures(profile):
-        table.add_row(plain(f"{place} {field}"), formatted(field, value), _cited(profile, source), meaning)
-    out.print()
-    out.print(table)
-    for curve in profile.gather_scatter:
-        _show_curve(curve, out)
-    _show_points(profile, out)
-    _show_tables(profile, out)
+    table = figure_table(profile)
+    sections: list[Section] = [
+        Text([f"{profile.name}: {profile.title}", f"kind {profile.kind}{runs}, profile of {profile.date}", ""]), table
+    ]  # fmt: skip
+    sections += [Text(_curve_lines(curve)) for curve in profile.gather_scatter]
+    sections += [*_point_sections(profile), *_table_sections(profile)]
     for chart in charts_of(profile):
-        out.print()
-        for line in draw(chart):
-            out.print(plain(line), overflow="ignore", no_wrap=True, crop=False)
-    _show_sources(profile, out)
-    for note in profile.notes:
-        out.print(plain(f"note: {note}"))
+        sections += [Text([""]), chart]
+    lines = _source_lines(profile)
+    lines += [f"note: {note}" for note in profile.notes]
     if profile.unstable:
-        out.print(f"unstable: {len(profile.unstable)} of the measured figures, `foretrace machines check` names them")
-    for assumption in hierarchy_of(profile).assumptions:
-        out.print(plain(f"assumed: {assumption}"))
+        lines.append(
+            f"unstable: {len(profile.unstable)} of the measured figures, `foretrace machines check` names them"
+        )
+    lines += [f"assumed: {assumption}" for assumption in hierarchy_of(profile).assumptions]
     if (
         profile.kind is MachineKind.ACCELERATOR
         and (device := device_figures(profile)).device_kind is DeviceKind.GENERAL
     ):
-        for assumed in device.assumptions:
-            out.print(plain(f"assumed: {assumed}"))
+        lines += [f"assumed: {assumed}" for assumed in device.assumptions]
     if related := informed(profile):
-        out.print(plain(f"not given, predictions take them from {related.relative}: {', '.join(related.keys)}"))
-    for name, text in (profile.metadata or {}).items():
-        out.print(plain(f"{name}: {text}"))
+        lines.append(f"not given, predictions take them from {related.relative}: {', '.join(related.keys)}")
+    lines += [f"{name}: {text}" for name, text in (profile.metadata or {}).items()]
+    return Report(profile.title, [*sections, Text(lines)], table, lambda: machine_document(profile))
 
 
-def show_check(file: Path, profile: Profile, found: dict[str, Any], out: Console) -> None:
-    """What `machines check` found, of a profile that can be read; `found` is its JSON face."""
-    out.print(plain(f"{file}: is a valid profile: {profile.title} ({profile.kind})"))
+def check_report(file: Path, profile: Profile, predictions: Iterable[Prediction] = ()) -> Report:
+    """What `foretrace machines check` prints of a profile that can be read, and what a program's prediction with it has
+    of assumptions.
+    """
+    predictions, found = tuple(predictions), check_document(profile)
+    costs = [section for one in predictions for section in assumption_cost_sections(one)]
+    for one in predictions:
+        found |= costs_document(one)
+    lines = []
+    lines.append(f"{file}: is a valid profile: {profile.title} ({profile.kind})")
     for doubt in found["doubts"]:
-        out.print(plain(f"contradiction: {doubt}"))
+        lines.append(f"contradiction: {doubt}")
     if profile.partial:
-        out.print("partial: the measurement was interrupted, what is missing was not measured")
+        lines.append("partial: the measurement was interrupted, what is missing was not measured")
     if profile.unstable:
-        out.print(plain(f"unstable, another run need not agree: {'; '.join(profile.unstable)}"))
+        lines.append(f"unstable, another run need not agree: {'; '.join(profile.unstable)}")
     for assumption in found["assumptions"]:
-        out.print(plain(f"missing: {assumption}"))
+        lines.append(f"missing: {assumption}")
     wide = {name: factor for name, factor in found["assumed_factors"].items() if factor is None or factor > 1}
     if wide:
         ranks = sorted(wide, key=lambda name: -(wide[name] or float("inf")))
         said = (
             f"{name} (no limit at one end)" if wide[name] is None else f"{name} x{wide[name]:.3g}" for name in ranks
         )
-        out.print(plain(f"ranges of what is assumed, widest first: {', '.join(said)}"))
+        lines.append(f"ranges of what is assumed, widest first: {', '.join(said)}")
     if found["unpredictable"] is not None:
-        out.print(plain(f"no prediction can be made with it: {found['unpredictable']}"))
+        lines.append(f"no prediction can be made with it: {found['unpredictable']}")
     if found["unopened_sources"]:
-        out.print(
-            plain(
-                f"cited but not opened by the author: {', '.join(found['unopened_sources'])} "
-                '(say read_on = "YYYY-MM-DD" once the figures were found there)'
-            )
+        lines.append(
+            f"cited but not opened by the author: {', '.join(found['unopened_sources'])} "
+            '(say read_on = "YYYY-MM-DD" once the figures were found there)'
         )
+    rows = [(what, text) for what in ("doubts", "assumptions", "unopened_sources") for text in found[what]]
+    columns = (Column("what", value=lambda row: row[0]), Column("text", value=lambda row: row[1]))
+    return Report(f"Check of {profile.name}", [Text(lines), *costs], Table(columns, rows), lambda: found)
 
 
-def show_published(machines: Sequence[dict[str, Any]], out: Console) -> None:
-    """Published figures beside those of profiles; `machines` are the JSON face of `machines check --published`."""
+def published_report(machines: Sequence[dict[str, Any]]) -> Report:
+    """Published figures beside those of profiles; `machines` are those of the JSON document."""
+    four = Kind("{:.4g}".format)
+    numbers = [Column(key, key, four) for key in ("published", "profile", "low", "high")]
+    outside = Column("", "", value=lambda one: "" if one["inside"] else "outside")
+    sections: list[Section] = []
     for machine in machines:
-        figures = machine["figures"]
-        table = Table(box=None, pad_edge=False)
-        for heading in (machine["machine"], "published", "profile", "low", "high", "ratio", ""):
-            table.add_column(heading, justify="left" if heading in (machine["machine"], "") else "right")
-        for one in figures:
-            values = (f"{one[key]:.4g}" for key in ("published", "profile", "low", "high"))
-            name = f"{one['program']} ({one['metric']})"
-            table.add_row(plain(name), *values, f"{one['ratio']:.2f}", "" if one["inside"] else "outside")
+        name, figures, lines = machine["machine"], machine["figures"], []
+        what = Column("", name, value=lambda one: f"{one['program']} ({one['metric']})")
         if figures:
-            out.print(table)
+            sections.append(Table((what, *numbers, Column("ratio", "ratio", RATIO), outside), figures))
             inside = sum(one["inside"] for one in figures)
             error = statistics.median(abs(one["ratio"] - 1) for one in figures)
-            out.print(f"{inside} of {len(figures)} inside their interval, median error {error:.0%}")
+            lines.append(f"{inside} of {len(figures)} inside their interval, median error {error:.0%}")
         left = len(machine["need_a_program"])
         if left:
-            out.print(f"{machine['machine']}: {left} figures need a program's signature (`make published`)")
+            lines.append(f"{name}: {left} figures need a program's signature (`make published`)")
         if not figures and not left:
-            out.print(plain(f"{machine['machine']}: the file has no figure of it"))
+            lines.append(f"{name}: the file has no figure of it")
+        sections.append(Text(lines))
+    rows = [one | {"machine": machine["machine"]} for machine in machines for one in machine["figures"]]
+    columns = for_programs("machine", "program", "metric", "published", "profile", "low", "high", "ratio", "inside")
+    document = {"schema": "foretrace.machines.check-published/1", "machines": machines}
+    return Report("Published figures", sections, Table(columns, rows), lambda: document)
 
 
-def show_comparison(names: tuple[str, str], found: Sequence[Difference], out: Console, *, show_all: bool) -> None:
-    """A line for each figure that differs, those that nobody expected to first, or for all."""
+def comparison_report(
+    profiles: tuple[Profile, Profile], names: tuple[str, str], found: Sequence[Difference], *, show_all: bool
+) -> Report:
+    """What `foretrace machines compare` prints: figures that differ, those that nobody expected to first; or all."""
     shown = sorted((d for d in found if show_all or not d.agrees), key=lambda d: (not d.surprising, -d.relative))
-    out.print(plain(summary(found)))
-    if not shown:
-        return
-    table = Table(box=None, pad_edge=False)
     short = tuple(Path(name).name for name in names)
-    for heading in ("figure", *(short if len(set(short)) == len(names) else names), "differs", "noise", ""):
-        left = heading in ("figure", "")
-        table.add_column(plain(heading), justify="left" if left else "right", no_wrap=left)
-    for d in shown:
-        said = "named as unstable" if d.unstable else ""
-        noise = "" if d.noise is None else f"{d.noise:.1%}"
-        table.add_row(plain(d.figure), f"{d.before:.4g}", f"{d.after:.4g}", f"{d.relative:.1%}", noise, said)
-    out.print(table)
+    before, after = short if len(set(short)) == len(names) else names
+    four = Kind("{:.4g}".format)
+    columns = (
+        Column("figure", "figure", whole=True),
+        Column("before", before, four),
+        Column("after", after, four),
+        Column("relative", "differs", SHARE),
+        Column("noise", "noise", value=lambda d: "" if d.noise is None else f"{d.noise:.1%}", left=False),
+        *for_programs("unstable", "agrees", "surprising"),
+        Column("", "", value=lambda d: "named as unstable" if d.unstable else "", whole=True),
+    )
+    table: list[Section] = [Table(columns, shown)] if shown else []
+    return Report(
+        "Comparison of machines", [Text([agreement(found)]), *table], Table(columns, found),
+        lambda: comparison(profiles, found),
+    )  # fmt: skip
 
 
-def _show_sources(profile: Profile, out: Console) -> None:
-    out.print("\nsources")
+def _source_lines(profile: Profile) -> list[str]:
+    lines = ["", "sources"]
     for key, source in profile.sources.items():
         opened = f", read on {source.read_on}" if source.read_on else ""
         place = f" {source.url}" if source.url else ""
         mark = "" if source.is_opened else "*"
-        out.print(plain(f"  {key}{mark}: {source.citation} ({source.kind}, {source.date}{opened}){place}"))
+        lines.append(f"  {key}{mark}: {source.citation} ({source.kind}, {source.date}{opened}){place}")
     if not all(source.is_opened for source in profile.sources.values()):
-        out.print("  *: cited from memory or from others; nobody has compared the figures with it")
+        lines.append("  *: cited from memory or from others; nobody has compared the figures with it")
+    return lines
 
 
 def figures(profile: Profile) -> Iterator[tuple[str, str, object, str, str]]:
@@ -217,10 +294,10 @@ def formatted(field: str, value: object) -> str:
     return f"{value:g}"
 
 
-def _show_curve(curve: GatherScatterCurve, out: Console) -> None:
-    out.print(f"\n{curve_title(curve)}: bandwidth by address range ({plain(curve.source)})")
+def _curve_lines(curve: GatherScatterCurve) -> list[str]:
+    lines = ["", f"{curve_title(curve)}: bandwidth by address range ({curve.source})"]
     if curve.minimum_range_bytes is not None:
-        out.print(f"  below {format_bytes(curve.minimum_range_bytes)}: not offloaded")
+        lines.append(f"  below {format_bytes(curve.minimum_range_bytes)}: not offloaded")
     for piece in curve.segments:
         begin = format_bytes_per_s(piece.bandwidth_bytes_per_s(piece.from_bytes))
         if piece.to_bytes is None:
@@ -228,12 +305,11 @@ def _show_curve(curve: GatherScatterCurve, out: Console) -> None:
         else:
             span = f"{format_bytes(piece.from_bytes)} to {format_bytes(piece.to_bytes)}"
             end = format_bytes_per_s(piece.bandwidth_bytes_per_s(piece.to_bytes - 1))
-        out.print(f"  {span}: {begin}" + (f" to {end}" if end and end != begin else ""))
+        lines.append(f"  {span}: {begin}" + (f" to {end}" if end and end != begin else ""))
+    return lines
 
 
-def _show_points(profile: Profile, out: Console) -> None:
-    if profile.bandwidth or profile.latency:
-        out.print("\nmeasured points by working set (bandwidth by bytes an access; noise in brackets)")
+def _point_sections(profile: Profile) -> list[Section]:
     groups = sorted({(p.pattern, p.access_bytes) for p in profile.bandwidth})
     rows: dict[int, dict[str, str]] = {}
     for point in profile.bandwidth:
@@ -246,26 +322,26 @@ def _show_points(profile: Profile, out: Console) -> None:
             format_seconds(latency.latency_s), latency.noise
         )
     if not rows:
-        return
+        return []
     headings = [_heading(*group) for group in groups]
     headings += dict.fromkeys(_latency_heading(point) for point in profile.latency)
-    table = fitting("working set", *headings, left=("",))
-    for size, cells in sorted(rows.items()):
-        table.add_row(format_bytes(size), *(cells.get(heading, "") for heading in headings))
-    out.print(table)
+    columns = [
+        Column("", "working set", BYTES, lambda row: row[0]),
+        *(Column("", one, value=bound(lambda row, one: row[1].get(one, ""), one), left=False) for one in headings),
+    ]
+    title = "measured points by working set (bandwidth by bytes an access; noise in brackets)"
+    return [Text(["", title]), Table(columns, sorted(rows.items()))]
 
 
-def _show_tables(profile: Profile, out: Console) -> None:
+def _table_sections(profile: Profile) -> Iterator[Section]:
     for title, headings, rows in _tables(profile):
-        if not rows:
-            continue
-        out.print(f"\n{title}")
-        table = Table(box=None, pad_edge=False)
-        for heading in (*headings, "source"):
-            table.add_column(heading, justify="left" if heading in (headings[0], "source") else "right")
-        for *row, source in rows:
-            table.add_row(*row, _cited(profile, source))
-        out.print(table)
+        columns = [
+            Column("", heading, value=bound(lambda row, number: row[number], number), left=number == 0)
+            for number, heading in enumerate(headings)
+        ]
+        columns.append(Column("", "source", value=lambda row: _cited(profile, row[-1])))
+        if rows:
+            yield from (Text(["", title]), Table(columns, rows))
 
 
 def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
@@ -284,7 +360,7 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
     yield (
         "array operations of Python, by the point (noise in brackets)",
         ("operation", "time"),
-        [(plain(c.name), _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
+        [(c.name, _noisy(format_seconds(c.point_s), c.noise), c.source) for c in profile.array_costs],
     )
     yield (
         "linear algebra of square matrices, one thread (noise in brackets)",
@@ -303,7 +379,7 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
         "the whole accelerator, over arrays that do not fit its caches (noise in brackets)",
         ("idiom", "bandwidth"),
         [
-            (plain(r.idiom), _noisy(format_bytes_per_s(r.bandwidth_bytes_per_s), r.noise), r.source)
+            (r.idiom, _noisy(format_bytes_per_s(r.bandwidth_bytes_per_s), r.noise), r.source)
             for r in profile.idiom_rates
         ],
     )
@@ -318,7 +394,7 @@ def _tables(profile: Profile) -> Iterator[tuple[str, tuple[str, ...], list[tuple
 
 
 def _cited(profile: Profile, source: str) -> str:
-    return plain(source + ("" if profile.sources[source].is_opened else "*"))
+    return source + ("" if profile.sources[source].is_opened else "*")
 
 
 def _cycles(value: float | None) -> str:
@@ -335,3 +411,86 @@ def _heading(pattern: Pattern, access_bytes: int) -> str:
 
 def _noisy(text: str, noise: float | None) -> str:
     return text if noise is None else f"{text} ({noise:.0%})"
+
+
+def published_document(profile: Profile, published: Sequence[PublishedFigure]) -> dict[str, Any]:
+    """A machine as `machines check --published --json` prints it: values in the base unit of `unit`.
+
+    Raises:
+        ProfileError: it is no host.
+    """
+    made = hierarchy_of(profile)
+    if profile.kind is not MachineKind.HOST or made.hierarchy is None:
+        raise ProfileError(f"{profile.name}: published figures are compared with hosts that have caches")
+    cores = (profile.core and profile.core.cores) or 1
+    found, left = compare_published(profile, figures_of(profile, made.hierarchy), published, cores)
+    return {
+        "machine": profile.name,
+        "figures": [asdict(one) | {"ratio": one.ratio, "inside": one.is_inside} for one in found],
+        "need_a_program": [f"{one.program}: {one.metric}" for one in left],
+    }
+
+
+def comparison(profiles: tuple[Profile, Profile], found: Sequence[Difference]) -> dict[str, Any]:
+    """What `machines compare --json` prints. A figure that agrees or is named as unstable is not surprising."""
+    return {
+        "schema": "foretrace.machines.compare/1",
+        "machines": [profile.name for profile in profiles],
+        "figures": len(found),
+        "agreeing": sum(d.agrees for d in found),
+        "unstable": sum(d.unstable and not d.agrees for d in found),
+        "surprising": sum(d.surprising for d in found),
+        "differences": [difference.to_json() for difference in found],
+    }
+
+
+def machine_document(profile: Profile) -> dict[str, Any]:
+    """A machine as `machines show --json` prints it: its whole profile, and the cache hierarchy made of it."""
+    made = hierarchy_of(profile)
+    return {
+        "schema": "foretrace.machines.show/1",
+        "profile": msgspec.to_builtins(profile),
+        "hierarchy": made.hierarchy.spec if made.hierarchy else None,
+        "assumptions": list(made.assumptions),
+    }
+
+
+def check_document(profile: Profile) -> dict[str, Any]:
+    """What `machines check --json` prints of a valid profile.
+
+    `unpredictable` says why no prediction can be made with it at all, or is null. `assumed_factors` has, by name, the
+    larger end of each assumed figure's range over the smaller one, null where one end is no limit.
+    """
+    assumptions, factors, unpredictable = list(hierarchy_of(profile).assumptions), dict[str, float | None](), None
+    try:
+        for one in _assumptions(profile):
+            assumptions.append(str(one))
+            if one.range is not None:
+                factors[one.name] = float(f"{one.range.factor:.6g}") if math.isfinite(one.range.factor) else None
+    except ForetraceError as error:
+        unpredictable = str(error)
+    return {
+        "schema": "foretrace.machines.check/1",
+        "name": profile.name,
+        "kind": profile.kind.value,
+        "doubts": list(doubts(profile)),
+        "assumptions": assumptions,
+        "assumed_factors": factors,
+        "unpredictable": unpredictable,
+        "unopened_sources": sorted(key for key, source in profile.sources.items() if not source.is_opened),
+    }
+
+
+def _assumptions(profile: Profile) -> tuple[Assumption, ...]:
+    """What the model puts in the place of figures that are not there.
+
+    Raises:
+        PredictionError: it cannot do without one of them.
+    """
+    if profile.kind is MachineKind.ACCELERATOR:
+        return Device.of(profile).assumptions
+    hierarchy = hierarchy_of(profile).hierarchy
+    if hierarchy is None:
+        raise ProfileError(f"profile {profile.name}: caches are missing, without them no time can be predicted")
+    figures = figures_of(profile, hierarchy)
+    return figures.assumptions + figures.core_assumptions

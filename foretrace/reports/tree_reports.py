@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from foretrace.base.names import brief_name, demangle, place_text, short_name
-from foretrace.base.terminal import console, plain
 from foretrace.base.units import format_count, format_seconds
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import (
@@ -22,6 +21,11 @@ from foretrace.tracer.signature.tree_records import (
     TreeNodeKind,
     own_counts,
 )
+
+from .model import Column, Report, Table, Text, Tree, bound, for_programs
+
+if TYPE_CHECKING:
+    from foretrace.profiles.profile import Profile
 
 Weights = npt.NDArray[np.float64]
 
@@ -52,6 +56,11 @@ class WeighedTree:
     def of_stacks(self) -> Weights:
         """`own` in whole units for folded stacks: time in nanoseconds."""
         return self.own * 1e9 if self.unit == TIME else self.own
+
+    @property
+    def key(self) -> str:
+        """Of a column of weights."""
+        return "s" if self.unit == TIME else self.unit
 
     def shown(self, weight: float) -> str:
         """A weight with its unit."""
@@ -94,14 +103,16 @@ def _name(tree: ExecutionTree, node: int) -> str:
     return short_name(key.function) or place or "?"
 
 
-def show_tree(weighed: WeighedTree) -> None:
-    """Print it: the hottest first, with what little there is besides as a count."""
-    out, tree = console(), weighed.tree
+def tree_report(
+    signature: Signature, weighed: WeighedTree, profile: Profile | None = None, time_s: Weights | None = None
+) -> Report:
+    """What `foretrace info --tree` prints: the hottest first, with what little there is besides as a count."""
+    tree = weighed.tree
     names, phases = node_names(tree), tree.phases()
     nodes = list(tree.nodes())
-    out.print(f"{weighed.unit:>12}   own  what")
     pending: list[tuple[int, int]] = [(node.node, 0) for node in nodes if node.parent < 0]
     pending.sort(key=lambda entry: weighed.inclusive[entry[0]])
+    shown: list[tuple[int, str, str]] = []
     hidden = 0
     while pending:
         node, depth = pending.pop()
@@ -109,25 +120,35 @@ def show_tree(weighed: WeighedTree) -> None:
         if share < LEAST_SHARE:
             hidden += 1
             continue
-        own = weighed.own[node] / weighed.total
-        text = (
-            f"{share:>12.1%} {own:>5.1%}  {'  ' * depth}{_times(nodes, node)}{plain(names[node])}"
-            f"{_place(nodes[node], phases.get(node, []))}"
-        )
-        out.print(text, soft_wrap=True)
-        pending.extend(
-            sorted(
-                ((child, depth + 1) for child in nodes[node].children), key=lambda entry: weighed.inclusive[entry[0]]
-            )
-        )
+        text = f"{_times(nodes, node)}{names[node]}{_place(nodes[node], phases.get(node, []))}"
+        shown.append((depth, f"{share:>12.1%} {weighed.own[node] / weighed.total:>5.1%}  ", text))
+        children = ((child, depth + 1) for child in nodes[node].children)
+        pending.extend(sorted(children, key=lambda entry: weighed.inclusive[entry[0]]))
+    title = [] if profile is None else [f"{profile.title}: {weighed.shown(weighed.total)}, one core doing all work"]
+    lines = []
     if hidden:
-        out.print(f"{hidden} subtrees below {LEAST_SHARE:.1%} not shown; --json and --flame have them")
+        lines.append(f"{hidden} subtrees below {LEAST_SHARE:.1%} not shown; --json and --flame have them")
     if tree.merged_contexts:
-        out.print(f"{tree.merged_contexts} contexts with the least work were merged")
-    for line in _waits(tree):
-        out.print(line)
-    for note in tree.notes:
-        out.print(f"note: {plain(note)}")
+        lines.append(f"{tree.merged_contexts} contexts with the least work were merged")
+    lines += [*_waits(tree), *(f"note: {note}" for note in tree.notes)]
+    made = Tree(f"{weighed.unit:>12}   own  what", shown)
+    machine = None if profile is None else profile.name
+    columns = (
+        *for_programs("node", "parent", "entries", "iterations"),
+        Column("kind", value=lambda node: node.kind.name.lower()),
+        *(
+            Column(name, value=bound(lambda node, name: getattr(node.key, name), name))
+            for name in ("module", "file", "line")
+        ),
+        Column("function", value=lambda node: demangle(node.key.function)),
+        Column("name", value=lambda node: names[node.node]),
+        Column(f"own_{weighed.key}", value=lambda node: float(weighed.own[node.node])),
+        Column(f"inclusive_{weighed.key}", value=lambda node: float(weighed.inclusive[node.node])),
+    )
+    return Report(
+        "Execution tree", [Text(title), made, Text(lines)], Table(columns, nodes),
+        lambda: document(signature, tree, machine, time_s),
+    )  # fmt: skip
 
 
 def _waits(tree: ExecutionTree) -> list[str]:
@@ -178,7 +199,7 @@ def _place(node: TreeNode, phases: Sequence[tuple[int, int]]) -> str:
         parts.append("merged contexts")
     if node.is_estimated:
         parts.append("estimated")
-    return f"  ({plain(', '.join(parts))})" if parts else ""
+    return f"  ({', '.join(parts)})" if parts else ""
 
 
 def document(

@@ -11,8 +11,8 @@ from traces import trace_binary
 
 import foretrace
 from foretrace.api.triages import Triage
-from foretrace.commands.triage import document
 from foretrace.replay.offload.devices.evidence import Parallel, with_source
+from foretrace.reports.triage_reports import document
 from foretrace.tracer.signature.verdicts import Authority, Said, Verdict
 
 RECURRENCE = """

@@ -13,7 +13,8 @@ from rich.console import Console
 from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 from foretrace.profiles.library import find, names
 from foretrace.profiles.points import LinearCost, MessagePoint
-from foretrace.reports.machine_reports import show_machine
+from foretrace.reports.machine_reports import machine_report
+from foretrace.reports.renderers import print_report
 
 
 def foretrace(*arguments):
@@ -76,7 +77,7 @@ def test_showing_a_machine_tells_its_curves_apart():
 
 def shown_lines(profile):
     out = io.StringIO()
-    show_machine(profile, Console(file=out, width=200))
+    print_report(machine_report(profile), Console(file=out, width=200))
     return out.getvalue().splitlines()
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from binary_runs import run_traced
 
-from foretrace.api.signatures import summarise_loops
 from foretrace.replay.workload.workload import Workload
+from foretrace.reports.info_reports import summarise_loops
 from foretrace.tracer.analysis.machine_code.library_code import Arrival, is_library_source, names_by_arrival
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Loop, Signature

@@ -1,0 +1,34 @@
+"""Columns that tables of places in a program share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from foretrace.base.names import demangle
+from foretrace.replay.base.records import Place
+
+from .model import Column
+
+
+def place_columns(place_of: Callable[[Any], Place] = lambda record: record.place) -> tuple[Column, ...]:
+    """Where a record is: seven columns for programs, "source" and "function" for people."""
+
+    def mangled(record: Any) -> str | None:
+        function = place_of(record).function
+        return function if demangle(function) != function else None
+
+    return (
+        Column("module", value=lambda record: place_of(record).module),
+        Column("function", value=lambda record: demangle(place_of(record).function)),
+        Column("mangled", value=mangled),
+        Column("file", value=lambda record: place_of(record).file),
+        Column("line", value=lambda record: place_of(record).line),
+        Column("caller", value=lambda record: place_of(record).caller or None),
+        Column("inlined", value=lambda record: place_of(record).inlined or None),
+        Column("", "source", value=lambda record: place_of(record).text),
+        Column("", "function", value=lambda record: place_of(record).name),
+    )
+
+
+PLACE = place_columns()
