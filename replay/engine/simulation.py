@@ -30,8 +30,8 @@ CONSERVED = 1e-6
 
 
 class DeadlockError(PredictionError):
-    """No entity can go on, and some are not done. `waits` has one line for each of those, `semaphores` those that they
-    wait for, in the order of the entities."""
+    """Deadlock: no entity can go on, and some are not done. `waits` has one line for each of these, `semaphores` the
+    semaphores they wait for, in the order of the entities."""
 
     def __init__(self, message: str, waits: Sequence[str] = (), semaphores: Sequence[str] = ()) -> None:
         """The message in one line."""
@@ -150,7 +150,7 @@ def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> Predictio
 
 
 def _waits_for(compiled: Compiled, engine: _engine.Engine, number: int) -> str | None:
-    """What an entity waits for in a deadlock, as one line; None if it is done."""
+    """The wait of an entity in a deadlock, described in one line; None if the entity is done."""
     place, kind, what, owner, count, _, _ = engine.entity(number)
     name = compiled.entities[number].name
     if place == _engine.DONE:
