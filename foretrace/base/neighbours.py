@@ -1,7 +1,7 @@
-"""What runs tell of one without a neighbour on the same core: each has the slowdown of a reference loop beside it.
+"""Estimates a program's undisturbed time from runs with noisy neighbours, each with the slowdown of a reference loop.
 
-The loop is in `foretrace.benchmarks.harness.reference_loop`; here is what follows from its times. Where no run was
-without a neighbour, segments of runs may have been: their times are measured in `foretrace.tracer.native.segments`.
+The loop is in `foretrace.benchmarks.harness.reference_loop`; this module evaluates its times. Where no whole run was
+undisturbed, segments of runs may have been: `foretrace.tracer.native.segments` measures their times.
 """
 
 from __future__ import annotations
@@ -14,37 +14,37 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 DISTURBED = 1.05
-"""From this on, relative to its undisturbed time, the loop ran beside a neighbour for part of a run."""
+"""Slowdown of the loop from which a run counts as disturbed by a neighbour."""
 LEAST_RUNS_OF_LINE = 5
 MOST_ERROR_OF_LINE = 0.1
-"""A straight line through fewer runs, or one less certain than this part, tells nothing of an undisturbed run."""
+"""A straight line through fewer runs, or with a larger relative error, gives no undisturbed time."""
 
 
 class LoopSample(NamedTuple):
-    """Cycles that an instruction of the loop took, and the core's clock beside it."""
+    """Cycles per instruction of the loop, and the core's clock frequency during the sample."""
 
     cycles: float
     clock_hz: float
 
 
 class Reference(Protocol):
-    """A loop to run beside something else."""
+    """A reference loop that runs on the same core as the measured program."""
 
     def beside(self, cpu: Callable[[], int | None] | None = None) -> AbstractContextManager[list[LoopSample]]:
-        """Sample it while the context lasts, on the core that `cpu` tells, if it does; the list has the samples."""
+        """Sample the loop while the context lasts, on the core that `cpu` returns, if any; yields the samples' list."""
         ...
 
     def slowdown(self, cycles: float) -> float:
-        """How many times longer that is than an instruction of it takes undisturbed: 1 or more."""
+        """Slowdown of the reference loop: its cycles per instruction over the undisturbed value; at least 1."""
         ...
 
     def clocks_hz(self) -> list[float]:
-        """The core's clock in a few moments from now on, each as long as a segment of a run; always as many."""
+        """Clock frequencies of the core in a fixed number of moments from now on, each as long as a run's segment."""
         ...
 
 
 def reading(reference: Reference, samples: Sequence[LoopSample]) -> tuple[float, float]:
-    """What samples of one run tell: how many times longer than undisturbed the loop took, and the clock in the median.
+    """Slowdown of the loop and median clock frequency, from the samples of one run.
 
     Args:
         samples: one or more.
@@ -54,11 +54,11 @@ def reading(reference: Reference, samples: Sequence[LoopSample]) -> tuple[float,
 
 
 class Run(Protocol):
-    """A run of which it may be known that no neighbour used the core."""
+    """A run that may be known to be undisturbed by a neighbour."""
 
     @property
     def is_undisturbed(self) -> bool:
-        """Whether that is known."""
+        """Whether the run is known to be undisturbed."""
         ...
 
 
@@ -66,13 +66,13 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 def counted(runs: Sequence[AnyRun]) -> Sequence[AnyRun]:
-    """The undisturbed runs; all, if there are no such."""
+    """The undisturbed runs; all runs if none is undisturbed."""
     return [run for run in runs if run.is_undisturbed] or runs
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Processor time without a neighbour, by a straight line through runs beside more and less of one.
+    """Processor time without a neighbour, extrapolated by a straight line through runs with neighbours of varying load.
 
     `error_s` is twice the standard error.
     """
@@ -82,7 +82,7 @@ class Alone:
 
 
 def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
-    """Least squares, read at a slowdown of 1, and no longer than the shortest run took; None if that is uncertain.
+    """Least-squares estimate at a slowdown of 1, at most the time of the shortest run; None if it is uncertain.
 
     Args:
         runs: slowdown of the reference loop, and time of the program.
@@ -101,13 +101,13 @@ def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTime:
-    """The time that a program takes without a neighbour: the sum of its segments' times at rest, over many runs.
+    """Time of a program without a neighbour: the sum of its per-segment times from undisturbed runs.
 
-    An interval for it, and what it is made of: see `foretrace.tracer.native.segments`.
+    For its interval and how both are computed see `foretrace.tracer.native.segments`.
 
-    `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken
-    off for counting at the places: that may take from nothing to twice as much, which is in the interval. `clock_hz` is
-    that of moments between the runs at rest, which are those at a high clock.
+    `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` is the
+    overhead of counting at segment ends that was subtracted; the interval covers zero to twice that overhead.
+    `clock_hz` is the clock frequency in undisturbed moments between the runs, which are those at a high clock.
     """
 
     time_s: float
