@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from foretrace.tracer.session.session import Progress
 
 _IN_A_ROW_S = 1.0
-"""A ^C this long before the program's end is not what ended it."""
+"""Seconds: a ^C longer before the program's end than this did not end it."""
 _GIVES_UP = 3
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 
