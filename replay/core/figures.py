@@ -57,16 +57,17 @@ CAUSES = (
 """Causes, as they are numbered in core_model.h."""
 
 _FORWARD_CYCLES = 3.0
-"""Least delay of store forwarding over a cache hit where addresses must be compared: Zen and Golden Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
-AMD and VIA CPUs", sections on store forwarding)."""
+"""Least delay of store forwarding over a cache hit where addresses must be compared: Zen and Golden Cove
+forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel, AMD and
+VIA CPUs", sections on store forwarding)."""
 _ASSUMED_ALUS = 4.0
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
 """Cycles of a conversion between integer and floating point, without the move between their register files."""
 _PAIRS = 2 / 3
 """Cycles of a taken branch below which the front end follows two of them at once."""
 _RESOLVE_CYCLES = 1.0
-"""From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the
-one before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
+"""Cycles from a branch's operands being ready to its resolution in the calibration loop. Each iteration continues from
+the value of the one before, mispredicted or not, so the rest of the misprediction penalty is the front-end refill."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -45,8 +45,8 @@ _LEARNING = 32
 """Executions of a branch in the paths that are skipped as warm-up: a real predictor had learned it long before."""
 _IN_REACH = 64
 _CODE_LINE_BYTES = 64
-"""Bytes of code fetched per cycle: on an AMD EPYC (Zen 3) a loop of three instructions takes one cycle where they lie in
-one such line, and two where they lie in two."""
+"""Bytes of code fetched per cycle: on an AMD EPYC (Zen 3) a loop of three instructions takes one cycle where they lie
+in one such line, and two where they lie in two."""
 DECODED_AT_ONCE = 8
 """Instructions of one code line in an entry of the micro-op cache: on an AMD EPYC (Zen 3) blocks of 13 in a line each
 were dispatched six a cycle where there were 240 of them, and three a cycle where there were 300."""
