@@ -159,7 +159,7 @@ def _vector_bits(operands: str) -> int:
 
 
 def _memory_bytes(operands: str) -> int:
-    """Size of the explicit memory operand, 0 if it is not told."""
+    """Size of the explicit memory operand in bytes; 0 if the text does not give it."""
     match = _SIZED.search(operands)
     return _SIZE_BYTES.get(match[1], 0) if match else 0
 
@@ -336,7 +336,7 @@ class X8664:
         self._flows: dict[tuple[bytes, bool, bool], DataFlow] = {}
 
     def _text(self, code: bytes) -> tuple[str, str] | None:
-        """Mnemonic and operands; those that depend on where the instruction is are of one at address 0."""
+        """Mnemonic and operands; operands relative to the instruction's address are given for address 0."""
         if code not in self._texts:
             found = self._decoder.texts(code, 1)
             self._texts[code] = found[0][1:] if found else None
@@ -362,7 +362,8 @@ class X8664:
         return _memory_bytes(operands)
 
     def access_parts(self, code: bytes) -> AccessParts:
-        """Masked moves access lanes (a gather makes an access for each), what saves and restores state, its fields."""
+        """Form of an access in parts: lanes for masked moves (a gather makes one access per lane), fields of the state
+        for instructions that save or restore it."""
         text = self._text(code)
         mnemonic = _strip(text[0]) if text else ""
         if _MASKED.match(mnemonic):
@@ -426,7 +427,7 @@ class X8664:
         return form.reads_flags, form.writes_flags
 
     def combines(self, code: bytes) -> str:
-        """What an instruction combines its inputs by, if that is associative."""
+        """The associative operation by which an instruction combines its inputs; "" for all others."""
         text = self._text(code)
         return associative(_COMBINES, _strip(text[0])) if text else ""
 
@@ -441,7 +442,7 @@ class X8664:
         return frozenset(LOADED if "[" in name else PARENT[name] for name in chosen if "[" in name or name in PARENT)
 
     def shifts(self, code: bytes) -> int | None:
-        """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
+        """Places by which an instruction shifts bits to the left; 0 for extensions and masks of the lowest bits."""
         text = self._text(code)
         if text is None:
             return None
@@ -468,7 +469,7 @@ class X8664:
         return text is not None and _is_atomic(*text)
 
     def stack_use(self, code: bytes) -> StackUse | None:
-        """What an instruction does with x87's stack; None if it is none of x87."""
+        """An x87 instruction's use of the x87 stack; None for other instructions."""
         return x87_stack.stack_use(code)
 
 
@@ -484,7 +485,7 @@ class _Instruction(msgspec.Struct, frozen=True):
     end: int
 
     def address(self, operand: Operand) -> AddressSum:
-        """Where a memory operand is."""
+        """Address of a memory operand, as a sum of registers and a displacement."""
         if not operand.is_relative:
             return operand.address
         return AddressSum(operand.address.registers, operand.address.displacement + self.end)
@@ -570,7 +571,7 @@ def _string(one: _Instruction) -> DataFlow:
 
 
 def _sum(mnemonic: str, operands: Sequence[Operand]) -> AddressSum | None:
-    """What an integer instruction on registers computes, if that is a sum."""
+    """The sum that an integer instruction on registers computes; None if its result is none."""
     first = operands[0].register
     if mnemonic in ("inc", "dec"):
         return AddressSum(((first, 1),), 1 if mnemonic == "inc" else -1)
