@@ -255,7 +255,7 @@ def _attribute(unit: CompileUnit, name: str) -> str:
 
 
 def units_at(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64], problems: list[str]) -> Iterator[CompileUnit]:
-    """Compilation units that hold any of the addresses, told by .debug_aranges, or else by the units themselves."""
+    """Compilation units that hold any of the addresses, from .debug_aranges, or else from the units themselves."""
     listed: dict[int, bool] = {}
     try:
         for entry in getattr(dwarf.get_aranges(), "entries", ()):
@@ -272,7 +272,7 @@ def units_at(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64], problems: list
 
 
 def _covers(dwarf: DWARFInfo, unit: CompileUnit, addresses: npt.NDArray[np.uint64]) -> bool:
-    """Whether a unit holds any of the addresses; yes if it does not tell."""
+    """Whether a unit holds any of the addresses; True if it gives no addresses."""
     try:
         attributes = unit.get_top_DIE().attributes
         low = attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in attributes else 0
