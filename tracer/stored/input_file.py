@@ -73,7 +73,7 @@ class InputFile:
         return b"".join(parts)
 
     def unread(self, data: bytes) -> None:
-        """Put back what was read last."""
+        """Put back the bytes read last."""
         self._ahead = data + self._ahead
         self.offset -= len(data)
 
@@ -88,14 +88,14 @@ class InputFile:
 
 
 class Bytes:
-    """What is in an input file once it is taken apart.
+    """Decompressed content of an input file.
 
     Raises:
         TraceFileError: it is damaged, or compressed in a way that cannot be read here.
     """
 
     def __init__(self, file: InputFile) -> None:
-        """Find out how the file is compressed."""
+        """Determine the file's compression from its first bytes."""
         head = file.read_exactly(6)
         file.unread(head)
         self.file = file
@@ -103,14 +103,14 @@ class Bytes:
         self._blocks = _blocks(file, head)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Blocks of up to 1 MiB, none of them empty."""
+        """Non-empty blocks of up to 1 MiB."""
         if self._rest:
             yield self._rest
             self._rest = b""
         yield from self._blocks
 
     def peek(self, length: int) -> bytes:
-        """The first bytes, which stay to be read; fewer than `length` if there are fewer in all."""
+        """The first bytes, without consuming them; fewer than `length` at the end of the file."""
         self._fill(length)
         return self._rest[:length]
 
@@ -183,7 +183,7 @@ def _decompressor(kind: str) -> _Decompressor:
 
 
 def _one_stream(file: InputFile, core: _Decompressor, kind: str) -> Iterator[bytes]:
-    """Decompress up to the end of one stream; what the file has after it is put back."""
+    """Decompress up to the end of one stream; the bytes after it are put back."""
     data = b""
     try:
         while not core.eof:
