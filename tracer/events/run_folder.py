@@ -20,7 +20,7 @@ _NAME = re.compile(r"foretrace-events-run-(\d+)-(\d+)-\w+")
 
 
 def _base() -> Path:
-    """In memory if there is room."""
+    """Parent folder of run folders: in memory where that is writable."""
     memory = Path("/dev/shm")
     return memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
 
@@ -47,7 +47,7 @@ def left_folders() -> list[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove such a folder with the boards in it. Links in it are not followed."""
+    """Remove a run's folder with the boards in it. Links in it are not followed."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
