@@ -1,4 +1,4 @@
-"""Where the shared libraries of a program for another architecture lie on this machine.
+"""Paths of the shared libraries of a program for another architecture on this machine.
 
 A dynamically linked program names its dynamic linker by an absolute path. If this system has no such file, QEMU looks
 for it, and for all that the program opens, below a prefix: that of the user (QEMU_LD_PREFIX), or the one where Debian's

@@ -1,6 +1,6 @@
-"""Features of processors by which programs choose code: extensions of the instruction set.
+"""Processor features by which programs choose code: extensions of the instruction set.
 
-The engine is asked by a tiny program that it runs; natively the same program asks this machine.
+A tiny program queries them: run by the engine for the emulated processor, run natively for this machine.
 """
 
 from __future__ import annotations
