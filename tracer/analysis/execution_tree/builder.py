@@ -28,7 +28,7 @@ _Stretch = TypeVar("_Stretch", bound=tuple[int, ...])
 
 @dataclass(slots=True)
 class Draft:
-    """A node in the making. `rank` orders siblings; `place` tells alike ones apart, such as an address."""
+    """A node under construction. `rank` orders siblings; `place`, such as an address, distinguishes like siblings."""
 
     kind: TreeNodeKind
     parent: int
@@ -72,7 +72,7 @@ class TreeBuilder:
         self._numbers: dict[Hashable, int] = {}
 
     def node(self, parent: int, identity: Hashable, kind: TreeNodeKind, key: NodeKey, loop_id: int = -1) -> int:
-        """The child of a parent (-1: a root) with that identity; made if there is none yet."""
+        """The child of a parent (-1: a root) with that identity, created on first use."""
         number = self._numbers.setdefault((parent, identity), len(self.drafts))
         if number == len(self.drafts):
             self.drafts.append(Draft(kind, parent, key, loop_id))
@@ -252,5 +252,5 @@ def _sum(one: _Stretch, other: _Stretch) -> _Stretch:
 
 
 def bucket_of(iterations: int) -> int:
-    """Where a number of iterations is in a histogram."""
+    """Histogram bucket of a number of iterations: its bit length, at most the last bucket."""
     return min(iterations.bit_length(), BUCKETS - 1)
