@@ -1,4 +1,4 @@
-"""Software-defined events of a signature: what the processes had at their ends, and samples of the run."""
+"""Software-defined events of a signature: values at the ends of the processes, and samples of the run."""
 
 from __future__ import annotations
 

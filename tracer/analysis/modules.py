@@ -1,4 +1,4 @@
-"""Which file a guest address was mapped from, and at which link-time address, told from copies of /proc/self/maps.
+"""Resolves guest addresses to the mapped file and the link-time address, from copies of /proc/self/maps.
 
 The maps are those of the engine's process and may hold anything; a line that is not a mapping is skipped and counted.
 """
@@ -78,7 +78,7 @@ class ModuleMap:
             self._find_copies(files)
 
     def _find_copies(self, files: Sequence[RawFile]) -> None:
-        """Name by inode what several files of one name are mapped from."""
+        """Distinguish mapped files of one name by their inodes."""
         content = {(file.path.removesuffix(_NAMELESS), file.inode): file.content for file in files}
         inodes: dict[str, dict[int, None]] = {}
         for owner in self._owners:
@@ -94,7 +94,7 @@ class ModuleMap:
             self.copies[path] = copy
 
     def mappings(self) -> list[Mapping]:
-        """By address, without overlaps: what was mapped last."""
+        """Mappings by address, without overlaps: later mappings replace earlier ones."""
         bounds = zip(self._starts, self._starts[1:], self._owners, strict=False)
         return [
             msgspec.structs.replace(owner, start=start, end=end, file_offset=owner.file_offset + start - owner.start)
