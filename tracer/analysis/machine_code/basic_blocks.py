@@ -181,8 +181,8 @@ def _engine_first(blocks: Sequence[RawBlock]) -> Ints:
 def _without_cut_instructions(blocks: Sequence[RawBlock]) -> list[RawBlock]:
     """The blocks, each without a last instruction that did not run as part of it.
 
-    Where an instruction crosses into another page, QEMU before 8.0 ends the block ahead of it, but still shows the plugin
-    the bytes of the instruction that it had read. The next block has the whole instruction.
+    Where an instruction crosses into another page, QEMU before 8.0 ends the block ahead of it, but still shows the
+    plugin the bytes of the instruction that it had read. The next block has the whole instruction.
     """
     begins: dict[int, bytes] = {}
     for block in blocks:

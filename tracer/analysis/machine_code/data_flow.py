@@ -186,7 +186,9 @@ class LoopDataFlow:
         origins = {address: self._sources.loads_and_roots(address) for address in set(self._addresses.values())}
         return AddressOrigins(
             sources={operation: origins[address][0] for operation, address in self._addresses.items()},
-            bases={operation: origins[address][1] for operation, address in self._addresses.items() if origins[address][1]},
+            bases={
+                operation: origins[address][1] for operation, address in self._addresses.items() if origins[address][1]
+            },
             jump_sources=set(self._sources.loads_and_roots(self._targets)[0]),
             vector_gathers=self._vector_gathers,
         )
