@@ -159,7 +159,7 @@ def _is_clash(message: Message) -> bool:
 
 
 def _skipped_by_parser(messages: list[Message], path: str) -> list[Skipped]:
-    """What the parser did not understand: missing headers, and statements with errors."""
+    """Parts that the parser did not understand: missing headers, and statements with errors."""
     skipped = []
     for severity, words, line, file, _ in messages:
         if severity >= ERROR and words.endswith("file not found"):

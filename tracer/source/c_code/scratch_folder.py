@@ -1,5 +1,5 @@
-"""Where precompiled headers and other scratch files lie: a folder that the processes which read files share. A process
-alone makes its own.
+"""Folder of precompiled headers and other scratch files, shared by the processes that read files. A single process
+makes its own.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class Unary(IntEnum):
 
 
 class CType(NamedTuple):
-    """A type; -1 where it has no such part."""
+    """A type; -1 for parts it does not have."""
 
     kind: int
     bytes: int
@@ -165,7 +165,7 @@ CONST, RESTRICT = 1, 2
 
 
 class Declaration(NamedTuple):
-    """A declaration; -1 where it has no such part."""
+    """A declaration; -1 for parts it does not have."""
 
     kind: int
     name: str
