@@ -1,4 +1,4 @@
-"""Reading source trees: which files there are, each in a process of its own, and what they hold together.
+"""Reading source trees: finds the files, analyses each in a process of its own, and combines the results.
 
 A file that crashes its front end, takes too long or too much memory is skipped with the reason; the rest goes on.
 """
@@ -41,7 +41,7 @@ _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "CMakeFiles"}
 
 
 def source_files(paths: Iterable[Path]) -> tuple[list[Path], list[SkippedPart]]:
-    """Source files that paths name or contain, each once, sorted; and what was named but cannot be read.
+    """Source files that paths name or contain, each once, sorted; and named paths that cannot be read.
 
     Folders that start with a dot are left out. Links to folders are not followed, so that no loop can arise.
 
@@ -117,7 +117,7 @@ def scanned(
     branches: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Findings:
-    """The idioms and loops of source trees, and what was read of the loops that their text has.
+    """The idioms and loops of source trees, and the share of the text's loops that was read.
 
     Args:
         paths: files and folders.
@@ -251,7 +251,7 @@ def _bounded() -> None:
 
 
 def file_result(path: Path, definitions: Sequence[IdiomDefinition], roots: tuple[Path, ...] = ()) -> FileResult:
-    """What one file holds. Whatever goes wrong with it is the reason why it was skipped.
+    """Analysis result of one file. A failure is recorded as the reason why the file was skipped.
 
     Args:
         path: the file.
