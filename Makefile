@@ -19,19 +19,25 @@ NATIVE := $(filter %.c %.h,$(filter-out benchmarks/programs/%,$(FILES)))
 COMPILE := $(BIN)/python -m compileall -q build/__editable__*
 STATE := $(shell echo $(CURDIR) $(FILES) | cksum | cut -d' ' -f1)
 INSTALLED := $(VENV)/installed-$(STATE)
+HERE := results/here.toml
 # The demo needs less; where all is installed, that will do.
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
-.PHONY: help arrays demo test test-pythons dev bench bench-replay bench-events events copies speedup accuracy numpy-suite bench-streams curves sgbench validate ablate residuals random-loops linear-algebra dependences idioms built-idioms compiler-reports offload public-programs published docs prose lint format sanitize fuzz hostile bench-python wheel clean system
+# One runner for all measurements: `python -m foretrace.benchmarks` lists them.
+BENCHMARKS := ablate accuracy arrays bench bench-events bench-python bench-replay bench-streams built-idioms \
+	compiler-reports copies curves dependences events idioms linear-algebra offload public-programs published \
+	random-loops residuals speedup
+
+.PHONY: help demo test test-full test-pythons dev $(BENCHMARKS) numpy-suite sgbench validate docs prose lint format sanitize fuzz hostile wheel clean system
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 12
 
-demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port (ARGS=--verbose for all output)
-	@$(BIN)/python -P -m foretrace.benchmarks.demo $(ARGS)
-
 test: $(INSTALLED) ## set up what is missing, then run the tests on all cores (ARGS="-k cache" for some of them, ARGS="--hypothesis-profile=random" for other examples, JOBS=0 in one process)
 	@$(PYTEST) -n $(JOBS) --dist loadfile $(ARGS)
+
+test-full: export FORETRACE_TEST_ALL := 1
+test-full: test ## run all tests, with four times the examples and the tests that make test leaves out
 
 test-pythons: | system ## run the tests of Python tracing under other Pythons, as far as they are there (ARGS=python3.12 for one)
 	@.ci/test_pythons.sh $(ARGS)
@@ -39,83 +45,50 @@ test-pythons: | system ## run the tests of Python tracing under other Pythons, a
 dev: $(INSTALLED) ## set up what is missing: a virtual environment in .venv that editors and type checkers can follow
 	@echo "Ready: $(BIN)/foretrace, $(BIN)/python, $(PYTEST)"
 
-bench: $(INSTALLED) ## measure speed, exactness and memory beside cachegrind and others (ARGS=--quick for small programs)
+demo: $(DEMO_INSTALLED) ## set up what is missing, then trace three programs, predict them on every machine, say what to port (ARGS=--verbose for all output)
+	@$(BIN)/python -P -m foretrace.benchmarks demo $(ARGS)
+
+$(BENCHMARKS): $(INSTALLED)
 	@$(COMPILE)
-	@$(BIN)/python -P -m foretrace.benchmarks.peers.comparison $(ARGS)
+	@$(BIN)/python -P -m foretrace.benchmarks $@ $(OPTIONS) $(ARGS)
+
+ablate: OPTIONS := -o results/ablation.md
+accuracy bench bench-python curves random-loops: OPTIONS = -o results/$@.json
+offload: OPTIONS := --by-hand docs/offload-by-hand.md
+arrays copies events linear-algebra public-programs random-loops speedup: | $(HERE)
+
+ablate: ## measure what each sub-model of the core and memory model is worth (results/ablation.md)
+accuracy: ## measure what --accuracy auto, low, medium and high cost, and how far off they are
+arrays: ## lines of NumPy, SciPy, pandas and scikit-learn, predicted and measured (ARGS="--draw 200 --seed 7")
+bench: ## measure speed, exactness and memory beside cachegrind and others (ARGS=--quick for small programs)
+bench-events: ## measure what counting software-defined events costs, next to PAPI's library (ARGS="--quick --picture FILE.svg")
+bench-python: ## measure what tracing Python costs, beside coverage.py (ARGS=--quick for small programs)
+bench-replay: ## measure the replay's event loop beside SimPy's own (ARGS=--quick for a tenth of the work)
+bench-streams: ## measure what stored streams cost (ARGS=--quick for small programs)
+built-idioms: ## build and trace programs with known idioms, and show which source, run and stripped binary tell
+compiler-reports: ## what gcc and clang report of labelled loops, against the dependence test on source
+copies: ## slowdown of two copies at once, predicted and measured, for six programs (ARGS=--realtime)
+curves: ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)
+dependences: ## trace loops with known dependences, in C, Fortran and Python, and compare what is found
+events: ## time for other counts of an event from one trace, predicted and measured (ARGS="--realtime CG GMRES")
+idioms: ## read programs with labelled idioms, in C, C++, Fortran and Python, and compare what is found
+linear-algebra: ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
+offload: ## kernels on GPUs: predicted, published by others, worked out by hand (ARGS="lattice-h200" for some)
+public-programs: ## programs that nobody here wrote, of which you have copies: run times, what to port, threads (ARGS="--sources DIR --builds FILE")
+published: ## published speeds of compression, encryption and hashing beside predictions (ARGS="--text FILE gzip-5" for some)
+random-loops: ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
+residuals: ## write replay/base/residuals.csv, from which intervals follow, anew from held-back programs' measured times
+speedup: ## speed-up of two threads, predicted and measured, for threaded programs (ARGS="--realtime triangle")
 
 numpy-suite: $(INSTALLED) ## run tests of NumPy and SciPy themselves, alone and traced, and compare (ARGS=--quick for few)
 	@$(BIN)/python -P tests/helpers/library_suites.py $(ARGS)
-
-bench-replay: $(INSTALLED) ## measure the replay's event loop beside SimPy's own (ARGS=--quick for a tenth of the work)
-	@$(BIN)/python -P -m foretrace.benchmarks.peers.replay_speed $(ARGS)
-
-bench-events: $(INSTALLED) ## measure what counting software-defined events costs, next to PAPI's library (ARGS=--quick, "-o FILE.svg")
-	@$(BIN)/python -P -m foretrace.benchmarks.peers.event_cost $(ARGS)
-
-bench-streams: $(INSTALLED) ## measure what stored streams cost (ARGS=--quick for small programs)
-	@$(BIN)/python -P -m foretrace.benchmarks.peers.streams $(ARGS)
-
-accuracy: $(INSTALLED) ## measure what --accuracy auto, low, medium and high cost, and how far off they are
-	@$(BIN)/python -P -m foretrace.benchmarks.peers.accuracy $(ARGS)
-
-curves: $(INSTALLED) ## miss ratios worked out from one trace beside the direct simulation (ARGS=--quick: two programs)
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.miss_rates $(ARGS)
 
 sgbench: $(INSTALLED) ## draw bandwidth of gather and scatter against the address range (results/sgbench.svg and .png)
 	@mkdir -p results
 	@$(BIN)/foretrace sgbench --force -o results/sgbench.svg -o results/sgbench.png $(ARGS)
 
-HERE := results/here.toml
 validate: $(INSTALLED) | $(HERE) ## compare predictions with run times measured here, and with the published tables
 	@$(BIN)/foretrace validate --machine $(HERE) $(ARGS)
-
-copies: $(INSTALLED) | $(HERE) ## slowdown of two copies at once, predicted and measured, for six programs (ARGS=--realtime)
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.copies --machine $(HERE) $(ARGS)
-
-speedup: $(INSTALLED) | $(HERE) ## speed-up of two threads, predicted and measured, for threaded programs (ARGS="--realtime triangle")
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.speedup --machine $(HERE) $(ARGS)
-
-events: $(INSTALLED) | $(HERE) ## time for other counts of an event from one trace, predicted and measured (ARGS="--realtime CG GMRES")
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.events --machine $(HERE) $(ARGS)
-
-linear-algebra: $(INSTALLED) | $(HERE) ## predict calls of linear algebra from Python, and time them here (ARGS="solve svd" for some)
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.linear_algebra --machine $(HERE) $(ARGS)
-
-arrays: $(INSTALLED) | $(HERE) ## lines of NumPy, SciPy, pandas and scikit-learn, predicted and measured (ARGS="--draw 200 --seed 7")
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.array_operations --machine $(HERE) $(ARGS)
-
-offload: $(INSTALLED) ## kernels on GPUs: predicted, published by others, worked out by hand (ARGS="lattice-h200" for some)
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.offload --by-hand docs/offload-by-hand.md $(ARGS)
-
-public-programs: $(INSTALLED) | $(HERE) ## programs that nobody here wrote, of which you have copies: run times, what to port, threads (ARGS="--sources DIR --builds FILE")
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.public_programs --machine $(HERE) $(ARGS)
-
-published: PROGRAMS := brotli zstd
-published: $(INSTALLED) ## published speeds of compression, encryption and hashing beside predictions (ARGS="--text FILE gzip-5" for some)
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.published $(ARGS)
-
-ablate: $(INSTALLED) ## measure what each sub-model of the core and memory model is worth (results/ablation.md)
-	@mkdir -p results
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.ablation -o results/ablation.md $(ARGS)
-
-residuals: $(INSTALLED) ## write replay/base/residuals.csv, from which intervals follow, anew from held-back programs' measured times
-	@mkdir -p results
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.residuals $(ARGS)
-
-dependences: $(INSTALLED) ## trace loops with known dependences, in C, Fortran and Python, and compare what is found
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.dependences $(ARGS)
-
-compiler-reports: $(INSTALLED) ## what gcc and clang report of labelled loops, against the dependence test on source
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.compiler_reports $(ARGS)
-
-idioms: $(INSTALLED) ## read programs with labelled idioms, in C, C++, Fortran and Python, and compare what is found
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.idioms $(ARGS)
-
-built-idioms: $(INSTALLED) ## build and trace programs with known idioms, and show which source, run and stripped binary tell
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.built_idioms $(ARGS)
-
-random-loops: $(INSTALLED) | $(HERE) ## predict loops of instructions at random, and time them here (ARGS="--seed 2" for others)
-	@$(BIN)/python -P -m foretrace.benchmarks.validation.random_loops --machine $(HERE) $(ARGS)
 
 # Measured once, before the first validation; `make -B results/here.toml` measures it anew.
 $(HERE): | $(INSTALLED)
@@ -163,9 +136,6 @@ fuzz: $(INSTALLED) ## read millions of mutated traces and streams under AddressS
 hostile: $(INSTALLED) ## run the verbs on hostile files of each kind, under limits (ARGS="--cases 20 --kinds signature,timing --seed 2")
 	PYTHONPATH=tests/helpers $(BIN)/python -P tests/helpers/hostile_files.py $(ARGS)
 
-bench-python: $(INSTALLED) ## measure what tracing Python costs, beside coverage.py (ARGS=--quick for small programs)
-	@$(BIN)/python -P -m foretrace.benchmarks.peers.python_cost $(ARGS)
-
 wheel: $(INSTALLED) ## build a wheel in dist/
 	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 
@@ -176,6 +146,7 @@ clean: ## remove what was built, the demo's and the benchmark's files and the vi
 # ---- set-up ----------------------------------------------------------------------------------------------------------
 
 test dev bench sanitize: PROGRAMS := valgrind
+published: PROGRAMS := brotli zstd
 validate: PROGRAMS := g++ gfortran
 test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail
 bench-events: PROGRAMS := papi_avail

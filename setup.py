@@ -18,7 +18,7 @@ WARNINGS = ["-std=c11", "-O3", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidd
 KERNEL_FLAGS = [*WARNINGS, "-falign-functions=64", "-falign-loops=64"]
 """Kernels and their loops start at a cache line: elsewhere some took half as long again."""
 
-HEADERS = sorted(str(path) for folder in FOLDERS for path in Path(folder).rglob("*.h"))
+HEADERS = sorted(str(path) for folder in ("foretrace", *FOLDERS) for path in Path(folder).rglob("*.h"))
 WRITER = ["tracer/transport/*.c"]
 """The writing side of the address stream, compiled into each producer."""
 

@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from foretrace.base.errors import EngineError, ForetraceError
 from foretrace.base.terminal import table
 from foretrace.base.units import format_seconds
 from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.results import Part
 
 DIRECTORY = Path("demo")
 HOST, ACCELERATOR = "jaguar-xt4", "convey-hc1-fpga"
@@ -259,25 +260,17 @@ def predict_everywhere(demo: Demonstration, subjects: Sequence[Subject]) -> None
         demo.run("foretrace", "predict", subject.signature, "--machine", "here.toml", "--all", "--top", "0")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the demonstration in `demo/`."""
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0])
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the demonstration."""
     parser.add_argument("--verbose", action="store_true", help="show all output, on all machines: some 270 lines")
-    options = parser.parse_args(arguments)
-    console = Console()
+
+
+def run(options: argparse.Namespace, _scratch: Path) -> Iterator[Part]:
+    """The demonstration, in `demo/`."""
     start = time.perf_counter()
     DIRECTORY.mkdir(exist_ok=True)
-    try:
-        demonstrate(Demonstration(DIRECTORY, console, verbose=options.verbose))
-    except ForetraceError as error:
-        print(f"make demo: error: {error}", file=sys.stderr)
-        return error.exit_code
+    demonstrate(Demonstration(DIRECTORY, Console(), verbose=options.verbose))
     elapsed = format_seconds(time.perf_counter() - start)
-    console.print(f"\nDone in {elapsed}. The files are in {DIRECTORY}/; every command above can be typed there.")
+    yield f"\nDone in {elapsed}. The files are in {DIRECTORY}/; every command above can be typed there."
     if not options.verbose:
-        console.print("make demo ARGS=--verbose shows all output, on all machines.")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield "make demo ARGS=--verbose shows all output, on all machines."

@@ -1,4 +1,4 @@
-"""What an accelerator's arithmetic, threads and caches reach: the table `[accelerator]` of a profile."""
+"""Rates of an accelerator's arithmetic, threads and caches: the table `[accelerator]` of a profile."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .figure import Figure
 
 
 class DeviceKind(StrEnum):
-    """What an accelerator takes over: gathers and scatters on the host's memory, or whole loops."""
+    """Kind of offload: gathers and scatters on the host's memory, or whole loops."""
 
     GATHER_SCATTER_UNIT = "gather_scatter_unit"
     GENERAL = "general"

@@ -18,7 +18,7 @@ from .profile import BandwidthPoint, GatherScatterCurve, Profile
 
 
 class Quantity(StrEnum):
-    """What an axis shows."""
+    """The quantity along an axis."""
 
     SIZE = "bytes"
     THREADS = "threads"
@@ -198,7 +198,7 @@ def _grouped(
 
 
 def curve_title(curve: GatherScatterCurve) -> str:
-    """What tells a machine's gather/scatter curve from its others."""
+    """The title of a gather/scatter curve, unlike those of the machine's other curves."""
     parts = [" and ".join(curve.operations)]
     parts += [str(curve.index_mode)] if curve.index_mode else []
     parts += [f"{curve.element_bytes} bytes"] if curve.element_bytes else []

@@ -1,4 +1,4 @@
-"""What a profile must satisfy beyond its types: figures positive and with a source, nothing physically impossible."""
+"""Validation of a profile beyond its types: figures positive and with a source, nothing physically impossible."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def check(profile: Profile) -> None:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What the writer of an unknown word probably meant, as the end of a sentence."""
+    """Suggests the known word nearest to an unknown one, as the end of a sentence."""
     if len(word) > _MAX_NAME:
         return ""
     words = [k for k in itertools.islice(known, _MAX_SUGGESTIONS) if len(k) <= _MAX_NAME]

@@ -18,7 +18,7 @@ Bandwidth = TypeVar("Bandwidth", BandwidthPoint, SurfacePoint, CurvePoint)
 
 
 def at_clock(profile: Profile, clock_hz: float) -> Profile:
-    """The same machine with its cores at this clock, named after it.
+    """A copy of a machine with its cores at another clock, named after it.
 
     What a core does alone goes with the clock: instructions, the caches of its own, its TLBs but for the last one's
     misses, the interpreter. What it shares stays as it is: a last cache of several cores, memory, links and networks.

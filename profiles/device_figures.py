@@ -12,26 +12,14 @@ from foretrace.base.units import format_bytes, format_bytes_per_s, format_count,
 
 from . import defaults
 from .accelerator import AcceleratorTable, DeviceKind
-from .figure import CoreClass, Default, figures_of_record
+from .figure import CoreClass, Default
 from .profile import CacheLevel, Profile
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """A figure where it makes a machine fastest, as it typically is, and where it makes it slowest."""
-
-    fast: float
-    typical: float
-    slow: float
-
-    def times(self, factor: Range) -> Range:
-        """The product with another figure, both fastest at once."""
-        return Range(self.fast * factor.fast, self.typical * factor.typical, self.slow * factor.slow)
+from .ranges import Assumption, Assumptions, Range, default_of, measured, noise_of, not_given
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceFigures:
-    """An accelerator. Rates are of the whole device but for one thread's; `assumed` says what the profile lacks.
+    """An accelerator. Rates are of the whole device but for one thread's; `assumptions` say what the profile lacks.
 
     `l1_bytes` is of one multiprocessor, `l2_bytes` of all second caches together. None: a third cache that it does not
     have or whose speed nobody published, or a capacity that is not known.
@@ -58,7 +46,7 @@ class DeviceFigures:
     l2_bytes_per_s: Range
     last_cache_bytes: int | None
     last_cache_bytes_per_s: Range | None
-    assumed: dict[str, str]
+    assumptions: tuple[Assumption, ...]
 
 
 def device_figures(profile: Profile) -> DeviceFigures:
@@ -70,10 +58,10 @@ def device_figures(profile: Profile) -> DeviceFigures:
     bases = {"clock_hz": clock, "cores x clock_hz": multiprocessors.times(clock)}
     if core and core.peak_flops_per_cycle is not None:
         peak = core.peak_flops_per_cycle
-        bases["cores x clock_hz x peak_flops_per_cycle"] = bases["cores x clock_hz"].times(Range(peak, peak, peak))
+        bases["cores x clock_hz x peak_flops_per_cycle"] = bases["cores x clock_hz"].times(Range.exactly(peak))
     if memory and memory.peak_bandwidth_bytes_per_s is not None:
         peak = memory.peak_bandwidth_bytes_per_s
-        bases["peak_bandwidth_bytes_per_s"] = Range(peak, peak, peak)
+        bases["peak_bandwidth_bytes_per_s"] = Range.exactly(peak)
     bandwidth = found.placed(
         "memory_bytes_per_s",
         memory.sustained_bandwidth_bytes_per_s if memory else None,
@@ -101,7 +89,7 @@ def device_figures(profile: Profile) -> DeviceFigures:
         l2_bytes=found.placed("l2_bytes", _all_of(second, profile) if second else None, defaults.DEVICE_L2),
         last_cache_bytes=_all_of(last, profile) if last else None,
         last_cache_bytes_per_s=found.rate("last_cache_bytes_per_s", bases) if has_last else None,
-        assumed=found.assumed,
+        assumptions=found.assumed.listed,
         **rates,
     )
 
@@ -120,7 +108,6 @@ _ORDER = (
     "thread_instructions_per_s",
 )
 """Figures of the table, each after those that its default is a multiple of."""
-_MOST_NOISE = 0.25
 
 
 class _Found:
@@ -131,43 +118,38 @@ class _Found:
         self._class = CoreClass(microarchitecture=profile.microarchitecture, year=year)
         self._name = profile.name
         self._table = profile.accelerator or AcceleratorTable(source={})
-        self.assumed: dict[str, str] = {}
+        self.assumed = Assumptions()
 
     def given(self, name: str) -> Range | None:
         """A figure of the table with its noise, if it is there."""
         value: float | None = getattr(self._table, name)
         if value is None:
             return None
-        noise = 1 + min((self._table.noise or {}).get(name, 0.0), _MOST_NOISE)
-        return Range(value * noise, value, value / noise)
+        return measured(value, noise_of(self._table.noise, name), more_is_faster=True)
 
     def rate(self, name: str, bases: dict[str, Range]) -> Range:
         """A figure of the table, which may be the base of others from then on."""
         value = self.given(name)
         if value is None:
-            figure = figures_of_record(AcceleratorTable)[name]
-            fitting = [d for d in figure.defaults if d.fits(self._class) and (not d.of or d.of in bases)]
-            value = self._assume(name, fitting[0], bases)
+            value = self._assume(name, default_of(AcceleratorTable, name, self._class, bases=bases), bases)
         bases[name] = value
         return value
 
     def placed(self, name: str, value: float | None, *ranges: Default, bases: dict[str, Range] | None = None) -> Range:
         """A figure of another table; the first of `ranges` counts whose base is known."""
         if value is not None:
-            return Range(value, value, value)
+            return Range.exactly(value)
         bases = bases or {}
         return self._assume(name, next(one for one in ranges if not one.of or one.of in bases), bases)
 
     def _assume(self, name: str, default: Default, bases: dict[str, Range]) -> Range:
-        value = Range(default.fast, default.typical, default.slow)
+        value = Range.of(default)
         if default.of:
             value = value.times(bases[default.of])
         low, high = sorted((value.fast, value.slow))
         shown = _shown(name, value.typical)
         span = f" ({_shown(name, low)} to {_shown(name, high)})" if low != high else ""
-        of_class = f", as of {default.cores}" if default.cores else ""
-        self.assumed[name] = f"not in the profile, {shown}{span} assumed{of_class}"
-        return value
+        return self.assumed.figure(name, not_given(f"{shown}{span}", default), value)
 
 
 def _shown(name: str, value: float) -> str:

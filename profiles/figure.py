@@ -1,5 +1,4 @@
-"""What a figure of a profile is: its unit, its meaning, and the range that it lies in on cores of a class where nobody
-published it.
+"""Declaration of a profile's figure: its unit, its meaning, and its default range on cores of a class.
 
 The fields of the records in `profile.py` carry a `Figure` each. Checks, assumptions of predictions and the table in
 docs/figures.md follow from it.
@@ -9,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -55,7 +54,7 @@ def unit_of(name: str) -> Unit | None:
 
 @dataclass(frozen=True, slots=True)
 class CoreClass:
-    """What is known of the kind of core that a figure is missing of."""
+    """The traits of a core by which the default of a missing figure is chosen."""
 
     in_order: bool = False
     width: float | None = None
@@ -66,7 +65,7 @@ class CoreClass:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """Where an unpublished figure lies on cores of a class: `fast`, `typical`, `slow`, and whose figures these are.
+    """Default range of an unpublished figure on a class of cores, `fast`, `typical`, `slow`, with its source.
 
     They are multiples of the figure `of` (empty: in the key's own unit), or come on top of the figure `beyond`. The
     other fields say which cores are meant: all, unless given. `year` and `width` are the least; of machines that
@@ -122,16 +121,17 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """What a key of a profile means. Of its `defaults` the first one counts that fits a core; none: it is not assumed,
-    and what needs it does without. `may_be_zero`: 0 is a figure as well."""
+    """Meaning and defaults of a profile's key. The first of its `defaults` that fits a core counts; none: it is not
+    assumed, and models do without. `may_be_zero`: 0 is a figure as well."""
 
     meaning: str
     defaults: tuple[Default, ...] = ()
     may_be_zero: bool = False
 
-    def default_for(self, core: CoreClass, level: str = "") -> Default | None:
-        """The range on such a core."""
-        return next((default for default in self.defaults if default.fits(core, level)), None)
+    def default_for(self, core: CoreClass, level: str = "", bases: Collection[str] | None = None) -> Default | None:
+        """The range on such a core; with `bases`, one that is a multiple of none but these figures."""
+        fitting = (default for default in self.defaults if default.fits(core, level))
+        return next((one for one in fitting if bases is None or not one.of or one.of in bases), None)
 
 
 @functools.cache

@@ -19,7 +19,7 @@ ONE_HAS_ALL = "here one has all of it"
 
 @dataclass(frozen=True, slots=True)
 class MachineHierarchy:
-    """What to simulate for a machine: None where its profile names no cache. `assumptions` are sentences for people."""
+    """The cache hierarchy to simulate for a machine, None where its profile has no cache; `assumptions` made."""
 
     hierarchy: Hierarchy | None
     assumptions: tuple[str, ...]
@@ -60,7 +60,7 @@ def hierarchy_of(profile: Profile) -> MachineHierarchy:
 
 
 def effective_bytes(profile: Profile) -> int | None:
-    """What dependent loads get of the last cache, where that is less than its size."""
+    """Bytes of the last cache that dependent loads get, where that is less than its size."""
     cache = profile.caches[-1] if profile.caches else None
     if cache is None or cache.effective_size_bytes is None or cache.effective_size_bytes >= cache.size_bytes:
         return None

@@ -78,7 +78,7 @@ LINEAR_TYPES = ("float32", "float64", "complex64", "complex128", "int64")
 
 
 class Movement(StrEnum):
-    """What a loop over memory does: read it, write it, or read one array and write another."""
+    """Direction of a loop over memory: read it, write it, or read one array and write another."""
 
     LOAD = "load"
     STORE = "store"
@@ -86,7 +86,7 @@ class Movement(StrEnum):
 
 
 class IndexMode(StrEnum):
-    """How an index array runs through its range (Carrington et al., ICS'11, section 3.1 and Figure 4)."""
+    """Order in which an index array runs through its range (Carrington et al., ICS'11, section 3.1 and Figure 4)."""
 
     STRIDE_1 = "stride-1"  # one element after the other
     RANDOM = "random"  # anywhere in the range
@@ -111,7 +111,7 @@ class OperationCost(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ArrayCost(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a point of an array operation of Python takes with its arrays in near caches, without the call's fixed cost.
+    """Time per point of a Python array operation with its arrays in near caches, without the call's fixed cost.
 
     `operation` is one of ARRAY_OPERATIONS, and `element_type` of its types; None: the first of these.
     """
@@ -134,7 +134,7 @@ class ArrayCost(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LinearCost(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a routine of linear algebra takes on square matrices of `size` rows (vectors of that length), by one thread.
+    """Time of a linear-algebra routine on square matrices of `size` rows (vectors of that length), on one thread.
 
     `routine` is one of LINEAR_ROUTINES, `element_type` one of LINEAR_TYPES. Without the cost of a call from Python.
     """
@@ -168,7 +168,7 @@ class SurfacePoint(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrefetchPoint(Struct, frozen=True, forbid_unknown_fields=True):
-    """How many of the lines of a stream out of main memory a core's prefetchers fetch ahead.
+    """Share of a main-memory stream's lines that a core's prefetchers fetch ahead.
 
     `misses_per_line`: lines of streams out of the second cache, for each line of the stream. `fetched_ahead`: share of
     its lines, above 0 and up to 1; the others are waited for.

@@ -1,4 +1,5 @@
-"""Where in a profile's file a complaint belongs. TOML's reader forgets the lines, so they are looked up in the text.
+"""Line numbers of complaints about a profile's file. TOML's reader forgets the lines, so they are
+looked up in the text.
 
 Complaints begin with the place they are about, in one of these forms, and name the key somewhere behind it:
 

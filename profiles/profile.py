@@ -32,14 +32,14 @@ from .points import (
 
 
 class MachineKind(StrEnum):
-    """What a profile describes."""
+    """Kind of machine."""
 
     HOST = "host"
     ACCELERATOR = "accelerator"
 
 
 class SourceKind(StrEnum):
-    """Where a figure comes from."""
+    """Kind of source."""
 
     PAPER = "paper"
     VENDOR = "vendor"
@@ -55,7 +55,7 @@ class Pattern(StrEnum):
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """Where figures come from. `date` is that of the publication or measurement (YYYY, YYYY-MM or YYYY-MM-DD).
+    """A source of figures. `date` is that of the publication or measurement (YYYY, YYYY-MM or YYYY-MM-DD).
 
     `read_on`: when somebody last opened the source itself and found the figures there. None: nobody of this profile's
     authors did, the figures are from memory or from another's quotation.
@@ -82,7 +82,7 @@ class Product(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Frontend(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the front ends of some cores are known for and others do not show; nothing of it is assumed.
+    """Front-end penalties that only some cores have; none is assumed.
 
     `source` and `noise` as of the core.
     """
@@ -386,7 +386,7 @@ def _line(left: CurvePoint, right: CurvePoint, source: str, *, last: bool) -> Cu
 
 
 class Link(Struct, frozen=True, forbid_unknown_fields=True):
-    """How an accelerator reaches the host's memory. A shared memory needs no transfers."""
+    """Link between an accelerator and the host's memory. A shared memory needs no transfers."""
 
     source: dict[str, str]
     shared_memory: Annotated[bool, Figure("whether accelerator and host share a memory: nothing is transferred")]
@@ -404,7 +404,7 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Network(Struct, frozen=True, forbid_unknown_fields=True):
-    """How processes exchange messages, as MPI gives it."""
+    """Message costs between processes, through MPI."""
 
     source: dict[str, str]
     latency_s: Annotated[float | None, Figure("of the shortest message, one way")] = None

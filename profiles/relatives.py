@@ -146,7 +146,7 @@ def _cycles_of_class(vectors: str) -> tuple[dict[tuple[str, str], list[float]], 
 
 
 class _Taken:
-    """What is taken over, with the keys noted."""
+    """Copies figures from a relative and records their keys."""
 
     def __init__(self, profile: Profile, relative: Profile, name: str) -> None:
         self._profile = profile

@@ -15,19 +15,20 @@ from pathlib import Path
 import hypothesis
 import pytest
 from compilers import compiler_for
+from effort import IS_FULL, examples
 from warm_command_line import WarmCommandLine
 
 # A shell that starts pytest in the background has it, and all it starts, ignore the terminal's ^C.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No time is a reason to fail: other work makes any example slow. The same examples each time, unless random ones are
-# asked for: `make test ARGS="--hypothesis-profile=random"`.
+# asked for: `make test ARGS="--hypothesis-profile=random"`. A full run tries four times as many.
 hypothesis.settings.register_profile(
     "fixed",
     deadline=None,
     derandomize=True,
     database=None,
-    max_examples=60,
+    max_examples=examples(60),
     suppress_health_check=[
         hypothesis.HealthCheck.too_slow,
         hypothesis.HealthCheck.data_too_large,
@@ -40,6 +41,15 @@ hypothesis.settings.register_profile(
     "random", hypothesis.settings.get_profile("fixed"), derandomize=False, print_blob=True
 )
 hypothesis.settings.load_profile("fixed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests marked `full` to full runs."""
+    if not IS_FULL:
+        left_out = [item for item in items if item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
 
 FORBID_SKIPS = bool(os.environ.get("FORETRACE_FORBID_SKIPS"))
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import msgspec
@@ -23,10 +23,14 @@ from foretrace.tracer.recording.recording import Recording
 from foretrace.tracer.sampling.burst_schedule import Accuracy
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
 from foretrace.tracer.signature.data_flow_records import check_data_flow, check_dependences
+from foretrace.tracer.signature.data_flow_tables import DEPENDENCE_TABLES, FLOW_TABLES
+from foretrace.tracer.signature.file import check_tables
 from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 MOST_SOURCES, MOST_SOURCE_BYTES = 200, 16 << 20
 """Of source files whose digests are kept."""
+_SHARED = [one.name for one in fields(Signature) if one.name in Analysis.__struct_fields__]
+"""What the analysis makes for the signature."""
 
 
 def signature_of(
@@ -71,24 +75,12 @@ def signature_of(
             selection=analysis.selection,
             thread_settings={name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ},
         ),
-        blocks=analysis.blocks,
-        operations=analysis.operations,
-        loops=analysis.loops,
-        idioms=analysis.idioms,
-        edges=analysis.edges,
+        **{name: getattr(analysis, name) for name in _SHARED},
         hierarchies=[
             simulated.merged(mapping, count).merged_blocks(analysis.block_map, len(analysis.blocks))
             for simulated in part.simulated
         ],
         reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
-        paths=analysis.paths,
-        interpreter_times=analysis.interpreter_times,
-        array_times=analysis.array_times,
-        linear_algebra=analysis.linear_algebra,
-        tree=analysis.tree,
-        data_flow=analysis.data_flow,
-        dependences=analysis.dependences,
-        examined_loops=analysis.examined_loops,
         events=events_of(recording.events, part.raw.event_samples, analysis.sampled_work),
     )
     return readable(signature)
@@ -99,16 +91,18 @@ def readable(signature: Signature) -> Signature:
 
     That is a fault of foretrace's, but the rest of a long run is worth keeping.
     """
-    num_nodes = 0 if signature.tree is None else len(signature.tree)
+    flow, num_nodes = signature.data_flow, 0 if signature.tree is None else len(signature.tree)
     notes = []
     try:
-        if signature.data_flow is not None:
-            check_data_flow(signature.data_flow, num_nodes)
+        if flow is not None:
+            check_tables(signature, FLOW_TABLES)
+            check_data_flow(flow, num_nodes)
     except ValueError as error:
         notes.append(f"the data flow was left out, by a fault of foretrace's: {error}")
         signature = replace(signature, data_flow=None)
     try:
-        check_dependences(signature.dependences, signature.examined_loops, num_nodes, len(signature.operations))
+        check_tables(signature, DEPENDENCE_TABLES)
+        check_dependences(signature.dependences, signature.examined_loops)
     except ValueError as error:
         notes.append(f"dependences between iterations were left out, by a fault of foretrace's: {error}")
         signature = replace(signature, dependences=(), examined_loops=())

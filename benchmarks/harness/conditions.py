@@ -1,6 +1,6 @@
 """Runs a command on this machine as if it were another one: beside a neighbour, without huge pages, or emulated.
 
-    python -m foretrace.benchmarks.harness.conditions --neighbour -- foretrace calibrate -o beside.toml
+    python -m foretrace.benchmarks conditions --neighbour -- foretrace calibrate -o beside.toml
 
 Calibrated and validated like this, it is a second machine, one that anyone can make out of the first. The one that is
 far from it is QEMU: it translates each instruction into others, so that arithmetic in floating point, branches and
@@ -18,14 +18,14 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.kernels import _kernels
 
 from .buffers import allocate
+from .results import Part
 
 _PR_SET_PDEATHSIG, _PR_SET_THP_DISABLE = 1, 41  # linux/prctl.h
 _COPIED_BYTES = 256 << 20
@@ -103,27 +103,27 @@ def _prctl(option: int, value: int) -> None:
         raise EngineError(f"prctl({option}, {value}): {os.strerror(ctypes.get_errno())}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command under the conditions asked for; its exit code is ours."""
-    parser = argparse.ArgumentParser(
-        prog="python -m foretrace.benchmarks.harness.conditions", description=__doc__.split("\n")[0]
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The conditions, and the command."""
     parser.add_argument("--neighbour", action="store_true", help="copy memory on another core meanwhile")
     parser.add_argument("--without-huge-pages", action="store_true", help="give no transparent huge pages")
     parser.add_argument("--emulated", action="store_true", help="run the command in QEMU's user mode")
     parser.add_argument("command", nargs="+")
-    options = parser.parse_args(arguments)
+
+
+def run(options: argparse.Namespace, _scratch: Path) -> Iterator[Part]:
+    """Run a command under the conditions asked for.
+
+    Raises:
+        SystemExit: with its exit code, if that is not 0.
+    """
     command = emulated(options.command) if options.emulated else options.command
     with contextlib.ExitStack() as conditions:
         if options.without_huge_pages:
             conditions.enter_context(without_huge_pages())
         if options.neighbour:
             conditions.enter_context(neighbour())
-        return subprocess.run(command, check=False).returncode
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except ForetraceError as error:
-        sys.exit(f"conditions: error: {error}")
+        code = subprocess.run(command, check=False).returncode
+    if code:
+        raise SystemExit(code)
+    yield from ()

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from foretrace.base.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone, counted, reading
+from foretrace.base.neighbours import DISTURBED, Alone, LoopSample, alone, counted, reading
 
 from . import tools
 from .machine_facts import pinned
@@ -48,8 +48,7 @@ class Measured:
     Starting Python and importing packages is taken off; it is no part of a script's signature. Runs beside a disturbed
     reference loop count only where there are no others. `reference_slowdown` is how many times longer the loop took
     beside the shortest run than undisturbed, and `clock_hz` the clock then. `alone` is what the runs tell of one
-    without a neighbour, None where they tell too little. `segments` is what segments of further runs tell of that, if
-    they do; where that was tried in vain, `undivided` says why.
+    without a neighbour, None where they tell too little.
     """
 
     shortest_s: float
@@ -61,18 +60,16 @@ class Measured:
     reference_slowdown: float = 1.0
     clock_hz: float | None = None
     alone: Alone | None = None
-    segments: SegmentTime | None = None
-    undivided: str = ""
 
     @property
     def time_s(self) -> float:
-        """What the program takes: by segments if that is known, else the shortest run."""
-        return self.shortest_s if self.segments is None else self.segments.time_s
+        """What the program takes: the shortest run."""
+        return self.shortest_s
 
     @property
     def time_clock_hz(self) -> float | None:
         """The clock at which it takes that."""
-        return self.clock_hz if self.segments is None else self.segments.clock_hz
+        return self.clock_hz
 
 
 def measure_in_rounds(

@@ -41,7 +41,6 @@ _GLANCE_CLOCKS = 200  # so much longer than reading the clock, which an emulator
 _RUNS = 5  # of which the shortest was not interrupted
 _INTERVAL_S = 0.008
 _LEARNT_S = 0.1
-_MOMENT_S, _MOMENTS = 0.0002, 10
 
 
 class ReferenceLoop:
@@ -61,7 +60,6 @@ class ReferenceLoop:
         self._glance_repeats = _repeats_for(_KERNEL, max(_GLANCE_S, _GLANCE_CLOCKS * clock_s))
         self._sample_repeats = _repeats_for(_KERNEL, _SAMPLE_S)
         self._cycle_repeats = _repeats_for(_CYCLE_KERNEL, max(_CYCLE_S, _GLANCE_CLOCKS * clock_s))
-        self._moment_repeats = _repeats_for(_CYCLE_KERNEL, max(_MOMENT_S, _GLANCE_CLOCKS * clock_s))
 
     @property
     def least_cycles(self) -> float:
@@ -94,10 +92,6 @@ class ReferenceLoop:
         """The same cycles of real time, in a fraction of a sample's: for moments between neighbours."""
         cycles, _ = self._run(self._glance_repeats)
         return cycles
-
-    def clocks_hz(self) -> list[float]:
-        """The core's clock in ten moments from now on, each of 0.2 ms: as long as a segment of a run."""
-        return [1 / _cycle_s(self._moment_repeats) for _ in range(_MOMENTS)]
 
     def learn(self) -> None:
         """Look for a while how short it is."""

@@ -7,20 +7,15 @@ a change in the machine's load hits them alike. Costs are the shortest times.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.results import Part, ResultTable, say
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 
 ACCURACIES = ("auto", "low", "medium", "high")
@@ -121,72 +116,43 @@ def _long_workloads(directory: Path) -> list[programs.Workload]:
     ]
 
 
-def _table(results: Sequence[Result], level_names: Sequence[str]) -> Table:
-    table = Table(title="Misses per 100 accesses: estimate [interval] full trace", title_justify="left", box=None)
-    for heading in ("program", "accuracy"):
-        table.add_column(heading)
-    for heading in ("wall s", "/ alone", "recorded", "counts"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for name in level_names:
-        table.add_column(name, justify="right")
+def table(results: Sequence[Result], level_names: Sequence[str]) -> ResultTable:
+    """Costs, and misses of each level."""
+    rows = []
     for result in results:
         cells = [
             f"{100 * level.estimate:.2f} [{100 * level.low:.2f}, {100 * level.high:.2f}] {100 * level.exact:.2f}"
             + ("" if level.is_covered else " !")
             for level in result.levels
         ]
-        table.add_row(
+        rows.append([
             result.program, result.accuracy, f"{result.wall_s:.2f}", f"{result.wall_ratio_to_alone:.2f}x",
             f"{result.recorded_share:.1%}", "exact" if result.counts_are_exact else "differ",
             *(cells or ["" for _ in level_names]),
-        )  # fmt: skip
-    return table
+        ])  # fmt: skip
+    headings = ("program", "accuracy", "wall s", "/ alone", "recorded", "counts", *level_names)
+    title = "Misses per 100 accesses: estimate [interval] full trace"
+    return ResultTable(title, headings, rows, [asdict(result) for result in results], left=("program", "accuracy"))
 
 
-def _document(results: Sequence[Result], hierarchy: str, repetitions: int, seed: int) -> dict[str, Any]:
-    return {
-        "schema": "foretrace.accuracy/1",
-        "machine": {"system": platform.platform(), "python": platform.python_version()},
-        "hierarchy": hierarchy,
-        "repetitions": repetitions,
-        "seed": seed,
-        "runs": [asdict(result) for result in results],
-    }
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print the table, and write it as JSON."""
-    parser = argparse.ArgumentParser(prog="make accuracy", description=__doc__.splitlines()[0])
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
     parser.add_argument("--programs", nargs="*", default=[], help="names of programs (default: all)")
-    parser.add_argument("--repetitions", type=int, default=3, help="of each run (default 3)")
+    parser.add_argument("--repetitions", type=common.positive, default=3, help="of each run (default 3)")
     parser.add_argument("--hierarchy", default=HIERARCHY, help=f"caches to simulate (default {HIERARCHY})")
     parser.add_argument("--seed", type=int, default=1, help="where bursts lie (default 1)")
-    parser.add_argument("--output", type=Path, default=Path("results/accuracy.json"), help="where the JSON goes")
-    options = parser.parse_args(arguments)
-    out = console()
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table, and how many intervals hold the full trace's figure."""
     results: list[Result] = []
-    try:
-        names = [level.name for level in Hierarchy.parse(options.hierarchy).levels]
-        with tempfile.TemporaryDirectory(prefix="foretrace-accuracy-") as name:
-            directory = Path(name)
-            for workload in [*programs.five_workloads(directory), *_long_workloads(directory)]:
-                if options.programs and workload.name not in options.programs:
-                    continue
-                with out.status(workload.name):
-                    results += measure(workload, directory, options.repetitions, options.hierarchy, options.seed)
-    except ForetraceError as error:
-        print(f"make accuracy: error: {error}", file=sys.stderr)
-        return error.exit_code
-    out.print(_table(results, names))
+    names = [level.name for level in Hierarchy.parse(options.hierarchy).levels]
+    for workload in [*programs.five_workloads(scratch), *_long_workloads(scratch)]:
+        if options.programs and workload.name not in options.programs:
+            continue
+        say(workload.name)
+        results += measure(workload, scratch, options.repetitions, options.hierarchy, options.seed)
+        yield table(results, names)
     levels = [level for result in results for level in result.levels]
     covered = sum(level.is_covered for level in levels)
-    out.print(f"{covered} of {len(levels)} intervals (95 %) hold the full trace's figure.")
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    document = _document(results, options.hierarchy, options.repetitions, options.seed)
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
-    out.print(f"Written to {options.output}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    yield f"{covered} of {len(levels)} intervals (95 %) hold the full trace's figure."

@@ -1,7 +1,6 @@
 """Cost of counting and recording software-defined events, next to PAPI's library, in the same run.
 
-Run by `make bench-events` (`ARGS=--quick`: few runs; `--realtime`: before all else on this machine; `-o FILE.svg` draws
-the distributions). One program, linked once, runs with each library in turn, and a third time without any call: the
+One program, linked once, runs with each library in turn, and a third time without any call: the
 timer alone, which has outliers, too, where the system interrupts. Each call is timed alone. The table has the medians
 over all runs of each run's median, 99.9 % quantile and longest call, with and without the first call of each thread.
 """
@@ -13,17 +12,16 @@ import ctypes.util
 import os
 import shlex
 import subprocess
-import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.base.terminal import console
-from foretrace.benchmarks.harness.tables import table
+from foretrace.base.errors import EngineError
+from foretrace.benchmarks.harness import options as common
+from foretrace.benchmarks.harness.results import Part, ResultTable
 from foretrace.benchmarks.harness.tools import foretrace_executable
 
 THREADS = (1, 2, 8)
@@ -127,44 +125,43 @@ def draw(costs: dict[tuple[str, int, str], Cost], output: Path) -> None:
     figure.savefig(output, metadata={"Date": None} if output.suffix == ".svg" else None)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="foretrace.benchmarks.peers.event_cost", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="5 runs of each, not 50")
-    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
-    parser.add_argument("-o", "--output", type=Path, help="draw the distributions into this file (svg, png, pdf)")
-    options = parser.parse_args(arguments)
-    if options.output and (options.output.suffix not in FORMATS or not options.output.parent.is_dir()):
-        parser.error(f"{options.output}: a picture's name ends in {', '.join(FORMATS)}, and its folder exists")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.quick(parser, "5 runs of each, not 50")
+    common.realtime(parser)
+    parser.add_argument("--picture", type=Path, help="draw the distributions into this file (svg, png, pdf)")
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table."""
+    picture = options.picture
+    if picture and (picture.suffix not in FORMATS or not picture.parent.is_dir()):
+        raise EngineError(f"{picture}: a picture's name ends in {', '.join(FORMATS)}, and its folder exists")
     if not ctypes.util.find_library("sde"):
-        print("error: needs PAPI's libsde.so (Debian packages papi-tools and libpapi-dev)", file=sys.stderr)
-        return 1
-    with tempfile.TemporaryDirectory() as folder:
-        libraries = Path(asked("--drop-in"))
-        program = build(Path(folder), libraries)
-        try:
-            costs = compared(program, libraries, 5 if options.quick else 50, options.realtime)
-        except subprocess.SubprocessError as error:
-            rights = " (--realtime needs the right to real-time scheduling)" if options.realtime else ""
-            print(f"error: the program cannot be run{rights}: {error}", file=sys.stderr)
-            return 1
-    shown = table(
-        "Nanoseconds of a call", "call", "threads", "", "median", "99.9 %", "worst", "after the 1st", "worst to PAPI's"
-    )
+        raise EngineError("needs PAPI's libsde.so (Debian packages papi-tools and libpapi-dev)")
+    libraries = Path(asked("--drop-in"))
+    program = build(scratch, libraries)
+    try:
+        costs = compared(program, libraries, 5 if options.quick else 50, options.realtime)
+    except subprocess.SubprocessError as error:
+        rights = " (--realtime needs the right to real-time scheduling)" if options.realtime else ""
+        raise EngineError(f"the program cannot be run{rights}: {error}") from error
+    yield table(costs)
+    if picture:
+        draw(costs, picture)
+
+
+def table(costs: dict[tuple[str, int, str], Cost]) -> ResultTable:
+    """Quantiles of each call's time, by library."""
+    rows = []
     for (operation, threads, source), cost in costs.items():
         is_ours = source == "foretrace"
         ratio = cost.worst_ns() / costs[operation, threads, "PAPI"].worst_ns()
-        shown.add_row(
+        rows.append([
             OPERATIONS[operation] if is_ours else "", str(threads) if is_ours else "", source,
             *(f"{ns:,.0f}" for ns in (cost.quantile_ns(0.5), cost.quantile_ns(0.999))),
             *(f"{cost.worst_ns(after):,.0f}" for after in (0, 1)),
             f"{ratio:.2f}" if is_ours else "",
-        )  # fmt: skip
-    console().print(shown)
-    if options.output:
-        draw(costs, options.output)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        ])  # fmt: skip
+    headings = ("call", "threads", "", "median", "99.9 %", "worst", "after the 1st", "worst to PAPI's")
+    return ResultTable("Nanoseconds of a call", headings, rows)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.benchmarks.harness.tables import percent, table
+from foretrace.benchmarks.harness.results import ResultTable
 
 TOLERANCE = 0.001
 _STRINGS_BYTES = 16384
@@ -63,11 +61,20 @@ def environment_for(command: Sequence[str]) -> dict[str, str]:
     return {"PATH": path, "FILLER": "." * (-taken % _STRINGS_BYTES)}
 
 
-def misses_table(level: str, found: Sequence[Exactness]) -> Table:
+def misses_table(level: str, found: Sequence[Exactness]) -> ResultTable:
     """Misses of both simulators in one level."""
-    title = f"Data misses in {level.upper()} of {tools.HIERARCHY}"
-    made = table(title, "program", "cachegrind", "foretrace", "difference")
+    rows = []
     for one in found:
         counts = (f"{getattr(misses, level):,}" for misses in (one.reference, one.found))
-        made.add_row(one.program + (" *" if one.is_of_work else ""), *counts, percent(one.difference(level)))
-    return made
+        difference = one.difference(level)
+        rows.append(
+            [
+                one.program + (" *" if one.is_of_work else ""),
+                *counts,
+                "-" if difference is None else f"{difference:+.4%}",
+            ]
+        )
+    title = f"Data misses in {level.upper()} of {tools.HIERARCHY}"
+    return ResultTable(
+        title, ("program", "cachegrind", "foretrace", "difference"), rows, [asdict(one) for one in found]
+    )

@@ -6,14 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-
-from rich.table import Table
 
 from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import tools
-from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.results import ResultTable
 
 BOUND_BYTES = 1 << 30
 _SOURCE = Path(__file__).with_name("greedy.c")
@@ -89,9 +87,10 @@ def measure(name: str, command: Sequence[str], directory: Path) -> Peak:
     return Peak(name, int(peak_bytes), reason)
 
 
-def peak_table(peaks: Sequence[Peak]) -> Table:
+def peak_table(peaks: Sequence[Peak]) -> ResultTable:
     """MiB for each program."""
-    made = table(f"Memory of foretrace itself, at most (bound: {BOUND_BYTES >> 20} MiB)", "program", "MiB", "cut short")
-    for peak in peaks:
-        made.add_row(peak.name, f"{peak.peak_bytes / (1 << 20):.0f}", "yes" if peak.incomplete_reason else "no")
-    return made
+    rows = [
+        [peak.name, f"{peak.peak_bytes / (1 << 20):.0f}", "yes" if peak.incomplete_reason else "no"] for peak in peaks
+    ]
+    title = f"Memory of foretrace itself, at most (bound: {BOUND_BYTES >> 20} MiB)"
+    return ResultTable(title, ("program", "MiB", "cut short"), rows, [asdict(peak) for peak in peaks])

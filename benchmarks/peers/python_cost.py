@@ -11,21 +11,18 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import platform
 import statistics
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import msgspec
-from rich.table import Table
 
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console
-from foretrace.benchmarks.harness import tables, tools
+from foretrace.benchmarks.harness import options as common
+from foretrace.benchmarks.harness import tools
+from foretrace.benchmarks.harness.results import Part, ResultTable, say
 
 _PROGRAMS = Path(__file__).parents[1] / "programs"
 
@@ -114,69 +111,49 @@ def whole_costs(
     }
 
 
-def event_table(costs: Sequence[EventCost], ways: Sequence[str]) -> Table:
+def event_table(costs: Sequence[EventCost], ways: Sequence[str]) -> ResultTable:
     """What each event costs."""
-    table = tables.table("One event: nanoseconds untraced, and what tracing adds", "event", *ways, "at most")
+    tracing = [way for way in ways if way != "untraced"]
+    rows = []
     for cost in costs:
-        tracing = [way for way in ways if way != "untraced"]
         cells = [f"{cost.ratio(w):.2f}x" if cost.kind == "bulk" else f"+{cost.added_ns(w):.1f}" for w in tracing]
-        table.add_row(cost.name, f"{cost.seconds['untraced'] * 1e9:.1f}", *cells, LIMITS[cost.kind])
-    return table
+        rows.append([cost.name, f"{cost.seconds['untraced'] * 1e9:.1f}", *cells, LIMITS[cost.kind]])
+    title = "One event: nanoseconds untraced, and what tracing adds"
+    return ResultTable(title, ("event", *ways, "at most"), rows, [asdict(cost) for cost in costs])
 
 
-def whole_table(costs: dict[str, dict[str, tools.Cost]], ways: Sequence[str]) -> Table:
+def whole_table(costs: dict[str, dict[str, tools.Cost]], ways: Sequence[str]) -> ResultTable:
     """Wall clock of whole programs."""
-    table = tables.table("Whole programs: seconds untraced, and times that", "program", *ways, "at most")
+    rows = []
     for name, taken in costs.items():
         untraced = taken["untraced"].wall_s
         ratios = [f"{taken[way].wall_s / untraced:.2f}x" for way in ways if way != "untraced"]
-        table.add_row(name, f"{untraced:.2f}", *ratios, WHOLE_LIMITS[name])
-    return table
+        rows.append([name, f"{untraced:.2f}", *ratios, WHOLE_LIMITS[name]])
+    data = {program: {way: asdict(cost) for way, cost in taken.items()} for program, taken in costs.items()}
+    title = "Whole programs: seconds untraced, and times that"
+    return ResultTable(title, ("program", *ways, "at most"), rows, data)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the comparison, print it, and write it as JSON."""
-    parser = argparse.ArgumentParser(prog="make bench-python", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small programs, one repetition")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.repetitions(parser)
     parser.add_argument("--only", choices=("events", "programs"), help="one half of it")
-    parser.add_argument("--repetitions", type=int, help="of each program in each way (default 3)")
     parser.add_argument("--scale", type=float, default=1.0, help="the work of whole programs, times this")
-    parser.add_argument("--output", type=Path, default=Path("results/bench-python.json"), help="where the JSON goes")
-    options = parser.parse_args(arguments)
-    repetitions = options.repetitions or (1 if options.quick else 3)
-    scale = 0.1 if options.quick else options.scale
 
-    out = console()
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """Both tables."""
+    repetitions, scale = common.repeated(options), 0.1 if options.quick else options.scale
+    yield f"Python {platform.python_version()}"
     ways = [way for way in WAYS if way != "coverage" or importlib.util.find_spec("coverage")]
     if "coverage" not in ways:
-        out.print("Left out: coverage is not installed (pip install coverage).")
+        yield "Left out: coverage is not installed (pip install coverage)."
     events: list[EventCost] = []
+    for program in EVENT_PROGRAMS if options.only != "programs" else ():
+        events += event_costs(program, ways, scratch, repetitions)
+        yield event_table(events, ways)
     programs: dict[str, dict[str, tools.Cost]] = {}
-    try:
-        with tempfile.TemporaryDirectory(prefix="foretrace-bench-") as name:
-            for program in EVENT_PROGRAMS if options.only != "programs" else ():
-                events += event_costs(program, ways, Path(name), repetitions)
-            for program in WHOLE_PROGRAMS if options.only != "events" else ():
-                programs[program] = whole_costs(program, ways, Path(name), repetitions, scale)
-    except ForetraceError as error:
-        print(f"make bench-python: error: {error}", file=sys.stderr)
-        return error.exit_code
-    out.print(f"Python {platform.python_version()}")
-    for table in (event_table(events, ways), whole_table(programs, ways)):
-        if table.row_count:
-            out.print(table)
-            out.print()
-    report = {
-        "schema": "foretrace.bench-python/1",
-        "python": platform.python_version(),
-        "events": [asdict(cost) for cost in events],
-        "programs": {program: {way: asdict(c) for way, c in taken.items()} for program, taken in programs.items()},
-    }
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps(report, indent=2) + "\n")
-    out.print(f"Written to {options.output}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    for program in WHOLE_PROGRAMS if options.only != "events" else ():
+        say(program)
+        programs[program] = whole_costs(program, ways, scratch, repetitions, scale)
+        yield whole_table(programs, ways)

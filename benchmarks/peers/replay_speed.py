@@ -1,7 +1,5 @@
 """Speed of the replay's event loop next to SimPy's own, in the same run.
 
-Run by `python -m foretrace.benchmarks.peers.replay_speed` (`--quick`: a tenth of the work).
-
 The rates of both are of processor time. SimPy's is that of plain timeouts, and that of request, timeout and release of
 a resource, one process an entity, over a tenth as many events. Ours is of activities that end, each of which changes
 the rates of all others: entities share cores, and memory bandwidth in eight classes of demand, and take locks.
@@ -12,13 +10,14 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import simpy
 
-from foretrace.base.terminal import console
 from foretrace.base.units import format_seconds
-from foretrace.benchmarks.harness.tables import table, times
+from foretrace.benchmarks.harness import options as common
+from foretrace.benchmarks.harness.results import Part, ResultTable, times
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Barrier, Entity, Lock, Repeat, Run, Sharing, System, Unlock
 from foretrace.replay.engine.simulation import simulate
@@ -103,34 +102,29 @@ def _ours(what: tuple[System, list[Entity]], *, folding: bool) -> tuple[Outcome,
     return outcomes[0], seconds
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.peers.replay_speed", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--quick", action="store_true", help="a tenth of the work")
-    options = parser.parse_args(arguments)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.quick(parser, "a tenth of the work")
+
+
+def run(options: argparse.Namespace, _scratch: Path) -> Iterator[Part]:
+    """The table, and what folding is worth."""
     activities = 1000 if options.quick else 10_000
     timeouts = simpy_timeouts_per_s(ENTITIES * activities // 10)
     cycles = simpy_cycles_per_s(ENTITIES * activities // 10)
-    rows = table(
-        f"{ENTITIES:,} entities, events a second", "what", "events", "seconds", "M events/s", "over SimPy's cycles"
-    )
-    rows.add_row("SimPy, plain timeouts", "", "", f"{timeouts / 1e6:.2f}", times(timeouts / cycles))
-    rows.add_row("SimPy, a resource", "", "", f"{cycles / 1e6:.2f}", times(1.0))
+    rows = [
+        ["SimPy, plain timeouts", "", "", f"{timeouts / 1e6:.2f}", times(timeouts / cycles)],
+        ["SimPy, a resource", "", "", f"{cycles / 1e6:.2f}", times(1.0)],
+    ]
     for name, classes in (("replay, cores alone", 1), ("replay, cores, memory and locks", len(DEMANDS))):
         outcome, seconds = _ours(shared(activities, classes=classes), folding=False)
         rate = outcome.events / seconds
-        rows.add_row(name, f"{outcome.events:,.0f}", f"{seconds:.1f}", f"{rate / 1e6:.2f}", times(rate / cycles))
-    out = console()
-    out.print(rows)
+        rows.append([name, f"{outcome.events:,.0f}", f"{seconds:.1f}", f"{rate / 1e6:.2f}", times(rate / cycles)])
+    headings = ("what", "events", "seconds", "M events/s", "over SimPy's cycles")
+    yield ResultTable(f"{ENTITIES:,} entities, events a second", headings, rows)
     for iterations in (10**2, 10**9):
         outcome, seconds = _ours(folded(iterations), folding=True)
-        out.print(
+        yield (
             f"{iterations:,} iterations of four threads with a lock and a barrier: {format_seconds(seconds)}, "
             f"{outcome.events_simulated:,} events simulated one by one"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -10,15 +10,14 @@ import importlib
 import importlib.util
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.table import Table
 
 from foretrace.benchmarks.harness import tools
-from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.results import ResultTable
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.cache_sim.simulator import DEFAULT_REUSE_RATE, Simulator
 
@@ -112,14 +111,13 @@ def _simulator(cachesim: Any) -> Any:
     return cachesim.CacheSimulator(inner, memory)
 
 
-def speed_table(speeds: list[Speed]) -> Table:
+def speed_table(speeds: list[Speed]) -> ResultTable:
     """Millions of accesses per second."""
-    made = table(
-        f"The simulator alone, million accesses per second ({tools.HIERARCHY})",
-        "stream", "L1 misses", "foretrace", "with reuse distances", "pycachesim",
-    )  # fmt: skip
+    rows = []
     for speed in speeds:
         peer = "-" if speed.pycachesim is None else f"{speed.pycachesim / 1e6:.1f}"
         own = (f"{value / 1e6:.1f}" for value in (speed.foretrace, speed.with_reuse))
-        made.add_row(speed.stream, f"{speed.misses_share:.1%}", *own, peer)
-    return made
+        rows.append([speed.stream, f"{speed.misses_share:.1%}", *own, peer])
+    title = f"The simulator alone, million accesses per second ({tools.HIERARCHY})"
+    headings = ("stream", "L1 misses", "foretrace", "with reuse distances", "pycachesim")
+    return ResultTable(title, headings, rows, [asdict(speed) for speed in speeds])

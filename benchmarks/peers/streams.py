@@ -7,19 +7,15 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console
 from foretrace.base.units import format_bytes, format_count
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.results import Part, ResultTable, growing
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,40 +52,29 @@ def measure(workload: programs.Workload, directory: Path, repetitions: int) -> S
     return StreamCost(workload.name, accesses, trace_s, keep_s, simulate_s, stream.stat().st_size)
 
 
-def table_of(costs: Sequence[StreamCost]) -> Table:
+def table_of(costs: Sequence[StreamCost]) -> ResultTable:
     """A row for each program."""
-    rows = table(
-        "Stored streams, wall seconds (median)",
-        "program", "accesses", "trace", "with --keep-stream", "simulate", "stream", "bytes/access",
-    )  # fmt: skip
-    for cost in costs:
-        rows.add_row(
+    rows = [
+        [
             cost.name, format_count(cost.accesses), f"{cost.trace_s:.2f}",
             f"{cost.keep_s:.2f} ({cost.keep_s / cost.trace_s:.2f}x)", f"{cost.simulate_s:.2f}",
             format_bytes(cost.stream_bytes), f"{cost.stream_bytes / cost.accesses:.3f}",
-        )  # fmt: skip
-    return rows
+        ]
+        for cost in costs
+    ]  # fmt: skip
+    headings = ("program", "accesses", "trace", "with --keep-stream", "simulate", "stream", "bytes/access")
+    return ResultTable("Stored streams, wall seconds (median)", headings, rows, [asdict(cost) for cost in costs])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure the five programs of `make bench` and print a table."""
-    parser = argparse.ArgumentParser(prog="make bench-streams", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small programs, one repetition")
-    parser.add_argument("--repetitions", type=int, help="of each program (default 3)")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.repetitions(parser)
     parser.add_argument("--only", help="the program with this name alone")
-    options = parser.parse_args(arguments)
-    repetitions = options.repetitions or (1 if options.quick else 3)
-    try:
-        with tempfile.TemporaryDirectory(prefix="foretrace-streams-") as name:
-            workloads = programs.five_workloads(Path(name), quick=options.quick)
-            chosen = [workload for workload in workloads if options.only in (None, workload.name)]
-            costs = [measure(workload, Path(name), repetitions) for workload in chosen]
-    except ForetraceError as error:
-        print(f"make bench-streams: error: {error}", file=sys.stderr)
-        return error.exit_code
-    console().print(table_of(costs))
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """A table of the five programs of `make bench`."""
+    workloads = programs.five_workloads(scratch, quick=options.quick)
+    chosen = [workload for workload in workloads if options.only in (None, workload.name)]
+    for costs in growing(measure(workload, scratch, common.repeated(options)) for workload in chosen):
+        yield table_of(costs)

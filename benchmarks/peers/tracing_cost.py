@@ -10,13 +10,11 @@ import os
 import shutil
 import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.benchmarks.harness.tables import table, times
+from foretrace.benchmarks.harness.results import ResultTable, times
 
 Wrap = Callable[[Sequence[str], Path], list[str]]
 """Makes the command under a tool from the command and a path that the tool may write to."""
@@ -97,19 +95,21 @@ def summary(comparisons: Sequence[Comparison], clock: str) -> dict[str, float] |
     return {"geometric_mean": statistics.geometric_mean(ratios), "worst": max(ratios)} if ratios else None
 
 
-def cost_table(title: str, clock: str, comparisons: Sequence[Comparison], available: Sequence[Tool]) -> Table:
+def cost_table(title: str, clock: str, comparisons: Sequence[Comparison], available: Sequence[Tool]) -> ResultTable:
     """Seconds under each tool by one clock, and foretrace's as a multiple of cachegrind's and of none's."""
-    made = table(title, "program", *(tool.name for tool in available), "/ cachegrind", "/ native")
+    rows = []
     for comparison in comparisons:
         costs = [f"{getattr(comparison.costs[tool.name], clock):.2f}" for tool in available]
         ratios = [comparison.ratio("foretrace", reference, clock) for reference in ("cachegrind", "native")]
-        made.add_row(comparison.program, *costs, *map(times, ratios))
+        rows.append([comparison.program, *costs, *map(times, ratios)])
     found = summary(comparisons, clock)
     if found:
         gaps = [""] * len(available)
-        made.add_row("geometric mean", *gaps, times(found["geometric_mean"]), "")
-        made.add_row("worst", *gaps, times(found["worst"]), "")
-    return made
+        rows.append(["geometric mean", *gaps, times(found["geometric_mean"]), ""])
+        rows.append(["worst", *gaps, times(found["worst"]), ""])
+    headings = ("program", *(tool.name for tool in available), "/ cachegrind", "/ native")
+    data = {"programs": [asdict(one) for one in comparisons], "ratio_to_cachegrind": found}
+    return ResultTable(title, headings, rows, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +137,14 @@ def further_targets(workload: programs.Workload, directory: Path, repetitions: i
     return FurtherTargets(workload.name, tuple(map(median, runs)))
 
 
-def targets_table(found: Sequence[FurtherTargets]) -> Table:
+def targets_table(found: Sequence[FurtherTargets]) -> ResultTable:
     """Wall clock with 1, 2, ... machines."""
     counts = [f"{number} machine{'s' if number > 1 else ''}" for number in range(1, len(MACHINES) + 1)]
     title = f"Wall clock in seconds by the number of machines simulated, on {os.cpu_count()} CPUs (median)"
-    made = table(title, "program", *counts, "per further one, wall", "CPU")
+    rows = []
     for one in found:
         shares = [f"{one.per_target(clock):+.0%}" for clock in ("wall_s", "cpu_s")]
-        made.add_row(one.program, *(f"{cost.wall_s:.2f}" for cost in one.costs), *shares)
-    return made
+        rows.append([one.program, *(f"{cost.wall_s:.2f}" for cost in one.costs), *shares])
+    return ResultTable(
+        title, ("program", *counts, "per further one, wall", "CPU"), rows, [asdict(one) for one in found]
+    )

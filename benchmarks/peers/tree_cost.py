@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from foretrace.benchmarks.harness import programs, tools
-from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.results import ResultTable
 
 from .tracing_cost import median
 
@@ -78,28 +76,22 @@ def compare(workload: programs.Workload, directory: Path, repetitions: int) -> T
     return TreeCost(workload.name, {way: median(taken) for way, taken in runs.items()})
 
 
-def summary(found: Sequence[TreeCost], part: str, clock: str) -> dict[str, float]:
-    """Mean and worst share of one of the `PARTS`."""
-    shares = [PARTS[part](one, clock) for one in found]
-    return {"mean": statistics.fmean(shares), "worst": max(shares)}
-
-
 def _shares(one: TreeCost) -> tuple[float, ...]:
     return tuple(share(one, clock) for share in PARTS.values() for clock in ("wall_s", "cpu_s"))
 
 
-def cost_table(found: Sequence[TreeCost]) -> Table:
+def cost_table(found: Sequence[TreeCost]) -> ResultTable:
     """Seconds of all ways, and what the tree, the data flow and the windows add."""
-    made = table(
-        f"Execution tree and data flow: seconds of a whole trace (median); they may add {GOAL:.0%} and {FLOW_GOAL:.0%}",
-        "program", *WAYS, "tree adds, wall", "CPU", "flow adds, wall", "CPU", "of it windows, wall", "CPU",
-    )  # fmt: skip
+    rows = []
     for one in found:
         seconds = [f"{one.costs[way].wall_s:.2f}" for way in WAYS]
-        shares = _shares(one)
-        made.add_row(one.program, *seconds, *(f"{share:+.1%}" for share in shares))
+        rows.append([one.program, *seconds, *(f"{share:+.1%}" for share in _shares(one))])
     columns = list(zip(*map(_shares, found), strict=True))
     blank = [""] * len(WAYS)
-    made.add_row("mean", *blank, *(f"{statistics.fmean(column):+.1%}" for column in columns))
-    made.add_row("worst", *blank, *(f"{max(column):+.1%}" for column in columns))
-    return made
+    rows.append(["mean", *blank, *(f"{statistics.fmean(column):+.1%}" for column in columns)])
+    rows.append(["worst", *blank, *(f"{max(column):+.1%}" for column in columns)])
+    added = ("tree adds, wall", "CPU", "flow adds, wall", "CPU", "of it windows, wall", "CPU")
+    title = (
+        f"Execution tree and data flow: seconds of a whole trace (median); they may add {GOAL:.0%} and {FLOW_GOAL:.0%}"
+    )
+    return ResultTable(title, ("program", *WAYS, *added), rows, [asdict(one) for one in found])

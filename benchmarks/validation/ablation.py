@@ -1,7 +1,5 @@
 """What each sub-model of the core and memory model is worth: errors with and without it, on measured machines.
 
-    python -m foretrace.benchmarks.validation.ablation [--off NAMES] [--machine NAME|FILE ...] [-o TABLE.md]
-
 Signatures of the suite's programs and run times measured on several machines are predicted with the whole model, and
 again with each sub-model switched off (`submodels.py`). Errors are told apart for programs that the model was made with
 and for those that it was not: the held-back half, which decides. Programs of Python have no paths and are left out.
@@ -12,7 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -23,8 +20,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from foretrace.base.errors import EngineError, ForetraceError
+from foretrace.base.errors import EngineError
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
+from foretrace.benchmarks.harness.results import Part, ResultTable, say
 from foretrace.benchmarks.harness.suite import HELD_BACK, choose
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.spread import TYPICAL
@@ -245,72 +244,56 @@ def ablate(
     return Ablation(tuple(off), errors)
 
 
-def table(ablation: Ablation) -> str:
-    """Markdown: errors of the model by group, and what each sub-model is worth."""
+def tables(ablation: Ablation) -> tuple[ResultTable, ResultTable]:
+    """Errors of the model by group, and what each sub-model is worth in percentage points."""
     groups = ablation.groups()
     model = ablation.errors[""]
-    lines = ["| programs | times | mean error | worst | geometric mean |", "| --- | --- | --- | --- | --- |"]
+    of_groups = []
     for name, keys in groups.items():
         if keys:
             of_group = [model[key] for key in keys]
             bias = float(np.exp(np.mean(np.log1p(of_group))) - 1)
-            worst = max(of_group, key=abs)
-            lines.append(
-                f"| {name} | {len(keys)} | {statistics.mean(map(abs, of_group)):.1%} | {worst:+.0%} | {bias:+.1%} |"
-            )
+            mean = f"{statistics.mean(map(abs, of_group)):.1%}"
+            of_groups.append([name, str(len(keys)), mean, f"{max(of_group, key=abs):+.0%}", f"{bias:+.1%}"])
     machines = [name for name, keys in groups.items() if keys and name not in ("made with", "held back")]
-    lines += [
-        "",
-        "| sub-model | effect | in | held back: gain | without its best program | worst without | made with: gain | "
-        + " | ".join(machines) + " |",
-        "| --- " * (7 + len(machines)) + "|",
-    ]  # fmt: skip
+    of_submodels = []
     for one in SUBMODELS:
         held, made = (ablation.worth(one.name, groups[half]) for half in ("held back", "made with"))
         of_machines = [ablation.worth(one.name, groups[name]) for name in machines]
-        cells = [
+        of_submodels.append([
             one.name, one.title, "no" if one.name in ablation.off else "yes", _points(held),
             "-" if held is None else f"{100 * held.others_gain:+.2f}",
             "-" if held is None else f"{held.worst_without:.0%}",
             _points(made), *map(_points, of_machines),
-        ]  # fmt: skip
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+        ])  # fmt: skip
+    headings = (
+        "sub-model", "effect", "in", "held back: gain", "without its best program", "worst without", "made with: gain",
+        *machines,
+    )  # fmt: skip
+    return (
+        ResultTable("errors of the model", ("programs", "times", "mean error", "worst", "geometric mean"), of_groups),
+        ResultTable("worth of each sub-model, percentage points", headings, of_submodels, left=headings[:3]),
+    )
 
 
 def _points(worth: Worth | None) -> str:
     return "-" if worth is None else f"{100 * worth.gain:+.2f}"
 
 
-def _progress(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-def main() -> None:
-    """Print the table, or write it."""
-    parser = argparse.ArgumentParser(description="What each sub-model of the core and memory model is worth.")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
     known = sorted(path.stem for path in MEASURED.glob("*.json"))
     parser.add_argument(
         "--machine", action="append", help=f"measured times: a file, or one of {', '.join(known)} (all)"
     )
-    parser.add_argument("--directory", type=Path, default=Path("results/suite"), help="of executables and signatures")
+    common.directory(parser, Path("results/suite"))
     parser.add_argument("--off", default="", metavar="NAMES", help="sub-models switched off throughout")
     parser.add_argument("--only", default="", metavar="NAMES", help="these programs of the suite; held-back: all such")
-    parser.add_argument("-o", "--output", type=Path, help="write the table there")
-    chosen = parser.parse_args()
-    chosen.directory.mkdir(parents=True, exist_ok=True)
-    try:
-        off = tuple(one.name for one in named(chosen.off))
-        machines = [find_validation(name) for name in chosen.machine or known]
-        only = ",".join(HELD_BACK) if chosen.only == "held-back" else chosen.only
-        found = ablate(machines, chosen.directory.absolute(), off, _progress, only=only)
-    except (ForetraceError, ValueError) as error:
-        sys.exit(f"foretrace: error: {error}")
-    if chosen.output is None:
-        print(table(found), end="")
-    else:
-        chosen.output.write_text(table(found))
 
 
-if __name__ == "__main__":
-    main()
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """Both tables."""
+    off = tuple(one.name for one in named(options.off))
+    machines = [find_validation(name) for name in options.machine or sorted(p.stem for p in MEASURED.glob("*.json"))]
+    only = ",".join(HELD_BACK) if options.only == "held-back" else options.only
+    yield from tables(ablate(machines, common.kept(options, scratch), off, say, only=only))

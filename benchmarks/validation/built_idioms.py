@@ -1,4 +1,4 @@
-"""Idioms of our own programs, found in what compilers make of them: `make built-idioms`.
+"""Idioms of our own programs, found in what compilers make of them.
 
 Each example names the idiom that a line of a program is, by hand. Its program is built at several levels of
 optimisation, with debug information and stripped, and traced at a small size. With debug information the line must come
@@ -11,17 +11,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
-import sys
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
 from foretrace.base.errors import EngineError, ForetraceError
-from foretrace.base.terminal import console
 from foretrace.benchmarks.harness.programs import LANGUAGES, SOURCES, compiler_for
+from foretrace.benchmarks.harness.results import Part, ResultTable
 from foretrace.tracer.session.launch import CompiledProgram
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 from foretrace.tracer.source.idioms.patterns import built_in
@@ -209,57 +205,45 @@ def _shown(loops: Iterable[Joined], signature: Signature, bare: Signature) -> tu
     return tuple(map(str, told_apart(IdiomKind(idiom.kind) for idiom in bare.idioms if idiom.loop_id in same)))
 
 
-def table_of(outcomes: Sequence[Outcome]) -> Table:
+def table_of(outcomes: Sequence[Outcome]) -> ResultTable:
     """A row for each example: found with debug information at each level, and what each stripped binary shows."""
     levels = list(dict.fromkeys(one.level for one in outcomes))
-    shown = Table(title="idioms in binaries: with source and debug information, and in the stripped binary alone")
-    for column in ("idiom", "program"):
-        shown.add_column(column)
+    headings = ["idiom", "program"]
     for level in levels:
-        shown.add_column(f"{' '.join(level)} -g")
-        shown.add_column(f"{' '.join(level)} stripped")
+        headings += [f"{' '.join(level)} -g", f"{' '.join(level)} stripped"]
+    rows = []
     for example in dict.fromkeys(one.example for one in outcomes):
-        cells = []
+        cells = [example.idiom, example.program]
         for level in levels:
             one = next(each for each in outcomes if each.example == example and each.level == level)
             mark = "" if one.is_shown else "not: " if one.shown else "nothing"
             cells += ["found" if one.is_joined else "missed", mark + ", ".join(one.shown)]
-        shown.add_row(example.idiom, example.program, *cells)
-    return shown
+        rows.append(cells)
+    title = "idioms in binaries: with source and debug information, and in the stripped binary alone"
+    return ResultTable(title, headings, rows, left=headings)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, and why something was not found."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
     parser.add_argument("--idiom", action="append", help="only this idiom (repeatable)")
-    options = parser.parse_args(arguments)
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table, why something was not found, and how much was found at each level."""
     examples = [one for one in EXAMPLES if not options.idiom or one.idiom in options.idiom]
-    try:
-        found = source_findings(examples)
-        outcomes = []
-        with tempfile.TemporaryDirectory() as folder:
-            for level in LEVELS:
-                outcomes += judge(examples, level, found, Path(folder))
-    except ForetraceError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
-    out = console()
-    out.print(table_of(outcomes))
+    found = source_findings(examples)
+    outcomes = [one for level in LEVELS for one in judge(examples, level, found, scratch)]
+    yield table_of(outcomes)
     for one in outcomes:
         if one.remark:
-            out.print(f"{one.example.idiom} in {one.example.program} at {' '.join(one.level)}: {one.remark}")
+            yield f"{one.example.idiom} in {one.example.program} at {' '.join(one.level)}: {one.remark}"
     kinds = {one.example.idiom for one in outcomes}
     for level in LEVELS:
         here = [one for one in outcomes if one.level == level]
         joined = kinds - {one.example.idiom for one in here if not one.is_joined}
         alone = {one.example.idiom for one in here if one.is_shown}
-        out.print(
+        yield (
             f"{' '.join(level)}: {sum(one.is_joined for one in here)} of {len(here)} examples found with source "
             f"({len(joined)} of {len(kinds)} idioms), {sum(one.is_shown for one in here)} by the stripped binary alone "
             f"({len(alone)} idioms)."
         )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

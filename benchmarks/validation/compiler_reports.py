@@ -1,4 +1,4 @@
-"""What compilers report of loops, against the dependence test on source: `make compiler-reports`.
+"""Compilers' vectorisation reports, against the dependence test on source.
 
 gcc, gfortran and clang say of each loop whether they vectorised it, and if not, why. The labelled programs of
 benchmarks/programs (dependences, idioms) are compiled with `-O3 -march=haswell` and their reports are read; beside them
@@ -24,7 +24,6 @@ import argparse
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,10 +32,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from rich.table import Table
-
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console, plain
+from foretrace.benchmarks.harness.results import Part, ResultTable
 from foretrace.tracer.source.flow.dependences import verdict
 from foretrace.tracer.source.flow.effects import facts
 from foretrace.tracer.source.flow.normal import normal
@@ -400,71 +396,56 @@ def _allowed_in_spite_of(one: Dependence, section: Section) -> Cause:
     return Cause.CHECKED if section.versioned or not one.certain else Cause.UNEXPLAINED
 
 
-def table_of(compared: Sequence[Compared], title: str) -> Table:
+def table_of(compared: Sequence[Compared], title: str) -> ResultTable:
     """Our verdicts against a compiler's answers."""
     answers = ("vectorised", "vectorised with checks", "not vectorised", "no report")
-    shown = Table(title=title)
-    for column in ("our verdict", *answers, "agree", "differ"):
-        shown.add_column(column, justify="left" if column == "our verdict" else "right")
+    rows = []
     for one in Verdict:
         here = [each for each in compared if each.loop.found.verdict is one]
         counts = [sum(each.answer == answer for each in here) for answer in answers]
         counts += [sum(each.agrees is wanted for each in here) for wanted in (True, False)]
-        shown.add_row(one.value, *map(str, counts))
-    return shown
+        rows.append([one.value, *map(str, counts)])
+    return ResultTable(title, ("our verdict", *answers, "agree", "differ"), rows)
 
 
-def _show(compared: Sequence[Compared], title: str, *, listed: bool) -> None:
-    out = console()
+def _parts(compared: Sequence[Compared], title: str, *, listed: bool) -> Iterator[Part]:
     agreeing, differing = ([one for one in compared if one.agrees is wanted] for wanted in (True, False))
     silent = [one for one in compared if one.agrees is None]
-    out.print(
-        table_of(
-            compared,
-            f"{title}: {len(compared)} loops, {len(agreeing)} agree, {len(differing)} differ, {len(silent)} not judged",
-        )
+    yield table_of(
+        compared,
+        f"{title}: {len(compared)} loops, {len(agreeing)} agree, {len(differing)} differ, {len(silent)} not judged",
     )
     checked = [one for one in agreeing if one.cause is Cause.CHECKED]
     stated = sum(bool(one.loop.found.assumptions) for one in checked)
-    out.print(f"{len(checked)} agree by a check at run time; for {stated} of them we state an assumption")
+    yield f"{len(checked)} agree by a check at run time; for {stated} of them we state an assumption"
     for group, what in ((differing, "differ"), (silent, "are not judged")):
         for cause, number in Counter(one.cause for one in group if one.cause is not None).most_common():
-            out.print(f"{number:4} {what}: {cause.value}")
+            yield f"{number:4} {what}: {cause.value}"
             for one in group:
                 if one.cause is cause and (listed or cause is Cause.UNEXPLAINED):
-                    words = f": {plain(one.words)}" if one.words else ""
+                    words = f": {one.words}" if one.words else ""
                     ours = f"{one.loop.found.verdict.value} (labelled {one.loop.label})"
-                    out.print(f"       {one.place}: {ours}, {one.answer}{words}", soft_wrap=True)
+                    yield f"       {one.place}: {ours}, {one.answer}{words}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables, and what differs."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.validation.compiler_reports", description=__doc__.splitlines()[0]
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
     parser.add_argument("--short", action="store_true", help="count the differences, and list only unexplained ones")
-    options = parser.parse_args(arguments)
-    out = console()
-    try:
-        for compiler in COMPILERS:
-            compared: list[Compared] = []
-            for source in sources():
-                command = compiler.commands[language_of(source) or Language.C]
-                if shutil.which(command) is None:
-                    out.print(f"{source.name}: left out, as {command} is not installed")
-                    continue
-                try:
-                    compared += compare(compiler, source)
-                except subprocess.CalledProcessError as error:
-                    first = error.stderr.decode("utf-8", "replace").strip().splitlines()[:1]
-                    out.print(f"{source.name}: left out, as {command} fails: {plain(' '.join(first))}")
-            if compared:
-                _show(compared, compiler.name, listed=not options.short)
-    except (ForetraceError, OSError, subprocess.TimeoutExpired) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(options: argparse.Namespace, _scratch: Path) -> Iterator[Part]:
+    """The tables, and what differs."""
+    for compiler in COMPILERS:
+        compared: list[Compared] = []
+        for source in sources():
+            command = compiler.commands[language_of(source) or Language.C]
+            if shutil.which(command) is None:
+                yield f"{source.name}: left out, as {command} is not installed"
+                continue
+            try:
+                compared += compare(compiler, source)
+            except subprocess.CalledProcessError as error:
+                first = error.stderr.decode("utf-8", "replace").strip().splitlines()[:1]
+                yield f"{source.name}: left out, as {command} fails: {' '.join(first)}"
+        if compared:
+            yield from _parts(compared, compiler.name, listed=not options.short)

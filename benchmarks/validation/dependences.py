@@ -1,4 +1,4 @@
-"""What loops carry, found against labelled: `make dependences`.
+"""Loop-carried dependences, found against labelled.
 
 The programs in benchmarks/programs/dependences have a label on each loop. Each is compiled without and with
 optimisation, traced with --dependences, and its loops' verdicts are compared with their labels. Loops that the compiler
@@ -11,17 +11,12 @@ import argparse
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console
+from foretrace.benchmarks.harness.results import LabelCount, Part, ResultTable, label_table
 from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
 from foretrace.tracer.session.launch import CompiledProgram, PythonProgram
 from foretrace.tracer.session.options import TraceOptions
@@ -125,66 +120,47 @@ def _by_label(
     return found
 
 
-def table_of(judged: Sequence[Judged], title: str) -> Table:
+def table_of(judged: Sequence[Judged], title: str) -> ResultTable:
     """Precision and recall of each kind."""
-    shown = Table(title=title)
-    for column in ("kind", "labelled", "found", "both", "precision", "recall"):
-        shown.add_column(column, justify="left" if column == "kind" else "right")
     present = [one for one in judged if one.found is not None]
-    for verdict in Verdict:
-        expected = [one for one in present if one.label.verdict is verdict]
-        found = [one for one in present if one.found is verdict]
-        both = [one for one in expected if one.is_right]
-        shares = [f"{len(both) / len(of):.3f}" if of else "-" for of in (found, expected)]
-        shown.add_row(verdict.name.lower(), str(len(expected)), str(len(found)), str(len(both)), *shares)
-    return shown
+    counts = {verdict.name.lower(): LabelCount() for verdict in Verdict}
+    for one in present:
+        for verdict in Verdict:
+            count = counts[verdict.name.lower()]
+            count.labelled += one.label.verdict is verdict
+            count.found += one.found is verdict
+            count.both += one.label.verdict is verdict and one.is_right
+    return label_table(title, counts)
 
 
-def _show(judged: Sequence[Judged], title: str) -> None:
+def _parts(judged: Sequence[Judged], title: str) -> Iterator[Part]:
     absent = sum(one.found is None for one in judged)
-    out = console()
-    out.print(table_of(judged, f"{title}: {len(judged)} loops, {absent} of them not in the binary"))
+    yield table_of(judged, f"{title}: {len(judged)} loops, {absent} of them not in the binary")
     for one in judged:
         if one.found is not None and not one.is_right:
             kinds = ", ".join(sorted({DependenceKind(d.kind).name.lower() for d in one.dependences}))
             place = f"{one.program}:{one.label.line} {one.level}"
-            out.print(f"{place}: {one.label.verdict.name.lower()} labelled, {kinds or 'none'} found")
+            yield f"{place}: {one.label.verdict.name.lower()} labelled, {kinds or 'none'} found"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables, and what differs."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.validation.dependences", description=__doc__.splitlines()[0]
-    )
-    parser.parse_args(arguments)
-    out = console()
-    try:
-        with tempfile.TemporaryDirectory(prefix="foretrace-dependences-") as name:
-            for set_name in SETS:
-                judged = [
-                    one
-                    for source in programs(set_name)
-                    for level in (LEVELS if source.suffix in _COMPILERS else ("",))
-                    for one in judge(source, level, Path(name))
-                ]
-                _show(judged, set_name)
-            for guest, compiler in CROSS_COMPILERS.items():
-                if shutil.which(compiler[0]) is None:
-                    out.print(f"{guest}: left out, as {compiler[0]} is not installed")
-                    continue
-                sources = [source for set_name in SETS for source in programs(set_name) if source.suffix == ".c"]
-                judged = [
-                    one for source in sources for level in LEVELS for one in judge(source, level, Path(name), compiler)
-                ]
-                _show(judged, f"C of all sets, on {guest}")
-    except ForetraceError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+def add_options(_parser: argparse.ArgumentParser) -> None:
+    """There are none."""
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(_options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """A table for each set and for each instruction set, and what differs."""
+    for set_name in SETS:
+        judged = [
+            one
+            for source in programs(set_name)
+            for level in (LEVELS if source.suffix in _COMPILERS else ("",))
+            for one in judge(source, level, scratch)
+        ]
+        yield from _parts(judged, set_name)
+    for guest, compiler in CROSS_COMPILERS.items():
+        if shutil.which(compiler[0]) is None:
+            yield f"{guest}: left out, as {compiler[0]} is not installed"
+            continue
+        sources = [source for set_name in SETS for source in programs(set_name) if source.suffix == ".c"]
+        judged = [one for source in sources for level in LEVELS for one in judge(source, level, scratch, compiler)]
+        yield from _parts(judged, f"C of all sets, on {guest}")

@@ -1,7 +1,5 @@
 """Run times for other counts of an event, predicted from one trace and measured here.
 
-Run by `python -m foretrace.benchmarks.validation.events --machine results/here.toml`.
-
 Each solver is traced once, with few iterations, and predicted for twice and ten times as many by its event. The number
 of iterations is what its command says; none converges before. Measured is processor time in rounds of one run of each
 count, of Python less the start of the interpreter and its imports. `scaled` is the time measured for the traced count
@@ -17,18 +15,17 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from foretrace.base.errors import EngineError, ForetraceError
-from foretrace.base.terminal import console, plain, print_json
+from foretrace.base.errors import EngineError
 from foretrace.base.units import format_seconds
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.cores import run_on
-from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.results import Part, ResultTable, growing
 from foretrace.tracer.events import linking
 
 SOURCES = programs.SOURCES / "events"
@@ -179,60 +176,42 @@ def _round(solver: Solver, executable: Path, counts: Sequence[int], realtime: bo
     ]
 
 
-def show(rows: Sequence[Comparison]) -> None:
-    """Print the comparison as a table."""
-    shown = table(
-        "Time for more iterations, from one trace",
-        "program", "traced", "count", "time", "ratio", "predicted", "from", "to", "scaled", "predicted", "prop.",
-        "fixed", "open",
-    )  # fmt: skip
-    for row in rows:
-        shown.add_row(
-            plain(row.name), f"{row.traced}", f"{row.count}", format_seconds(row.measured_s),
-            f"{row.measured_ratio:.2f}", f"{row.ratio:.2f}", f"{row.low:.2f}", f"{row.high:.2f}", f"{row.scaled:+.1%}",
-            f"{row.predicted:+.1%}", f"{row.proportional:.0%}", f"{row.fixed:.0%}", f"{row.unrecognised:.0%}",
-        )  # fmt: skip
-    out = console()
-    out.print(shown)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.machine(parser)
+    common.rounds(parser, ROUNDS)
+    common.realtime(parser)
+    common.names(parser, [solver.name for solver in SOLVERS], "SOLVER")
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table and its summary."""
+    solvers = [solver for solver in SOLVERS if not options.names or solver.name in options.names]
+    rows: list[Comparison] = []
+    for rows in growing(compare(solvers, options.machine, options.rounds, options.realtime, scratch)):
+        yield table(rows)
     within = sum(abs(row.scaled) <= GOAL for row in rows)
-    out.print(
+    yield (
         f"scaled from the measured time of the traced count: {within} of {len(rows)} within {GOAL:.0%}; "
         f"mean {statistics.mean(abs(row.scaled) for row in rows):.1%}, "
         f"worst {max(abs(row.scaled) for row in rows):.1%}. Predicted without any measurement of the program: "
         f"mean {statistics.mean(abs(row.predicted) for row in rows):.1%}, "
-        f"worst {max(abs(row.predicted) for row in rows):.1%}",
-        soft_wrap=True,
+        f"worst {max(abs(row.predicted) for row in rows):.1%}"
     )
 
 
-def main() -> int:
-    """Compare, and print a table or JSON."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("solvers", nargs="*", metavar="SOLVER", help="names such as CG+ILU; all if none is given")
-    parser.add_argument("--machine", required=True, help="profile of this machine")
-    parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--realtime", action="store_true", help="run before all else on this machine")
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    known = {solver.name: solver for solver in SOLVERS}
-    unknown = [name for name in arguments.solvers if name not in known]
-    if unknown:
-        parser.error(f"there is no solver {unknown[0]!r}, but {', '.join(known)}")
-    if arguments.rounds < 1:
-        parser.error(f"--rounds is {arguments.rounds}, must be at least 1")
-    solvers = [known[name] for name in arguments.solvers] or list(SOLVERS)
-    with tempfile.TemporaryDirectory(prefix="foretrace-events-") as directory:
-        try:
-            rows = list(compare(solvers, arguments.machine, arguments.rounds, arguments.realtime, Path(directory)))
-        except ForetraceError as error:
-            print(f"events: {error}", file=sys.stderr)
-            return error.exit_code
-    if arguments.json:
-        print_json({"schema": "foretrace.validate.events/1", "solvers": [asdict(row) for row in rows]})
-    else:
-        show(rows)
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+def table(rows: Sequence[Comparison]) -> ResultTable:
+    """A row for each solver and count."""
+    headings = (
+        "program", "traced", "count", "time", "ratio", "predicted", "from", "to", "scaled", "predicted", "prop.",
+        "fixed", "open",
+    )  # fmt: skip
+    cells = [
+        [
+            row.name, f"{row.traced}", f"{row.count}", format_seconds(row.measured_s),
+            f"{row.measured_ratio:.2f}", f"{row.ratio:.2f}", f"{row.low:.2f}", f"{row.high:.2f}", f"{row.scaled:+.1%}",
+            f"{row.predicted:+.1%}", f"{row.proportional:.0%}", f"{row.fixed:.0%}", f"{row.unrecognised:.0%}",
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return ResultTable("Time for more iterations, from one trace", headings, cells, [asdict(row) for row in rows])

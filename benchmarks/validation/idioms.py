@@ -1,4 +1,4 @@
-"""Idioms in source, found against labelled: `make idioms`.
+"""Idioms in source, found against labelled.
 
 The programs in benchmarks/programs/idioms have a label, in a comment, at each statement or loop that is an idiom, and
 at each loop what it carries from one iteration to the next:
@@ -15,16 +15,12 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.table import Table
-
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console
+from foretrace.benchmarks.harness.results import LabelCount, Part, ResultTable, label_table, total
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.form.records import Language
 from foretrace.tracer.source.idioms.patterns import built_in
@@ -61,43 +57,14 @@ class Miss:
 
 
 @dataclass
-class Count:
-    """How often a name was labelled, found, and both at once."""
-
-    labelled: int = 0
-    found: int = 0
-    both: int = 0
-
-    def add(self, labelled: bool, found: bool) -> None:
-        """Count one place."""
-        self.labelled += labelled
-        self.found += found
-        self.both += labelled and found
-
-    @property
-    def precision(self) -> float | None:
-        """The share of what was found that is labelled so."""
-        return self.both / self.found if self.found else None
-
-    @property
-    def recall(self) -> float | None:
-        """The share of what is labelled that was found."""
-        return self.both / self.labelled if self.labelled else None
-
-
-@dataclass
 class Judged:
     """A set of files, judged: counts by idiom and by verdict, and what differs."""
 
-    idioms: dict[str, Count] = field(default_factory=dict)
-    verdicts: dict[str, Count] = field(default_factory=dict)
+    idioms: dict[str, LabelCount] = field(default_factory=dict)
+    verdicts: dict[str, LabelCount] = field(default_factory=dict)
     misses: list[Miss] = field(default_factory=list)
     loops: int = 0
     """Labelled loops."""
-
-    def overall(self, counts: dict[str, Count]) -> Count:
-        """All of some counts as one."""
-        return Count(*(sum(getattr(one, name) for one in counts.values()) for name in ("labelled", "found", "both")))
 
 
 def programs(language: Language, *, held_back: bool = False) -> list[Path]:
@@ -146,7 +113,7 @@ def _judge(source: Path, judged: Judged) -> None:
         label = expected.get(line, Label(line, frozenset(), frozenset(), ""))
         wanted = {(name, False) for name in label.idioms} | {(name, True) for name in label.parts}
         for one in wanted | here:
-            judged.idioms.setdefault(one[0], Count()).add(one in wanted, one in here)
+            judged.idioms.setdefault(one[0], LabelCount()).add(one in wanted, one in here)
         if wanted != here:
             judged.misses.append(Miss(f"{source.name}:{line}", _shown(wanted), _shown(here)))
         if not label.verdict:
@@ -155,7 +122,7 @@ def _judge(source: Path, judged: Judged) -> None:
         if label.verdict != UNJUDGED:
             answer = max(verdicts.get(line, ()), key=list(Verdict).index, default=None)
             for name in {label.verdict} | ({answer.value} if answer else set()):
-                judged.verdicts.setdefault(name, Count()).add(name == label.verdict, name == answer)
+                judged.verdicts.setdefault(name, LabelCount()).add(name == label.verdict, name == answer)
             if answer != label.verdict:
                 shown = answer.value if answer else "no loop"
                 judged.misses.append(Miss(f"{source.name}:{line}", f"loop {label.verdict}", shown))
@@ -174,17 +141,12 @@ def _shown(names: set[tuple[str, bool]]) -> str:
     return ", ".join(sorted(f"({name})" if part else name for name, part in names)) or NO_IDIOM
 
 
-def table_of(judged: Judged, title: str) -> Table:
+def table_of(judged: Judged, title: str) -> ResultTable:
     """Precision and recall of each idiom and each verdict."""
-    shown = Table(title=title)
-    for column in ("", "labelled", "found", "both", "precision", "recall"):
-        shown.add_column(column, justify="right" if column else "left")
-    for heading, counts in (("idioms", judged.idioms), ("verdicts", judged.verdicts)):
-        for name, count in [*sorted(counts.items()), (f"all {heading}", judged.overall(counts))]:
-            shares = ["-" if share is None else f"{share:.3f}" for share in (count.precision, count.recall)]
-            shown.add_row(name, str(count.labelled), str(count.found), str(count.both), *shares)
-        shown.add_section()
-    return shown
+    counts: dict[str, LabelCount] = {}
+    for heading, group in (("idioms", judged.idioms), ("verdicts", judged.verdicts)):
+        counts |= dict(sorted(group.items())) | {f"all {heading}": total(group.values())}
+    return label_table(title, counts)
 
 
 def sets() -> Iterator[tuple[str, list[Path]]]:
@@ -196,29 +158,21 @@ def sets() -> Iterator[tuple[str, list[Path]]]:
                 yield f"{language.value}{', held back' if held_back else ''}", sources
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables, and what differs."""
-    parser = argparse.ArgumentParser(prog="foretrace.benchmarks.validation.idioms", description=__doc__.splitlines()[0])
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
     parser.add_argument("--no-held-back", action="store_true", help="leave out the files that were held back")
-    options = parser.parse_args(arguments)
-    out = console()
-    try:
-        for title, sources in sets():
-            if options.no_held_back and "held back" in title:
-                continue
-            judged = judge(sources)
-            out.print(table_of(judged, f"{title}: {judged.loops} loops"))
-            kinds = Counter("verdict" if one.labelled[:5] == "loop " else "idiom" for one in judged.misses)
-            for kind, number in kinds.items():
-                out.print(f"{number} places with another {kind}:")
-                for one in judged.misses:
-                    if (one.labelled[:5] == "loop ") == (kind == "verdict"):
-                        out.print(f"  {one.place}: {one.labelled} labelled, {one.found} found", soft_wrap=True)
-    except (ForetraceError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(options: argparse.Namespace, _scratch: Path) -> Iterator[Part]:
+    """A table for each set, and what differs."""
+    for title, sources in sets():
+        if options.no_held_back and "held back" in title:
+            continue
+        judged = judge(sources)
+        yield table_of(judged, f"{title}: {judged.loops} loops")
+        kinds = Counter("verdict" if one.labelled[:5] == "loop " else "idiom" for one in judged.misses)
+        for kind, number in kinds.items():
+            yield f"{number} places with another {kind}:"
+            for one in judged.misses:
+                if (one.labelled[:5] == "loop ") == (kind == "verdict"):
+                    yield f"  {one.place}: {one.labelled} labelled, {one.found} found"

@@ -1,7 +1,7 @@
 """What the instruction set changes in a program's signature: the same sources compiled for several, each traced.
 
-Each figure is relative to x86-64's. `python -m foretrace.benchmarks.validation.instruction_sets` prints the table of
-docs/instruction-sets.md. It needs the cross compilers; what one of them is missing for is left out.
+Each figure is relative to x86-64's: the table of docs/instruction-sets.md. Targets without a cross compiler
+are left out.
 """
 
 from __future__ import annotations
@@ -9,14 +9,11 @@ from __future__ import annotations
 import argparse
 import platform
 import shutil
-import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console, table
 from foretrace.benchmarks.harness import programs, tools
+from foretrace.benchmarks.harness.results import Part, ResultTable, growing
 
 TARGETS = ("x86_64", "aarch64", "riscv64")
 ARGUMENTS = {
@@ -63,24 +60,13 @@ def rows(
                 yield name, optimisation, target, f"{values['instructions']:,}", *ratios
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.validation.instruction_sets", description=__doc__.splitlines()[0]
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
     parser.add_argument("--optimisation", action="append", metavar="FLAG", help="default: -O2 and -O3")
-    options = parser.parse_args(arguments)
-    shown = table("program", "options", "target", "executed", *_FIGURES, left=("program", "options", "target"))
-    try:
-        with tempfile.TemporaryDirectory(prefix="foretrace-isa-") as name:
-            for row in rows(options.optimisation or ("-O2", "-O3"), Path(name)):
-                shown.add_row(*row)
-    except ForetraceError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    console().print(shown)
-    return 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table."""
+    left = ("program", "options", "target")
+    for found in growing(rows(options.optimisation or ("-O2", "-O3"), scratch)):
+        yield ResultTable("totals over those of x86-64", (*left, "executed", *_FIGURES), found, left=left)

@@ -1,4 +1,4 @@
-"""Miss ratios worked out from one trace, beside those of the direct simulation: `make curves`.
+"""Miss ratios worked out from one trace, beside those of the direct simulation.
 
 Each program runs once. In that run every geometry is simulated directly, and reuse distances are sampled: the latter
 are what `foretrace curve` and `foretrace predict` work out the misses of any cache from.
@@ -7,21 +7,17 @@ are what `foretrace curve` and `foretrace predict` work out the misses of any ca
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.table import Table
 
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.harness.programs import Linking, Workload
+from foretrace.benchmarks.harness.results import Part, ResultTable, say
 
 GEOMETRIES = tuple(
     """
@@ -176,9 +172,18 @@ def geometry_rows(comparisons: Sequence[Comparison]) -> list[list[str]]:
     return rows
 
 
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+def program_table(comparisons: Sequence[Comparison]) -> ResultTable:
+    """Errors by program, and all miss ratios in JSON."""
+    title = "errors of miss ratios, percentage points, by program"
+    return ResultTable(
+        title, _PROGRAM_HEADINGS, program_rows(comparisons), [asdict(comparison) for comparison in comparisons]
+    )
+
+
+def geometry_table(comparisons: Sequence[Comparison]) -> ResultTable:
+    """Errors by cache."""
+    headings = ("cache", "mean error", "worst error", "of")
+    return ResultTable("errors of miss ratios, percentage points, by cache", headings, geometry_rows(comparisons))
 
 
 def document(comparisons: Sequence[Comparison]) -> str:
@@ -197,45 +202,26 @@ which the error is within twice the standard error that `curve` states, or a ten
 model leaves out: how many more (or fewer) accesses miss {ALONE} behind a first level of 32K/8/64 than alone, both
 simulated.
 
-{_markdown(_PROGRAM_HEADINGS, program_rows(comparisons))}
-{_markdown(("cache", "mean error", "worst error", "of"), geometry_rows(comparisons))}"""
+{program_table(comparisons).as_markdown()}
+
+{geometry_table(comparisons).as_markdown()}
+"""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the comparison, print it, and write it as JSON."""
-    parser = argparse.ArgumentParser(prog="make curves", description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="two programs and few caches: seconds instead of minutes")
-    parser.add_argument("--output", type=Path, default=Path("results/miss-rates.json"), help="where the JSON goes")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.quick(parser, "two programs and few caches: seconds instead of minutes")
     parser.add_argument("--document", type=Path, help="write the tables as a Markdown page, too")
-    options = parser.parse_args(arguments)
-    out, comparisons = console(), []
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """Both tables."""
     geometries = tuple(dict.fromkeys((*GEOMETRIES[::9], ALONE))) if options.quick else GEOMETRIES
-    try:
-        with tempfile.TemporaryDirectory(prefix="foretrace-curves-") as name:
-            for workload in workloads(Path(name), quick=options.quick):
-                with out.status(workload.name):
-                    comparisons.append(compare(workload, geometries, Path(name)))
-    except ForetraceError as error:
-        print(f"make curves: error: {error}", file=sys.stderr)
-        return error.exit_code
-    for headings, rows in (
-        (_PROGRAM_HEADINGS, program_rows(comparisons)),
-        (("cache", "mean error", "worst error", "of"), geometry_rows(comparisons)),
-    ):
-        table = Table(box=None)
-        for index, heading in enumerate(headings):
-            table.add_column(heading, justify="right" if index else "left")
-        for row in rows:
-            table.add_row(*row)
-        out.print(table)
-        out.print()
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps([asdict(comparison) for comparison in comparisons], indent=2) + "\n")
+    comparisons: list[Comparison] = []
+    for workload in workloads(scratch, quick=options.quick):
+        say(workload.name)
+        comparisons.append(compare(workload, geometries, scratch))
+        yield program_table(comparisons)
+    yield geometry_table(comparisons)
     if options.document:
         options.document.write_text(document(comparisons))
-    out.print(f"Written to {options.output}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,7 +1,6 @@
 """Kernels on GPUs: predicted from signatures of our own programs, and what others measured or an expert works out.
 
-Run by `python -m foretrace.benchmarks.validation.offload` (published timings) and, with `--by-hand FILE`, against the
-table of docs/offload-by-hand.md.
+Compared are published timings and, with `--by-hand FILE`, the table of docs/offload-by-hand.md.
 
 Each program of `programs/offload` is traced here once; a kernel's time on a device is what `triage` gives for the
 outermost loop of its function: kernel and launch, without transfers, as benchmarks of kernels time them.
@@ -12,8 +11,6 @@ from __future__ import annotations
 import argparse
 import re
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +19,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from foretrace.base.errors import EngineError, ForetraceError, ProfileError
-from foretrace.base.terminal import console
-from foretrace.base.units import format_seconds
+from foretrace.base.errors import EngineError
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.programs import build
-from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, growing, prediction_table
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.records import Instance
@@ -88,25 +84,6 @@ class KernelTime:
     time_s: float | None
     bound_by: str
     refusal: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """A measurement with the predicted time of its calls; None where a function of it is refused."""
-
-    measurement: Measurement
-    predicted_s: float | None
-    said: str
-
-    @property
-    def factor(self) -> float | None:
-        """Predicted over published time."""
-        return self.predicted_s / self.measurement.published_s if self.predicted_s else None
-
-    @property
-    def is_within(self) -> bool:
-        """Whether the two differ by at most `WITHIN`."""
-        return self.factor is not None and 1 / WITHIN <= self.factor <= WITHIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +158,7 @@ def kernel_times(
     return {name: kernel_time(triage(signature, host, device, explain=name).explained, name) for name in functions}
 
 
-def compare(measurements: Sequence[Measurement], host: Profile, directory: Path) -> Iterator[Comparison]:
+def compare(measurements: Sequence[Measurement], host: Profile, directory: Path) -> Iterator[MeasuredPrediction]:
     """Trace what the measurements need, once each, and predict.
 
     Raises:
@@ -194,12 +171,13 @@ def compare(measurements: Sequence[Measurement], host: Profile, directory: Path)
             signatures[command] = traced(command, directory)
         times = kernel_times(signatures[command], host, find(one.device), one.calls)
         refusals = [time.refusal for time in times.values() if time.time_s is None]
-        if refusals:
-            yield Comparison(one, None, "; ".join(refusals))
-            continue
         parts = {name: calls * (times[name].time_s or 0.0) for name, calls in one.calls.items()}
         longest = max(parts, key=lambda name: parts[name])
-        yield Comparison(one, sum(parts.values()), times[longest].bound_by)
+        yield MeasuredPrediction(
+            name=one.name, machine=one.device, measured=one.published_s,
+            predicted=None if refusals else sum(parts.values()),
+            problem="; ".join(refusals), notes={"bound by": times[longest].bound_by},
+        )  # fmt: skip
 
 
 def traced(command: Sequence[str], directory: Path) -> Signature:
@@ -219,78 +197,49 @@ def traced(command: Sequence[str], directory: Path) -> Signature:
     return read_signature(signature)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.validation.offload", description=__doc__.splitlines()[0]
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.names(parser, [one.name for one in published()], "NAME")
     parser.add_argument("--host", default=HOST, metavar="MACHINE", help=f"of which the rest runs (default {HOST})")
     parser.add_argument("--by-hand", type=Path, metavar="FILE", help="compare with this document's table as well")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="these measurements only")
-    options = parser.parse_args(arguments)
-    try:
-        known = {one.name: one for one in published()}
-        for name in options.names:
-            if name not in known:
-                parser.error(f"there is no measurement {name!r}: {', '.join(known)}")
-        host = find(options.host)
-        wanted = [known[name] for name in options.names] if options.names else list(known.values())
-        with tempfile.TemporaryDirectory(prefix="foretrace-offload-") as directory:
-            _show(list(compare(wanted, host, Path(directory))))
-            if options.by_hand:
-                _show_by_hand(options.by_hand, host, Path(directory))
-    except (ForetraceError, ProfileError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    return 0
 
 
-def _show(rows: Sequence[Comparison]) -> None:
-    shown = table("kernels on GPUs", "measurement", "device", "published", "predicted", "factor", "within", "bound by")
-    for row in rows:
-        one = row.measurement
-        predicted = "-" if row.predicted_s is None else format_seconds(row.predicted_s)
-        factor = "-" if row.factor is None else f"{row.factor:.2f}"
-        shown.add_row(
-            one.name, one.device, format_seconds(one.published_s), predicted, factor,
-            "yes" if row.is_within else "no", row.said,
-        )  # fmt: skip
-    out = console()
-    out.print(shown)
-    out.print(f"{sum(row.is_within for row in rows)} of {len(rows)} within a factor of {WITHIN:g}")
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The tables, and how many predictions agree."""
+    host = find(options.host)
+    wanted = [one for one in published() if not options.names or one.name in options.names]
+    rows: list[MeasuredPrediction] = []
+    for rows in growing(compare(wanted, host, scratch)):
+        yield prediction_table("kernels on GPUs", rows)
+    yield f"{sum(row.is_within(WITHIN) for row in rows)} of {len(rows)} within a factor of {WITHIN:g}"
+    if options.by_hand:
+        yield from _compare_by_hand(options.by_hand, host, scratch)
 
 
-def _show_by_hand(path: Path, host: Profile, directory: Path) -> None:
+def _compare_by_hand(path: Path, host: Profile, directory: Path) -> Iterator[Part]:
     command, lines = by_hand(path)
     signature = traced(command, directory)
-    shown = table(
-        f"{' '.join(command)}, a call", "function", "device", "by hand", "predicted", "difference", "bound by"
-    )
+    rows: list[MeasuredPrediction] = []
     agreeing = 0
     for device in dict.fromkeys(line.device for line in lines):
         mine = [line for line in lines if line.device == device]
         times = kernel_times(signature, host, find(device), [line.function for line in mine])
-        for line in mine:
-            time = times[line.function]
-            if time.time_s is not None:
-                agreeing += abs(time.time_s / line.time_s - 1) <= WITHIN_BY_HAND
-            shown.add_row(line.function, device, *_beside(line.time_s, time.time_s), time.bound_by or time.refusal)
-        known = [(line.calls, times[line.function].time_s) for line in mine]
-        whole_s = (
-            None if any(time_s is None for _, time_s in known) else sum(n * (time_s or 0.0) for n, time_s in known)
-        )
-        shown.add_row("an iteration", device, *_beside(sum(line.calls * line.time_s for line in mine), whole_s), "")
-    out = console()
-    out.print(shown)
-    out.print(f"{agreeing} of {len(lines)} within {WITHIN_BY_HAND:.0%} of the calculation by hand")
-
-
-def _beside(by_hand_s: float, predicted_s: float | None) -> tuple[str, str, str]:
-    """Both, and how far the prediction is off."""
-    if predicted_s is None:
-        return format_seconds(by_hand_s), "-", "-"
-    return format_seconds(by_hand_s), format_seconds(predicted_s), f"{predicted_s / by_hand_s - 1:+.0%}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        own = [
+            MeasuredPrediction(
+                name=line.function, machine=device, predicted=times[line.function].time_s, measured=line.time_s,
+                problem=times[line.function].refusal, notes={"bound by": times[line.function].bound_by},
+            )
+            for line in mine
+        ]  # fmt: skip
+        agreeing += sum(row.error is not None and abs(row.error) <= WITHIN_BY_HAND for row in own)
+        known = [(line.calls, row.predicted) for line, row in zip(mine, own, strict=True)]
+        rows += own
+        rows.append(
+            MeasuredPrediction(
+                name="an iteration", machine=device,
+                predicted=None if any(s is None for _, s in known) else sum(n * (s or 0.0) for n, s in known),
+                measured=sum(line.calls * line.time_s for line in mine),
+            )
+        )  # fmt: skip
+    yield prediction_table(f"{' '.join(command)}, a call; measured: worked out by hand", rows)
+    yield f"{agreeing} of {len(lines)} within {WITHIN_BY_HAND:.0%} of the calculation by hand"

@@ -1,7 +1,5 @@
 """Programs that nobody here wrote: run times, what to port, and threads, beside first principles and measured times.
 
-Run by `python -m foretrace.benchmarks.validation.public_programs --sources DIR --machine results/here.toml`.
-
 The programs are listed in `public_programs.toml`, with their origin, the command that runs them, and what their source
 says of the region in question. None of them is part of this project, and nothing is downloaded: `--sources` holds one
 folder a program, named as the program or its repository, and `--builds` a TOML file of its user's that says how each is
@@ -22,7 +20,6 @@ import argparse
 import re
 import statistics
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,9 +29,17 @@ import msgspec
 from msgspec import Meta, Struct
 
 from foretrace.base.errors import EngineError, ForetraceError
-from foretrace.base.terminal import console, plain
-from foretrace.base.units import format_seconds
-from foretrace.benchmarks.harness.tables import table, times
+from foretrace.benchmarks.harness import options as common
+from foretrace.benchmarks.harness.results import (
+    MeasuredPrediction,
+    Part,
+    ResultTable,
+    formatted,
+    growing,
+    prediction_table,
+    say,
+    times,
+)
 
 from .first_principles import Expected, Reference, Work, beside, expected
 from .public_runs import Runner, environment_of, measured_threads, scratch_copy
@@ -199,21 +204,6 @@ class ThreadRow:
         return None if replayed is None or measured is None else replayed / measured - 1
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRow:
-    """A loop in table C. `predicted_s` holds launches and kernels; None where `problem` says what failed."""
-
-    name: str
-    kernel: Kernel
-    predicted_s: float | None = None
-    problem: str = ""
-
-    @property
-    def ratio(self) -> float | None:
-        """Predicted over measured."""
-        return None if self.predicted_s is None else self.predicted_s / self.kernel.kernel_s
-
-
 def listed(path: Path = PROGRAMS) -> tuple[Reference, tuple[Program, ...]]:
     """The reference's figures and the programs.
 
@@ -345,7 +335,7 @@ def compare_kernels(
     runner: Runner,
     directory: Path,
     progress: Callable[[str], None] = lambda text: None,
-) -> Iterator[KernelRow]:
+) -> Iterator[MeasuredPrediction]:
     """Trace and triage each program whose kernels were measured, for the accelerator that they were measured on."""
     for program in programs:
         if not program.kernels:
@@ -359,9 +349,15 @@ def compare_kernels(
             device = ("--accelerator", MEASURED_ACCELERATOR)
             rows = runner.verb("triage", str(signature), "--host", HOST, *device)["instances"]
         except ForetraceError as error:
-            yield from (KernelRow(program.name, kernel, problem=str(error)) for kernel in program.kernels)
+            yield from (kernel_row(program.name, kernel, problem=str(error)) for kernel in program.kernels)
             continue
-        yield from (KernelRow(program.name, kernel, *_predicted(rows, kernel)) for kernel in program.kernels)
+        yield from (kernel_row(program.name, kernel, *_predicted(rows, kernel)) for kernel in program.kernels)
+
+
+def kernel_row(name: str, kernel: Kernel, predicted_s: float | None = None, problem: str = "") -> MeasuredPrediction:
+    """A row of table C: launches and kernels of a loop."""
+    notes = {"loop": kernel.at, "kernels of its CUDA version": kernel.what}
+    return MeasuredPrediction(name=name, predicted=predicted_s, measured=kernel.kernel_s, problem=problem, notes=notes)
 
 
 def _predicted(rows: Sequence[dict[str, Any]], kernel: Kernel) -> tuple[float | None, str]:
@@ -417,21 +413,9 @@ THREAD_HEADINGS = (
 )  # fmt: skip
 
 
-KERNEL_HEADINGS = ("program", "loop", "measured", "predicted", "ratio", "kernels of its CUDA version")
-
-
-def kernel_cells(row: KernelRow) -> list[str]:
-    """A line of table C."""
-    return [
-        row.name, row.kernel.at, _seconds(row.kernel.kernel_s), row.problem or _seconds(row.predicted_s),
-        _number(row.ratio), row.kernel.what,
-    ]  # fmt: skip
-
-
-def kernel_summary(rows: Sequence[KernelRow]) -> str:
+def kernel_summary(rows: Sequence[MeasuredPrediction]) -> str:
     """The number of rows of table C within the factor `WITHIN`."""
-    right = sum(row.ratio is not None and 1 / WITHIN <= row.ratio <= WITHIN for row in rows)
-    return f"{right} of {len(rows)} within a factor of {WITHIN:g}"
+    return f"{sum(row.is_within(WITHIN) for row in rows)} of {len(rows)} within a factor of {WITHIN:g}"
 
 
 def cells(row: Row) -> list[str]:
@@ -451,8 +435,8 @@ def cells(row: Row) -> list[str]:
     verdict = "right" if row.is_right else f"wrong: {row.wrong}"
     return [
         row.program.name,
-        _seconds(row.native_s),
-        _seconds(row.predicted_s),
+        formatted(row.native_s, "s"),
+        formatted(row.predicted_s, "s"),
         _number(ratio),
         answer,
         *compared,
@@ -468,7 +452,7 @@ def thread_cells(row: ThreadRow) -> list[str]:
         speedups += [times(replayed), times(measured), _percent(row.error(threads))]
     replayed_s = None if row.replayed_s is None else row.replayed_s[1]
     return [
-        row.name, _seconds(row.predicted_s), _seconds(replayed_s), _percent(row.one_thread), *speedups,
+        row.name, formatted(row.predicted_s, "s"), formatted(replayed_s, "s"), _percent(row.one_thread), *speedups,
         row.problem or ("yes" if is_within(row) else "no"),
     ]  # fmt: skip
 
@@ -503,15 +487,20 @@ def thread_summary(rows: Sequence[ThreadRow]) -> str:
     )
 
 
-def markdown(rows: Sequence[Row], threaded: Sequence[ThreadRow], kernels: Sequence[KernelRow] = ()) -> str:
-    """The tables, and what each program is and what its source says."""
-    lines = [*_markdown_table(HEADINGS, [cells(row) for row in rows]), "", summary(rows) + ".", ""] if rows else []
-    if threaded:
-        lines += _markdown_table(THREAD_HEADINGS, [thread_cells(row) for row in threaded])
-        lines += ["", thread_summary(threaded) + ".", ""]
-    if kernels:
-        lines += _markdown_table(KERNEL_HEADINGS, [kernel_cells(row) for row in kernels])
-        lines += ["", kernel_summary(kernels) + ".", ""]
+def table_a(rows: Sequence[Row]) -> ResultTable:
+    """Run times and what to port."""
+    title = f"{ACCELERATOR} over {HOST}: one core, then all of them"
+    return ResultTable(title, HEADINGS, [cells(row) for row in rows])
+
+
+def table_b(rows: Sequence[ThreadRow]) -> ResultTable:
+    """Threads."""
+    title = "OpenMP on two cores: replayed and measured"
+    return ResultTable(title, THREAD_HEADINGS, [thread_cells(row) for row in rows])
+
+
+def origins(rows: Sequence[Row]) -> ResultTable:
+    """Where programs are from, and what their sources say."""
     entries = [
         [
             one.name, f"[{one.repository}](https://github.com/{one.repository}), {one.commit[:12]}", one.input,
@@ -519,18 +508,7 @@ def markdown(rows: Sequence[Row], threaded: Sequence[ThreadRow], kernels: Sequen
         ]
         for one in (row.program for row in rows)
     ]  # fmt: skip
-    if entries:
-        lines += _markdown_table(("program", "origin", "input", "region", "what its source says"), entries)
-    return "\n".join(lines) + "\n"
-
-
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    shown = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *shown)]
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else format_seconds(value)
+    return ResultTable("programs", ("program", "origin", "input", "region", "what its source says"), entries)
 
 
 def _number(value: float | None) -> str:
@@ -546,94 +524,48 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:+.1%}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.validation.public_programs", description=__doc__.splitlines()[0]
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.machine(parser)
+    common.rounds(parser, 3)
+    common.realtime(parser)
+    common.directory(parser)
     parser.add_argument("--sources", required=True, type=Path, metavar="DIR", help="holds one folder a program")
-    parser.add_argument("--machine", required=True, metavar="PROFILE", help="the profile of this machine")
     parser.add_argument("--builds", type=Path, metavar="FILE", help="TOML: how you build each program")
     parser.add_argument("--programs", type=Path, default=PROGRAMS, metavar="FILE", help="another list of programs")
-    parser.add_argument("--directory", type=Path, metavar="DIR", help="keep copies and signatures here, use them again")
-    parser.add_argument("--limit", type=float, default=120.0, metavar="S", help="of each step (default 120)")
-    parser.add_argument("--rounds", type=int, default=3, help="of native runs (default 3)")
-    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
+    parser.add_argument(
+        "--limit", type=common.positive_number, default=120.0, metavar="S", help="of each step (default 120)"
+    )
     parser.add_argument("--table", choices=("a", "b", "c", "all"), default="all", help="which to make (default all)")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="also write the tables there, as Markdown")
     parser.add_argument("only", nargs="*", metavar="PROGRAM", help="these only")
-    options = parser.parse_args(arguments)
-    if options.rounds < 1 or options.limit <= 0:
-        parser.error("--rounds and --limit must be positive")
-    try:
-        reference, programs = listed(options.programs)
-        built = None if options.builds is None else builds(options.builds)
-    except ForetraceError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The tables."""
+    reference, programs = listed(options.programs)
+    built = None if options.builds is None else builds(options.builds)
     known = {one.name: one for one in programs}
-    for name in options.only:
-        if name not in known:
-            parser.error(f"there is no program {name!r}: {', '.join(known)}")
+    unknown = [name for name in options.only if name not in known]
+    if unknown:
+        raise EngineError(f"there is no program {unknown[0]!r}: {', '.join(known)}")
     chosen = [known[name] for name in options.only] or list(programs)
     runner = Runner(options.limit, options.rounds, options.realtime)
+    where = (options.sources.absolute(), built)
+    machine, directory = options.machine, common.kept(options, scratch)
     rows: list[Row] = []
-    threaded: list[ThreadRow] = []
-    kernels: list[KernelRow] = []
-    with tempfile.TemporaryDirectory(prefix="foretrace-public-") as scratch:
-        directory = (options.directory or Path(scratch)).absolute()
-        directory.mkdir(parents=True, exist_ok=True)
-        sources = options.sources.absolute()
-        if options.table in ("a", "all"):
-            for row in compare(chosen, reference, sources, built, options.machine, runner, directory, _progress):
-                rows.append(row)
-                _write(options.output, rows, threaded)
-        if options.table in ("b", "all"):
-            for one in compare_threads(chosen, sources, built, options.machine, runner, directory, _progress):
-                threaded.append(one)
-                _write(options.output, rows, threaded)
-        if options.table in ("c", "all"):
-            for kernel in compare_kernels(chosen, sources, built, runner, directory, _progress):
-                kernels.append(kernel)
-                _write(options.output, rows, threaded, kernels)
-    _show(rows, threaded, kernels)
-    return 0
-
-
-def _write(
-    path: Path | None, rows: Sequence[Row], threaded: Sequence[ThreadRow], kernels: Sequence[KernelRow] = ()
-) -> None:
-    """Write what is known so far: an interrupted run leaves its first part."""
-    if path is not None:
-        path.write_text(markdown(rows, threaded, kernels), encoding="utf-8")
-
-
-def _show(rows: Sequence[Row], threaded: Sequence[ThreadRow], kernels: Sequence[KernelRow]) -> None:
-    out = console()
+    if options.table in ("a", "all"):
+        for rows in growing(compare(chosen, reference, *where, machine, runner, directory, say)):
+            yield table_a(rows)
+        yield summary(rows) + "."
+    if options.table in ("b", "all"):
+        threaded: list[ThreadRow] = []
+        for threaded in growing(compare_threads(chosen, *where, machine, runner, directory, say)):
+            yield table_b(threaded)
+        yield from [thread_summary(threaded) + "."] if threaded else []
+    if options.table in ("c", "all"):
+        kernels: list[MeasuredPrediction] = []
+        for kernels in growing(compare_kernels(chosen, *where, runner, directory, say)):
+            yield prediction_table(f"{MEASURED_ACCELERATOR}: predicted and measured", kernels)
+        yield from [kernel_summary(kernels) + "."] if kernels else []
     if rows:
-        shown = table(f"{ACCELERATOR} over {HOST}: one core, then all of them", *HEADINGS)
-        for row in rows:
-            shown.add_row(*(plain(cell) for cell in cells(row)))
-        out.print(shown)
-        out.print(summary(rows))
-    if threaded:
-        shown = table("OpenMP on two cores: replayed and measured", *THREAD_HEADINGS)
-        for one in threaded:
-            shown.add_row(*(plain(cell) for cell in thread_cells(one)))
-        out.print(shown)
-        out.print(thread_summary(threaded))
-    if kernels:
-        shown = table(f"{MEASURED_ACCELERATOR}: predicted and measured", *KERNEL_HEADINGS)
-        for kernel in kernels:
-            shown.add_row(*(plain(cell) for cell in kernel_cells(kernel)))
-        out.print(shown)
-        out.print(kernel_summary(kernels))
-
-
-def _progress(text: str) -> None:
-    if sys.stderr.isatty():
-        print(text, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield origins(rows)

@@ -1,7 +1,5 @@
 """Speeds that others published, beside predictions: compression, encryption and hashing by Debian's programs.
 
-Run by `python -m foretrace.benchmarks.validation.published` (`make published`).
-
 `benchmarks/published/speeds.csv` holds the published speeds with their sources, `published_programs.toml` the commands
 that do the same work. Each command is traced twice, on a long and on a short piece of a text, and predicted on every
 machine: the bytes between the two over the time between the two is its speed, without the start of the process. What
@@ -15,15 +13,13 @@ from __future__ import annotations
 import argparse
 import hashlib
 import itertools
-import json
 import math
 import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +27,9 @@ import msgspec
 from msgspec import Struct
 
 from foretrace.base.errors import EngineError, ForetraceError
-from foretrace.base.terminal import console
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
-from foretrace.benchmarks.harness.tables import table, times
+from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, ResultTable
 from foretrace.profiles.library import find
 from foretrace.profiles.published import PublishedFigure, read_published
 from foretrace.replay.node.predictions import predict_on
@@ -77,30 +73,6 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
-    """Bytes a second of a program on a machine: published, and predicted with an interval."""
-
-    program: str
-    metric: str
-    machine: str
-    published: float
-    predicted: float
-    low: float
-    high: float
-    source: str
-
-    @property
-    def ratio(self) -> float:
-        """Predicted over published."""
-        return self.predicted / self.published
-
-    @property
-    def is_inside(self) -> bool:
-        """Whether what was published lies in the interval."""
-        return self.low <= self.published <= self.high
-
-
-@dataclass(frozen=True, slots=True)
 class Order:
     """Pairs of machines whose published speeds differ, over all programs; those that the predictions order alike, and
     how far off their ratios are."""
@@ -120,7 +92,7 @@ def compared(
     figures: Iterable[PublishedFigure],
     signature_of: Callable[[Program, str, tuple[str, ...], int], Signature],
     say: Progress,
-) -> Iterator[Speed]:
+) -> Iterator[MeasuredPrediction]:
     """Each published speed of the chosen programs beside its prediction.
 
     Args:
@@ -149,27 +121,31 @@ def compared(
                 say(f"{program.program} {metric}: {error}")
 
 
-def _speeds(signatures: Iterable[Signature], metric: str, published: Sequence[PublishedFigure]) -> Iterator[Speed]:
+def _speeds(
+    signatures: Iterable[Signature], metric: str, published: Sequence[PublishedFigure]
+) -> Iterator[MeasuredPrediction]:
     workloads = [Workload.of(one) for one in signatures]
     for one in published:
         profile = find(one.machine)
         (more, *_), (less, *_) = (predict_on(workload, profile) for workload in workloads)
         speed = (LONG_BYTES - SHORT_BYTES) / max(more.time_s - less.time_s, 1e-12)
-        yield Speed(
-            one.program, metric, one.machine, one.value, speed,
-            speed * more.time_s / more.high_s, speed * more.time_s / more.low_s, one.source,
+        yield MeasuredPrediction(
+            name=f"{one.program} {metric}".strip(), machine=one.machine, unit=one.unit, measured=one.value,
+            predicted=speed, low=speed * more.time_s / more.high_s, high=speed * more.time_s / more.low_s,
+            notes={"source": one.source},
         )  # fmt: skip
 
 
-def order_of(speeds: Sequence[Speed]) -> Order:
+def order_of(speeds: Sequence[MeasuredPrediction]) -> Order:
     """Agreement of predicted and published order, over all pairs of machines and programs."""
     pairs, right, errors = 0, 0, []
-    groups: dict[tuple[str, str], list[Speed]] = {}
+    groups: dict[str, list[MeasuredPrediction]] = {}
     for speed in speeds:
-        groups.setdefault((speed.program, speed.metric), []).append(speed)
+        groups.setdefault(speed.name, []).append(speed)
     for group in groups.values():
         for first, second in itertools.combinations(group, 2):
-            published = first.published / second.published
+            assert first.measured and second.measured and first.predicted and second.predicted
+            published = first.measured / second.measured
             predicted = first.predicted / second.predicted
             errors.append(max(predicted / published, published / predicted))
             if max(published, 1 / published) > NOTABLE:
@@ -178,50 +154,34 @@ def order_of(speeds: Sequence[Speed]) -> Order:
     return Order(pairs, right, tuple(sorted(errors)))
 
 
-def summary(speeds: Sequence[Speed]) -> dict[str, Any]:
+def summary(speeds: Sequence[MeasuredPrediction]) -> dict[str, Any]:
     """Counts and errors of all speeds together."""
     order = order_of(speeds)
     errors = order.ratio_errors
     return {
         "speeds": len(speeds),
-        "inside": sum(speed.is_inside for speed in speeds),
-        "median_error": statistics.median(abs(speed.ratio - 1) for speed in speeds) if speeds else None,
+        "inside": sum(speed.is_inside or False for speed in speeds),
+        "median_error": statistics.median(abs(speed.error or 0.0) for speed in speeds) if speeds else None,
         "pairs": order.pairs,
         "pairs_in_order": order.right,
         "ratio_error_90_percent": errors[math.ceil(0.9 * len(errors)) - 1] if errors else None,
     }
 
 
-def document(speeds: Sequence[Speed], failed: Sequence[str]) -> dict[str, Any]:
-    """The document that `--json` prints; speeds in bytes per second."""
-    rows = [asdict(speed) | {"ratio": speed.ratio, "inside": speed.is_inside} for speed in speeds]
-    return {"schema": "foretrace.published/1", "summary": summary(speeds), "speeds": rows, "failed": list(failed)}
-
-
-def show(speeds: Sequence[Speed], failed: Sequence[str]) -> None:
-    """Print a row for each program: predicted over published speed by machine, marked where outside the interval."""
+def table(speeds: Sequence[MeasuredPrediction]) -> ResultTable:
+    """A row for each program: predicted over published speed by machine, marked where outside the interval."""
     machines = sorted({speed.machine for speed in speeds})
-    shown = table("predicted over published speed (*: published value outside the interval)", "program", *machines)
-    rows: dict[tuple[str, str], dict[str, Speed]] = {}
-    for speed in speeds:
-        rows.setdefault((speed.program, speed.metric), {})[speed.machine] = speed
-    for (program, metric), of_machine in rows.items():
-        cells = [_cell(of_machine.get(machine)) for machine in machines]
-        shown.add_row(f"{program} {metric}".strip(), *cells)
-    console().print(shown)
-    found = summary(speeds)
-    if speeds:
-        print(
-            f"{found['inside']} of {found['speeds']} inside their interval, median error {found['median_error']:.0%}; "
-            f"{found['pairs_in_order']} of {found['pairs']} pairs of machines that differ by more than "
-            f"{NOTABLE - 1:.0%} in order, ratios of machines within {found['ratio_error_90_percent']:.2f} for 90 %"
-        )
-    for line in failed:
-        print(f"left out: {line}")
+    found = {(speed.name, speed.machine): speed for speed in speeds}
+    rows = [
+        [name, *(_cell(found.get((name, machine))) for machine in machines)]
+        for name in dict.fromkeys(speed.name for speed in speeds)
+    ]
+    title = "predicted over published speed (*: published value outside the interval)"
+    return ResultTable(title, ("program", *machines), rows, [speed.as_json() for speed in speeds], "predictions")
 
 
-def _cell(speed: Speed | None) -> str:
-    return "-" if speed is None else times(speed.ratio) + ("" if speed.is_inside else "*")
+def _cell(speed: MeasuredPrediction | None) -> str:
+    return "-" if speed is None else f"{speed.ratio:.2f}x" + ("" if speed.is_inside else "*")
 
 
 class Traces:
@@ -267,31 +227,30 @@ def _made_text() -> bytes:
     return subprocess.run([sys.executable, str(maker), str(_MADE_KIB)], stdout=subprocess.PIPE, check=True).stdout
 
 
-def main() -> None:
-    """Trace, predict, compare, print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("programs", nargs="*", help="some of the programs, as gzip-5")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.names(parser, [one.program for one in programs()], "PROGRAM")
+    common.directory(parser)
     parser.add_argument("--text", type=Path, help="an English text of 1 MiB or more (default: made-up words)")
     parser.add_argument("--speeds", type=Path, default=SPEEDS, help="published speeds (default: those of the project)")
-    parser.add_argument("--directory", type=Path, help="keeps the signatures; those found there are used again")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table and its summary."""
     text = options.text.read_bytes() if options.text else _made_text()
     if len(text) < LONG_BYTES:
-        parser.error(f"{options.text} has {len(text)} bytes, must have {LONG_BYTES}")
-    chosen = [one for one in programs() if not options.programs or one.program in options.programs]
+        raise EngineError(f"{options.text} has {len(text)} bytes, must have {LONG_BYTES}")
+    chosen = [one for one in programs() if not options.names or one.program in options.names]
     failed: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        directory = options.directory or Path(scratch)
-        directory.mkdir(parents=True, exist_ok=True)
-        traces = Traces(directory, text, Runner(LIMIT_S, 1, realtime=False))
-        figures = read_published(options.speeds)
-        speeds = list(compared(chosen, figures, lambda *of: read_signature(traces.of(*of)), failed.append))
-    if options.json:
-        print(json.dumps(document(speeds, failed), indent=2))
-    else:
-        show(speeds, failed)
-
-
-if __name__ == "__main__":
-    main()
+    traces = Traces(common.kept(options, scratch), text, Runner(LIMIT_S, 1, realtime=False))
+    figures = read_published(options.speeds)
+    speeds = list(compared(chosen, figures, lambda *of: read_signature(traces.of(*of)), failed.append))
+    yield table(speeds)
+    found = summary(speeds)
+    if speeds:
+        yield (
+            f"{found['inside']} of {found['speeds']} inside their interval, median error {found['median_error']:.0%}; "
+            f"{found['pairs_in_order']} of {found['pairs']} pairs of machines that differ by more than "
+            f"{NOTABLE - 1:.0%} in order, ratios of machines within {found['ratio_error_90_percent']:.2f} for 90 %"
+        )
+    yield from (f"left out: {line}" for line in failed)

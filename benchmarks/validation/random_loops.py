@@ -8,25 +8,20 @@ additions before and behind it, so that a clock that rises and falls is no error
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 import random
 import statistics
 import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from rich.table import Table
-
-from foretrace.base.errors import EngineError, ForetraceError, ProfileError
-from foretrace.base.terminal import console
+from foretrace.base.errors import EngineError, ProfileError
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.machine_facts import pinned
 from foretrace.benchmarks.harness.programs import LANGUAGES, compiler_for
+from foretrace.benchmarks.harness.results import MeasuredPrediction, Part, ResultTable
 from foretrace.profiles.library import find
 
 LENGTHS = (20, 40, 80, 160)
@@ -192,23 +187,15 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Cycles of an iteration. `error` is predicted over measured, less one.
+    """A loop's cycles an iteration, predicted and measured.
 
     `on_whole_core`: no other thread of the core was seen beside it. One that is awake takes half of its fetching.
     """
 
-    name: str
     kind: str
     instructions: int
-    measured_cycles: float
     on_whole_core: bool
-    predicted_cycles: float
-    bound_by: str
-
-    @property
-    def error(self) -> float:
-        """Above 0 if predicted too slow."""
-        return self.predicted_cycles / self.measured_cycles - 1
+    cycles: MeasuredPrediction
 
 
 def random_loops(number: int, seed: int) -> list[Loop]:
@@ -306,24 +293,34 @@ def compare(number: int, seed: int, machine: str, directory: Path) -> list[Resul
     loops = random_loops(number, seed)
     executable = build(loops, directory)
     measured = measured_cycles(executable, number)
-    return [
-        Result(loop.name, loop.kind, loop.instructions, *cycles, *prediction)
-        for loop, cycles, prediction in zip(loops, measured, predicted(executable, loops, machine), strict=True)
-    ]
+    results = []
+    for loop, (cycles, is_whole), (predicted_cycles, bound_by) in zip(
+        loops, measured, predicted(executable, loops, machine), strict=True
+    ):
+        row = MeasuredPrediction(
+            name=loop.name, unit="cycles", predicted=predicted_cycles, measured=cycles,
+            notes={"kind": loop.kind, "instructions": str(loop.instructions), "bound by": bound_by},
+        )  # fmt: skip
+        results.append(Result(loop.kind, loop.instructions, is_whole, row))
+    return results
 
 
-def _table(results: Sequence[Result]) -> Table:
-    table = Table("loops of", "loops", "instructions a cycle", "absolute error", "mean", "median", "worst")
+def table(results: Sequence[Result]) -> ResultTable:
+    """Errors by kind of loop."""
+    rows = []
     for kind in [*KINDS, ""]:
         of_kind = [result for result in results if kind in ("", result.kind)]
         if of_kind:
-            table.add_row(kind or "all", str(len(of_kind)), *_cells(of_kind), end_section=kind == list(KINDS)[-1])
-    return table
+            rows.append([kind or "all", str(len(of_kind)), *_cells(of_kind)])
+    headings = ("loops of", "loops", "instructions a cycle", "absolute error", "mean", "median", "worst")
+    return ResultTable(
+        "loops of random instructions", headings, rows, [result.cycles.as_json() for result in results], "predictions"
+    )
 
 
 def _cells(results: Sequence[Result]) -> tuple[str, ...]:
-    errors = [result.error for result in results]
-    rates = sorted(result.instructions / result.measured_cycles for result in results)
+    errors = [result.cycles.error or 0.0 for result in results]
+    rates = sorted(result.instructions / (result.cycles.measured or 1.0) for result in results)
     return (
         f"{rates[0]:.1f} to {rates[-1]:.1f}",
         f"{statistics.fmean(map(abs, errors)):.1%}",
@@ -333,42 +330,19 @@ def _cells(results: Sequence[Result]) -> tuple[str, ...]:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, predict, print the table, and write it as JSON."""
-    parser = argparse.ArgumentParser(prog="make random-loops", description=__doc__.splitlines()[0])
-    parser.add_argument("--machine", default="results/here.toml", help="its profile (default results/here.toml)")
-    parser.add_argument("--number", type=int, default=120, help="of loops (default 120)")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.machine(parser)
+    parser.add_argument("--number", type=common.positive, default=120, help="of loops (default 120)")
     parser.add_argument("--seed", type=int, default=1, help="other loops for another one (default 1)")
-    parser.add_argument("--output", type=Path, default=Path("results/random-loops.json"), help="where the JSON goes")
-    options = parser.parse_args(arguments)
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table of errors."""
     if platform.machine() != "x86_64":
-        parser.error(f"the loops are of x86-64's instructions, this is {platform.machine()}")
-    if options.number < 1:
-        parser.error(f"--number is {options.number}, must be at least 1")
-    out = console()
-    try:
-        with tempfile.TemporaryDirectory(prefix="foretrace-loops-") as name, out.status("loops at random"):
-            results = compare(options.number, options.seed, options.machine, Path(name))
-    except ForetraceError as error:
-        print(f"make random-loops: error: {error}", file=sys.stderr)
-        return error.exit_code
-    out.print(_table(results))
+        raise EngineError(f"the loops are of x86-64's instructions, this is {platform.machine()}")
+    results = compare(options.number, options.seed, options.machine, scratch)
+    yield table(results)
     beside = sum(not result.on_whole_core for result in results)
     if beside:
-        out.print(
-            f"{beside} of {len(results)} were timed beside another thread of the core only, which takes half of it."
-        )
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    document: dict[str, Any] = {
-        "schema": "foretrace.random-loops/1",
-        "machine": options.machine,
-        "seed": options.seed,
-        "loops": [asdict(result) | {"error": result.error} for result in results],
-    }
-    options.output.write_text(json.dumps(document, indent=2) + "\n")
-    out.print(f"Written to {options.output}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield f"{beside} of {len(results)} were timed beside another thread of the core only, which takes half of it."

@@ -1,7 +1,5 @@
 """The residuals of the held-back programs on all measured machines: replay/base/residuals.csv.
 
-    python -m foretrace.benchmarks.validation.residuals
-
 The interval of every prediction follows from that table (`replay/base/residuals.py`).
 """
 
@@ -10,19 +8,15 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from rich.table import Table
-
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console
+from foretrace.benchmarks.harness import options as common
+from foretrace.benchmarks.harness.results import Part, ResultTable, say
 from foretrace.benchmarks.harness.suite import HELD_BACK, HELD_OUT, TEXTBOOK, choose
-from foretrace.benchmarks.harness.tables import table
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.interval import together
+from foretrace.replay.base.interval import combined
 from foretrace.replay.base.residuals import COVERAGE, Residual, format_residuals, model_range, share_inside
 from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.prediction.predict import HostRun
@@ -48,7 +42,7 @@ def _residual(job: _Job) -> Residual | None:
     if workload.core is None:
         return None
     run = HostRun.of(workload, profile)
-    low, high = together(run.other_errors())
+    low, high = combined(run.other_errors())
     return Residual(label, program, measured_s, float(run.times.time_s[TYPICAL].sum()), low, high)
 
 
@@ -75,20 +69,31 @@ def residuals(
         return tuple(one for one in pool.map(_residual, jobs) if one is not None)
 
 
-def main() -> None:
-    """Write the table, and say what follows from it."""
-    parser = argparse.ArgumentParser(description="Residuals of the held-back programs, and the interval they give.")
-    parser.add_argument("--directory", type=Path, default=Path("results/suite"), help="of executables and signatures")
-    parser.add_argument("-o", "--output", type=Path, default=TABLE, help="of the table")
-    chosen = parser.parse_args()
-    chosen.directory.mkdir(parents=True, exist_ok=True)
-    try:
-        machines = [find_validation(path.stem) for path in sorted(MEASURED.glob("*.json"))]
-        found = residuals(machines, chosen.directory.absolute(), lambda text: print(text, file=sys.stderr))
-    except ForetraceError as error:
-        sys.exit(f"foretrace: error: {error}")
-    chosen.output.write_text(format_residuals(found, COMMENT))
-    _say(found)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.directory(parser, Path("results/suite"))
+    parser.add_argument("--table", type=Path, default=TABLE, metavar="FILE", help="to be written")
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The interval that follows from the table, and the errors by machine and kind of program."""
+    machines = [find_validation(path.stem) for path in sorted(MEASURED.glob("*.json"))]
+    found = residuals(machines, common.kept(options, scratch), say)
+    options.table.write_text(format_residuals(found, COMMENT))
+    low, high = model_range(found)
+    yield (
+        f"{low:.2f} to {high:.2f} for {COVERAGE:.0%} of the times; with each program left out "
+        f"{share_inside(found):.0%} are inside"
+    )
+    groups = {"all": list(found)}
+    for machine in dict.fromkeys(one.machine for one in found):
+        of_machine = [one for one in found if one.machine == machine]
+        groups[f"{machine}: all"] = of_machine
+        for kind, programs in _GROUPS:
+            groups[f"{machine}: {kind}"] = [one for one in of_machine if one.program in programs]
+    headings = ("errors", "times", "mean error", "median", "worst", "geometric mean", "inside")
+    rows = [[name, *_cells(some, (low, high))] for name, some in groups.items() if some]
+    yield ResultTable("errors", headings, rows)
 
 
 _GROUPS = (
@@ -98,35 +103,12 @@ _GROUPS = (
 )
 
 
-def _say(found: Sequence[Residual]) -> None:
-    """Print the interval, and the errors by machine and kind of program."""
-    low, high = model_range(found)
-    console().print(
-        f"{low:.2f} to {high:.2f} for {COVERAGE:.0%} of the times; with each program left out "
-        f"{share_inside(found):.0%} are inside"
-    )
-    rows = table("errors", "programs", "times", "mean error", "median", "worst", "geometric mean", "inside")
-    _add(rows, "all", found, (low, high))
-    for machine in dict.fromkeys(one.machine for one in found):
-        of_machine = [one for one in found if one.machine == machine]
-        _add(rows, f"{machine}: all", of_machine, (low, high))
-        for kind, programs in _GROUPS:
-            _add(rows, kind, [one for one in of_machine if one.program in programs], (low, high))
-    console().print(rows)
-
-
-def _add(rows: Table, name: str, found: Sequence[Residual], interval: tuple[float, float]) -> None:
-    """A row on some residuals; none on no residuals."""
-    if not found:
-        return
+def _cells(found: Sequence[Residual], interval: tuple[float, float]) -> list[str]:
+    """How far some residuals are off."""
     logs = [-one.log_error for one in found]
     errors = [math.expm1(value) for value in logs]
-    rows.add_row(
-        name, str(len(found)), f"{statistics.mean(map(abs, errors)):.1%}", f"{statistics.median(map(abs, errors)):.1%}",
+    return [
+        str(len(found)), f"{statistics.mean(map(abs, errors)):.1%}", f"{statistics.median(map(abs, errors)):.1%}",
         f"{max(errors, key=abs):+.0%}", f"{math.expm1(statistics.mean(logs)):+.1%}",
         str(sum(one.is_inside(*interval) for one in found)),
-    )  # fmt: skip
-
-
-if __name__ == "__main__":
-    main()
+    ]  # fmt: skip

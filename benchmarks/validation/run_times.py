@@ -2,8 +2,8 @@
 
 The profile is fixed beforehand and never changed here. Each program is traced and predicted through the command line,
 as a user would; then all are run natively, in rounds, so that a slow moment of the machine meets each of them, and
-beside a reference loop, which tells whether it was one; last they are sampled, to compare the shares of their loops,
-and those of which no run was undisturbed are timed by segments.
+beside a reference loop, which tells whether it was one; last compiled ones are sampled, to compare the shares of their
+loops.
 
 What is measured is the time a program keeps a processor busy, its own and the kernel's for it: that is what a
 prediction is of. On a quiet machine it is the real time, which is noted as well.
@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.base.errors import EngineError
-from foretrace.base.neighbours import SegmentTime
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.machine_facts import pinned
 from foretrace.benchmarks.harness.native_runs import Measured, Timed, measure_in_rounds
@@ -32,8 +31,6 @@ Progress = Callable[[str], None]
 
 TOP_LOOPS = 5
 SAMPLED_RUNS = 3
-SEGMENTS_S = 15
-"""So long, or for 12 runs, a program is run for the times of its segments at rest."""
 NOTABLE_ERROR = 0.05
 """From this on a cause is looked for."""
 
@@ -104,8 +101,8 @@ class Row:
 
     @property
     def beside_a_neighbour(self) -> bool:
-        """No run was without one, and no segments are known."""
-        return not self.measured.undisturbed_runs and self.measured.segments is None
+        """No run was without one."""
+        return not self.measured.undisturbed_runs
 
     @property
     def inside(self) -> bool:
@@ -280,8 +277,7 @@ def compare(
         progress(f"{subject.program.name}: sampling")
         sampled, reason = None, ""
         try:
-            disturbed = not measured[subject.program.name].undisturbed_runs
-            sampled = None if under else _sampled(subject, machine, by_segments=disturbed)
+            sampled = None if under or subject.program.is_python else _sampled(subject, machine)
         except EngineError as error:  # such as that it was traced under another path
             reason = f"not sampled: {error}"
         row = _row(subject, measured[subject.program.name], sampled, machine)
@@ -318,14 +314,10 @@ def _predicted(signature: Path, machine: Machine, *options: str) -> dict[str, An
     return prediction
 
 
-def _sampled(subject: _Subject, machine: Machine, *, by_segments: bool) -> dict[str, Any] | None:
-    """The prediction with measured shares, and the time by segments if asked; None if a Python program needs none."""
-    if subject.program.is_python and not by_segments:
-        return None
+def _sampled(subject: _Subject, machine: Machine) -> dict[str, Any]:
+    """The prediction with measured shares."""
     timing = str(subject.timing)
     options = ["-o", timing, "--force", "--runs", str(SAMPLED_RUNS)]
-    if by_segments:
-        options += ["--signature", str(subject.signature), "--seconds", str(SEGMENTS_S)]
     with pinned():
         tools.measure([tools.foretrace_executable(), "time", *options, "--", *subject.command])
     return tools.foretrace_json("predict", str(subject.signature), "--machine", machine.path, "--timing", timing)
@@ -340,10 +332,6 @@ def _at_clock(subject: _Subject, machine: Machine, clock_hz: float | None) -> fl
 
 def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None, machine: Machine) -> Row:
     prediction = subject.prediction
-    if sampled is not None:
-        measured = with_segments(measured, sampled["measured"])
-    if subject.program.is_python:
-        sampled = None  # no loop's share is known
     regions = [] if sampled is None else sampled["predictions"][0]["loops"]
     regions = [region for region in regions if region["measured_share"] is not None]
     row = Row(
@@ -365,15 +353,6 @@ def _row(subject: _Subject, measured: Measured, sampled: dict[str, Any] | None, 
     if abs(row.error) < NOTABLE_ERROR:
         return row
     return replace(row, cause=cause_of(regions, row.predicted_s, measured))
-
-
-def with_segments(measured: Measured, document: dict[str, Any]) -> Measured:
-    """With what a timing, as `foretrace predict --timing` tells it, has of segments, if that is less than the shortest
-    run: that was possible."""
-    found, why = document["segments"], document["undivided"]
-    if found is not None and found["time_s"] >= measured.shortest_s:
-        found, why = None, "its shortest run took less than segments tell of others"
-    return replace(measured, segments=None if found is None else SegmentTime(**found), undivided=why)
 
 
 def _sha256(data: bytes) -> str:

@@ -1,7 +1,7 @@
 """Source trees of others, read whole: idioms, loops, seconds and memory; and findings drawn at random to be checked.
 
-    python -m foretrace.benchmarks.validation.source_trees hycom/ mfem/
-    python -m foretrace.benchmarks.validation.source_trees --draw 50 --seed 1 hycom/
+    python -m foretrace.benchmarks source-trees hycom/ mfem/
+    python -m foretrace.benchmarks source-trees --draw 50 --seed 1 hycom/
 
 Each folder is read twice, with a cache of its own that starts empty: the first time reads every file, the second only
 checks that nothing changed. A draw shows each finding with its loop, the dependence test's answer and the source, for
@@ -14,18 +14,14 @@ import argparse
 import os
 import random
 import resource
-import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.table import Table
-
-from foretrace.base.errors import ForetraceError
-from foretrace.base.terminal import console, plain, print_json
+from foretrace.benchmarks.harness.results import Part, ResultTable
 from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.idioms.patterns import built_in
 from foretrace.tracer.source.idioms.records import Finding, Findings, LoopReport
@@ -100,8 +96,7 @@ def loop_of(found: Findings, finding: Finding) -> LoopReport | None:
     return around[0] if around else None
 
 
-def _show_drawn(found: Findings, chosen: Sequence[Finding]) -> None:
-    out = console()
+def _drawn_parts(found: Findings, chosen: Sequence[Finding]) -> Iterator[str]:
     for number, one in enumerate(chosen, 1):
         loop = loop_of(found, one)
         part = "" if one.parent is None else f" (part of {found.findings[one.parent].idiom})"
@@ -116,8 +111,7 @@ def _show_drawn(found: Findings, chosen: Sequence[Finding]) -> None:
             lines.append(f"    loop {loop.line}-{loop.last_line}: {loop.verdict}: {why}")
         last = max(one.last_line, loop.last_line if loop else 0)
         lines += _source(Path(one.file), one.loop_line, one.first_line, last)
-        for line in lines:
-            out.print(plain(line), soft_wrap=True, highlight=False)
+        yield from lines
 
 
 def _source(path: Path, first: int, own: int, last: int) -> list[str]:
@@ -133,12 +127,8 @@ def _source(path: Path, first: int, own: int, last: int) -> list[str]:
     return [f"    {number}{'>' if number == own else ' '} {text[number - 1]}" for number in range(first, last + 1)]
 
 
-def table_of(trees: Sequence[Measured]) -> Table:
+def table_of(trees: Sequence[Measured]) -> ResultTable:
     """Trees beside one another: sizes, shares, seconds, then findings by idiom."""
-    shown = Table()
-    shown.add_column("")
-    for tree in trees:
-        shown.add_column(plain(tree.path.name), justify="right")
     rows = {
         "files": [f"{tree.found.files:,}" for tree in trees],
         "lines": [f"{tree.found.lines:,}" for tree in trees],
@@ -152,13 +142,12 @@ def table_of(trees: Sequence[Measured]) -> Table:
         "largest process, MiB": [f"{tree.peak_bytes / 2**20:.0f}" for tree in trees],
         "findings": [f"{len(tree.found.findings):,}" for tree in trees],
     }
-    for name, cells in rows.items():
-        shown.add_row(name, *cells)
-    shown.add_section()
     counts = [Counter(one.idiom for one in tree.found.findings) for tree in trees]
     for definition in built_in():
-        shown.add_row(definition.name, *(str(count[definition.name]) for count in counts))
-    return shown
+        rows[definition.name] = [str(count[definition.name]) for count in counts]
+    headings = ("", *(tree.path.name for tree in trees))
+    cells = [[name, *values] for name, values in rows.items()]
+    return ResultTable("source trees", headings, cells, [_document(tree) for tree in trees], "trees")
 
 
 def _document(tree: Measured) -> dict[str, object]:
@@ -180,38 +169,22 @@ def _document(tree: Measured) -> dict[str, object]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table, or the findings drawn."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.validation.source_trees", description=__doc__.splitlines()[0]
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="a folder or file of source")
     parser.add_argument("--draw", type=int, default=0, metavar="N", help="show N findings of each, drawn at random")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (default: 1)")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="that read files side by side")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args(arguments)
-    try:
-        if options.draw > 0:
-            for path in options.paths:
-                found = scanned([path], built_in(), processes=options.processes)
-                _show_drawn(found, drawn(found, options.draw, options.seed))
-            return 0
-        trees = [measured(path, options.processes) for path in options.paths]
-    except (ForetraceError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    if options.json:
-        print_json({"trees": [_document(tree) for tree in trees]})
-        return 0
-    out = console()
-    out.print(table_of(trees))
+
+
+def run(options: argparse.Namespace, _scratch: Path) -> Iterator[Part]:
+    """The table, or the findings drawn."""
+    if options.draw > 0:
+        for path in options.paths:
+            found = scanned([path], built_in(), processes=options.processes)
+            yield from _drawn_parts(found, drawn(found, options.draw, options.seed))
+        return
+    trees = [measured(path, options.processes) for path in options.paths]
+    yield table_of(trees)
     for tree in trees:
-        for part in tree.found.skipped:
-            if part.what == "file":
-                out.print(f"skipped: {plain(part.file)}: {plain(part.reason)}", soft_wrap=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        yield from (f"skipped: {part.file}: {part.reason}" for part in tree.found.skipped if part.what == "file")

@@ -1,7 +1,5 @@
 """Threaded programs with one thread and with two: times and speed-up predicted, and measured here.
 
-Run by `python -m foretrace.benchmarks.validation.speedup --machine results/here.toml`.
-
 Each program is traced with one thread and with two. Predicted are one and two threads from the trace with two, and two
 from the trace with one, where that tells how two would share the work (OpenMP; workers of a pool). Measured is real
 time, runs with one thread on one core and with two on two alternating: the speed-up is the shortest with one over the
@@ -18,18 +16,17 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from foretrace.base.errors import EngineError, ForetraceError
-from foretrace.base.terminal import console
+from foretrace.base.errors import EngineError
 from foretrace.base.units import format_seconds
+from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness import tools
 from foretrace.benchmarks.harness.cores import CoreRun, run_on, said_of_others, shortest
-from foretrace.benchmarks.harness.tables import table
+from foretrace.benchmarks.harness.results import Part, ResultTable, growing, say
 from foretrace.benchmarks.harness.threaded import PASSIVE, command_of, has_processes, start_up_of, threaded_programs
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
@@ -212,58 +209,51 @@ def pairs_in_order(rows: Sequence[Speedup]) -> tuple[int, int]:
     return sum((left[0] > right[0]) == (left[1] > right[1]) for left, right in found), len(found)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(
-        prog="foretrace.benchmarks.validation.speedup", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument("--machine", required=True, metavar="PROFILE", help="the profile of this machine")
-    parser.add_argument(
-        "--rounds", type=int, default=ROUNDS, help=f"of runs with one thread and two (default {ROUNDS})"
-    )
-    parser.add_argument("--realtime", action="store_true", help="run them before all else on this machine (SCHED_RR)")
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="these only")
-    options = parser.parse_args(arguments)
-    known = threaded_programs()
-    for name in options.programs:
-        if name not in known:
-            parser.error(f"there is no threaded program {name!r}: {', '.join(known)}")
-    if options.rounds < 1:
-        parser.error("--rounds must be at least 1")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark."""
+    common.machine(parser)
+    common.rounds(parser, ROUNDS)
+    common.realtime(parser)
+    common.names(parser, threaded_programs(), "PROGRAM")
+
+
+def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
+    """The table and its summary."""
     rows: list[Speedup] = []
-    try:
-        with tempfile.TemporaryDirectory(prefix="foretrace-speedup-") as directory:
-            profile = find(options.machine)
-            rows += compare(options.programs or known, profile, options.rounds, options.realtime, Path(directory))
-    except ForetraceError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    show_speedups(rows)
-    return 0
+    names = options.names or threaded_programs()
+    for rows in growing(compare(names, find(options.machine), options.rounds, options.realtime, scratch, say)):
+        yield speedup_table(rows)
+    yield from remarks(rows)
 
 
-def show_speedups(rows: Sequence[Speedup]) -> None:
-    """Print the table and its summary."""
-    shown = table(
-        "speed-up of two threads over one, from the traces with two and with one", "program", "one", "two",
-        "measured", "from two", "error", "bound by", "from one", "error", "1 from 2", "2 from 1",
+def speedup_table(rows: Sequence[Speedup]) -> ResultTable:
+    """Times and speed-ups, the largest measured speed-up first."""
+    headings = (
+        "program", "one", "two", "measured", "from two", "error", "bound by", "from one", "error", "1 from 2",
+        "2 from 1",
     )  # fmt: skip
-    for row in sorted(rows, key=lambda row: -(row.measured or 0.0)):
-        shown.add_row(
+    cells = [
+        [
             row.name, *("-" if time_s is None else format_seconds(time_s) for time_s in (row.one_s, row.two_s)),
             _number(row.measured), _number(row.from_two.speedup), _percent(row.error), str(row.from_two.limit),
             _number(row.from_one.speedup), _percent(row.error_from_one), _percent(row.one_from_two),
             _percent(row.two_from_one),
-        )  # fmt: skip
-    out = console()
-    out.print(shown)
-    out.print("1 from 2: error of the time with one thread, predicted from the trace with two; 2 from 1: the reverse")
+        ]
+        for row in sorted(rows, key=lambda row: -(row.measured or 0.0))
+    ]  # fmt: skip
+    title = "speed-up of two threads over one, from the traces with two and with one"
+    return ResultTable(title, headings, cells, [row.as_json() for row in rows])
+
+
+def remarks(rows: Sequence[Speedup]) -> Iterator[str]:
+    """What the columns mean, what was not compared and why, and the summary."""
+    yield "1 from 2: error of the time with one thread, predicted from the trace with two; 2 from 1: the reverse"
     for row in rows:
         if row.problem:
-            out.print(f"not compared: {row.name}: no second core was free: {row.problem}")
+            yield f"not compared: {row.name}: no second core was free: {row.problem}"
     found = compared(rows)
     if found:
-        out.print(said_of(found))
+        yield said_of(found)
 
 
 def said_of(rows: Sequence[Speedup]) -> str:
@@ -286,7 +276,3 @@ def _number(value: float | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:+.1%}"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

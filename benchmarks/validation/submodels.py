@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import structs
 
+from foretrace.base.errors import EngineError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.spread import exactly
 from foretrace.replay.core.figures import CoreFigures
@@ -167,11 +168,11 @@ def named(names: str) -> tuple[Submodel, ...]:
     """The sub-models of a list of names, separated by commas.
 
     Raises:
-        ValueError: there is none of a name.
+        EngineError: there is none of a name.
     """
     by_name = {one.name: one for one in SUBMODELS}
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in by_name]
     if unknown:
-        raise ValueError(f"{unknown[0]!r} is no sub-model; these are: {', '.join(by_name)}")
+        raise EngineError(f"{unknown[0]!r} is no sub-model; these are: {', '.join(by_name)}")
     return tuple(by_name[name] for name in wanted)

@@ -89,6 +89,7 @@ class Validation:
         rows = [
             asdict(row)
             | {
+                "measured": asdict(row.measured) | {"segments": None, "undivided": ""},  # keys of this schema
                 "measured_s": row.measured.time_s,
                 "error": row.error,
                 "error_alone": row.error_alone,

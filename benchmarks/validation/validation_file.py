@@ -30,7 +30,7 @@ Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Segments(Struct, frozen=True):
-    """What segments of runs tell of one without a neighbour; see neighbours.SegmentTime."""
+    """An undisturbed time in older documents; see neighbours.SegmentTime."""
 
     time_s: Annotated[float, Meta(gt=0, lt=1e9)]
 

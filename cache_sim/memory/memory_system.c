@@ -16,6 +16,7 @@
  *  - `row` is the row of counts of the access at hand, `number` tells that access from the others; `is_demand` is false
  *    while a line is fetched that nobody asked for, and such requests count neither as accesses nor as misses.
  */
+#include "foretrace/base/tables.h"
 #include "memory_system.h"
 
 #include <stdlib.h>
@@ -25,8 +26,6 @@
 #define PREFETCH_PAGE_SHIFT 12 /* prefetchers know physical addresses, and so stop where a small page ends */
 #define STRIDE_ENTRIES 256u
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 struct stride_entry {
     uint64_t last, stride; /* of the operation, in bytes; the stride is 0 before the second access */

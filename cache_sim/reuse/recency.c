@@ -10,6 +10,7 @@
  *  - `index` is open addressing without deletions (it is rebuilt when blocks are dropped), at most half full. 0 is empty,
  *    n is blocks[n - 1].
  */
+#include "foretrace/base/tables.h"
 #include "recency.h"
 
 #include "cache_sim/simulation/lanes.h"
@@ -25,7 +26,6 @@
 #define GROUP 64u
 #define NUM_GROUPS (NUM_WORDS / GROUP)
 
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 struct block {
     uint64_t block;

@@ -16,6 +16,7 @@
  * more than 32 bits. In other rows keys stay where they are, and each way has an age (aged_sets.h). A set of more ways is a
  * doubly linked list in order of use, with one hash table for the whole level to find a line.
  */
+#include "foretrace/base/tables.h"
 #include "cache.h"
 
 #include "aged_sets.h"
@@ -30,7 +31,6 @@
 #define LINE_OF_HOST 64u
 #define FETCHED_AHEAD 32u
 
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 
 /* An access, or one line of an access that has several: then JOINED tells that the touch before is of the same access. */

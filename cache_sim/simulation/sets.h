@@ -2,13 +2,14 @@
 #ifndef FORETRACE_SETS_H
 #define FORETRACE_SETS_H
 
+#include "foretrace/base/tables.h"
+
 #include <stdint.h>
 
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
 
-#define FT_HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio, odd */
 #define FT_HINTS 8u                                 /* in a vector */
 
 /* 15 bits of a hash of each way's key, 0 if the way is empty, so that one comparison finds candidates among eight ways. */

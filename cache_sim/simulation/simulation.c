@@ -4,6 +4,7 @@
  * are of all accesses. When one begins and ends is known when the burst before the last is over, so that results do not depend
  * on how far the workers are behind.
  */
+#include "foretrace/base/tables.h"
 #include "simulation.h"
 
 #include "recent_lines.h"
@@ -20,7 +21,6 @@
 #define MIN_REPEATING 16u /* iterations from which on a run may be one that mostly repeats itself */
 #define ITERATIONS_TO_SEE 4u
 
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 /* What one worker simulates. */
 struct part {

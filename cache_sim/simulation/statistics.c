@@ -2,6 +2,7 @@
  *
  * Accesses are looked at FT_LANES at once: what one is depends only on its address and on the two before it.
  */
+#include "foretrace/base/tables.h"
 #include "statistics.h"
 
 #include "lanes.h"
@@ -10,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 #define MIN_CAPACITY 1024u
 

@@ -14,7 +14,6 @@ from foretrace.benchmarks.calibration import calibrate as calibration
 from foretrace.tracer.native import timing as native
 
 from .machines import Machine, find_machine
-from .signatures import SignatureLike, signature_of
 from .views import Shown, ShownTable, data_frame, shortened, shown_as
 
 if TYPE_CHECKING:
@@ -90,8 +89,7 @@ class Timing(Shown, native.Timing):
             )
             for number, run in enumerate(self.runs, 1)
         ]  # fmt: skip
-        notes = (f"not divided into segments: {self.undivided}",) if self.undivided else ()
-        return ShownTable(self._line(), ("run", "processor", "wall clock", "slowdown"), rows, len(rows), 0, notes)
+        return ShownTable(self._line(), ("run", "processor", "wall clock", "slowdown"), rows, len(rows))
 
 
 def calibrate(
@@ -132,8 +130,6 @@ def time(
     *arguments: str | os.PathLike[str],
     runs: int = 1,
     method: str = "auto",
-    signature: SignatureLike | None = None,
-    seconds: float = 20.0,
     on_terminal_input: Callable[[], None] = lambda: None,
 ) -> Timing:
     """Run a program natively, as it is, and time it: what a prediction for this machine is compared with.
@@ -143,8 +139,6 @@ def time(
         arguments: its arguments.
         runs: how often to run it.
         method: how to find where its time goes: "perf", "ptrace", or "auto" for the first that the system allows.
-        signature: of this program with these arguments: also time it by segments, whose undisturbed times are summed.
-        seconds: with `signature`, how long to repeat runs at most.
         on_terminal_input: called where only the first run can read the terminal's input.
 
     Returns:
@@ -153,18 +147,16 @@ def time(
     Raises:
         ProgramError: it cannot be run, or does not end the same way each time.
         EngineError: `method` is not possible here.
-        SignatureError: a path names no signature file.
     """
     from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
     from foretrace.tracer.native.program_input import ProgramInput
     from foretrace.tracer.session.launch import launch_of
 
     command = command_of(program, arguments)
-    read = None if signature is None else signature_of(signature)
     words = launch_of(command).command
     loop = ReferenceLoop()
     loop.learn()
-    several = runs > 1 or read is not None
+    several = runs > 1
     with ProgramInput(several=several) as given:
         if several and given.is_terminal:
             on_terminal_input()
@@ -172,8 +164,6 @@ def time(
             timing = native.time_natively(words, runs=runs, method=method, reference=loop, given=given)
         except OSError as error:
             raise EngineError(f"--method {method} is not possible here: {error.strerror or error}") from error
-        if read is not None:
-            timing = native.divide(timing, read, seconds, loop, given)
     return shown_as(Timing, timing)
 
 

@@ -251,10 +251,13 @@ def predict_on(
     counts: Sequence[int] | None = None,
     cores: int | None = None,
     question: EventQuestion | None = None,
+    *,
+    costs: bool = False,
 ) -> Predictions:
     """Predictions on all machines that one can be made for; for the others `refused` says why not.
 
-    With `counts` those of each number of threads, in this order; else as many threads as were traced.
+    With `counts` those of each number of threads, in this order; else as many threads as were traced. With `costs`,
+    each of one core says what the assumptions about its machine cost.
 
     Raises:
         SignatureError: a path names no signature file.
@@ -267,7 +270,9 @@ def predict_on(
             clocked.append(profile if clock_ghz is None else at_clock(profile, clock_ghz * 1e9))
         except ProfileError as error:
             refused[profile.name] = error
-    made, unpredicted = predict_each(signature_of(signature), clocked, counts, cores, model_of(model), question)
+    made, unpredicted = predict_each(
+        signature_of(signature), clocked, counts, cores, model_of(model), question, costs=costs
+    )
     return Predictions((shown_as(Prediction, one) for one in made), {**refused, **unpredicted})
 
 

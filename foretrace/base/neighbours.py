@@ -1,7 +1,6 @@
 """Estimates a program's undisturbed time from runs with noisy neighbours, each with the slowdown of a reference loop.
 
-The loop is in `foretrace.benchmarks.harness.reference_loop`; this module evaluates its times. Where no whole run was
-undisturbed, segments of runs may have been: `foretrace.tracer.native.segments` measures their times.
+The loop is in `foretrace.benchmarks.harness.reference_loop`; this module evaluates its times.
 """
 
 from __future__ import annotations
@@ -36,10 +35,6 @@ class Reference(Protocol):
 
     def slowdown(self, cycles: float) -> float:
         """Slowdown of the reference loop: its cycles per instruction over the undisturbed value; at least 1."""
-        ...
-
-    def clocks_hz(self) -> list[float]:
-        """Clock frequencies of the core in a fixed number of moments from now on, each as long as a run's segment."""
         ...
 
 
@@ -101,13 +96,10 @@ def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTime:
-    """Time of a program without a neighbour: the sum of its per-segment times from undisturbed runs.
+    """An undisturbed time in an older timing: the sum of a program's per-segment times from undisturbed runs.
 
-    For its interval and how both are computed see `foretrace.tracer.native.segments`.
-
-    `runs` were divided into `segments`; `long_share` of the sum is in segments longer than 2 ms. `counting_s` is the
-    overhead of counting at segment ends that was subtracted; the interval covers zero to twice that overhead.
-    `clock_hz` is the clock frequency in undisturbed moments between the runs, which are those at a high clock.
+    `long_share` of the sum is in segments longer than 2 ms. `counting_s` is the subtracted overhead of counting at
+    segment ends. `clock_hz` is the clock frequency in moments between the undisturbed runs.
     """
 
     time_s: float

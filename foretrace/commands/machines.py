@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 import msgspec
 
 from foretrace.api.machines import machines, summary
+from foretrace.api.predictions import predict_on
 from foretrace.base.errors import ForetraceError, ProfileError
 from foretrace.base.file_kinds import PICTURE
 from foretrace.base.files import check_output, write_atomically
@@ -24,9 +26,11 @@ from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import read_profile
 from foretrace.profiles.published import PublishedFigure, read_published
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.figures.machine_figures import figures_of
 from foretrace.replay.limits.published import compare_published
 from foretrace.replay.offload.devices.device import Device
+from foretrace.reports.assumption_costs import costs_document, show_assumption_costs
 from foretrace.reports.machine_reports import list_machines, show_check, show_comparison, show_machine, show_published
 from foretrace.reports.plots import check_picture, draw_charts
 
@@ -82,12 +86,18 @@ def show(machine: str, output: Path | None, wanted: tuple[str, ...], force: bool
     "--published", type=click.Path(path_type=Path), metavar="CSV",
     help="Compare with published figures: of FILE, a profile or a known machine, or of all that the CSV file names.",
 )  # fmt: skip
+@click.option(
+    "--signature", type=click.Path(path_type=Path), metavar="SIG",
+    help="Say what each assumption costs of the width of the interval of that program's prediction.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(file: Path | None, published: Path | None, as_json: bool) -> None:
+def check(file: Path | None, published: Path | None, signature: Path | None, as_json: bool) -> None:
     """Check FILE, a profile of your own: what contradicts, what is missing and what the model assumes for it.
 
     With --published, compares its bandwidths and figures with those of a CSV file (docs/machine-profiles.md).
     """
+    if signature is not None and (published is not None or file is None):
+        raise click.UsageError("--signature goes with FILE, and not with --published")
     if published is not None:
         _check_published(str(file) if file is not None else None, published, as_json=as_json)
         return
@@ -95,10 +105,13 @@ def check(file: Path | None, published: Path | None, as_json: bool) -> None:
         raise click.UsageError("name a profile, or published figures with --published")
     profile = read_profile(file)
     found = check_document(profile)
+    predictions = () if signature is None else predict_on(signature, (profile,), cores=1, costs=True)
     if as_json:
-        print_json(found)
+        print_json(found | {key: value for one in predictions for key, value in costs_document(one).items()})
     else:
         show_check(file, profile, found, console())
+        for one in predictions:
+            show_assumption_costs(one)
     if found["doubts"]:
         raise ProfileError(
             f"{file}: {len(found['doubts'])} of its figures contradict others beyond their noise, see above"
@@ -179,11 +192,15 @@ def document(profile: Profile) -> dict[str, Any]:
 def check_document(profile: Profile) -> dict[str, Any]:
     """What `machines check --json` prints of a valid profile.
 
-    `unpredictable` says why no prediction can be made with it at all, or is null.
+    `unpredictable` says why no prediction can be made with it at all, or is null. `assumed_factors` has, by name, the
+    larger end of each assumed figure's range over the smaller one, null where one end is no limit.
     """
-    assumptions, unpredictable = list(hierarchy_of(profile).assumptions), None
+    assumptions, factors, unpredictable = list(hierarchy_of(profile).assumptions), dict[str, float | None](), None
     try:
-        assumptions += [str(assumption) for assumption in _assumptions(profile)]
+        for one in _assumptions(profile):
+            assumptions.append(str(one))
+            if one.range is not None:
+                factors[one.name] = float(f"{one.range.factor:.6g}") if math.isfinite(one.range.factor) else None
     except ForetraceError as error:
         unpredictable = str(error)
     return {
@@ -192,12 +209,13 @@ def check_document(profile: Profile) -> dict[str, Any]:
         "kind": profile.kind.value,
         "doubts": list(doubts(profile)),
         "assumptions": assumptions,
+        "assumed_factors": factors,
         "unpredictable": unpredictable,
         "unopened_sources": sorted(key for key, source in profile.sources.items() if not source.is_opened),
     }
 
 
-def _assumptions(profile: Profile) -> tuple[object, ...]:
+def _assumptions(profile: Profile) -> tuple[Assumption, ...]:
     """What the model puts in the place of figures that are not there.
 
     Raises:

@@ -17,9 +17,11 @@ from foretrace.base.terminal import console, plain, print_json, table
 from foretrace.base.units import format_count, format_hz, format_seconds
 from foretrace.command_line.parameters import EventCount, NumberRange, ThreadCounts
 from foretrace.command_line.verb import Verb
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.ranking import ranks
-from foretrace.replay.base.records import LEAST_SHOWN_SHARE, Assumption, LoopTime, Model, Place, Prediction
+from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopTime, Model, Place, Prediction
 from foretrace.replay.base.totals import By, totals
+from foretrace.reports.assumption_costs import show_assumption_costs
 from foretrace.reports.event_time_reports import show_event
 from foretrace.reports.prediction_documents import Measured, document
 from foretrace.reports.speedup_reports import check_curve, show_threads, write_curve
@@ -135,7 +137,7 @@ def command(
     read = read_signature(signature)
     found = predict_on(
         read, {profile.name: profile for profile in profiles}.values(), clock_ghz, model, counts,
-        1 if timing_file is not None else cores, question,
+        1 if timing_file is not None else cores, question, costs=assumptions,
     )  # fmt: skip
     predictions, refused = tuple(found), found.refused
     for name, error in refused.items():
@@ -156,6 +158,8 @@ def command(
             _show_loops(prediction, By(by), None if all_loops else top, measured)
         if assumptions or len(predictions) == 1:
             _show_assumptions(predictions)
+            for prediction in predictions:
+                show_assumption_costs(prediction)
         else:
             _count_assumptions(predictions)
 
@@ -239,10 +243,8 @@ def _show_measured(measured: Measured, predictions: tuple[Prediction, ...]) -> N
     at = "" if timing.clock_hz is None else f" at {format_hz(timing.clock_hz)}"
     out.print(
         f"\nmeasured: {format_seconds(timing.shortest.cpu_s)} of a processor ({runs}; {timing.num_samples} samples by "
-        f"{plain(timing.method)}{said_of_segments(timing) if timing.segments else ''}){at}"
+        f"{plain(timing.method)}{said_of_segments(timing)}){at}"
     )
-    if timing.undivided:
-        out.print(f"not divided into segments: {plain(timing.undivided)}; the time is that of the shortest run")
     elsewhere = measured.samples.elsewhere
     if timing.num_samples and elsewhere:
         out.print(

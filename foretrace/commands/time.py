@@ -10,8 +10,7 @@ import click
 
 from foretrace.base.file_kinds import TIMING
 from foretrace.base.files import check_output, is_standard_output
-from foretrace.command_line.parameters import NumberRange
-from foretrace.command_line.signals import die_by_signal
+from foretrace.cli import die_by_signal
 from foretrace.command_line.verb import Verb
 
 if TYPE_CHECKING:
@@ -21,8 +20,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=Verb,
     context_settings={"allow_interspersed_args": False},
-    epilog="\b\nExamples:\n  foretrace time -o ls.timing --runs 3 -- ls -l\n"
-    "  foretrace time -o app.timing --signature app.sig -- ./app",
+    epilog="\b\nExample:\n  foretrace time -o ls.timing --runs 3 -- ls -l",
 )
 @click.option(
     "-o",
@@ -39,22 +37,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to sample: by the kernel's perf events, or by ptrace where these are not allowed.",
 )
-@click.option(
-    "--signature", type=click.Path(path_type=Path),
-    help="Signature of PROGRAM with these arguments: also run it in segments, whose times at rest are summed up.",
-)  # fmt: skip
-@click.option(
-    "--seconds", default=20.0, show_default=True, type=NumberRange(0, 3600),
-    help="With --signature: how long to repeat these runs at most (at least 12 are made).",
-)  # fmt: skip
 @click.option("--force", is_flag=True, help="Overwrite the file if it is a timing.")
 @click.argument("program", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(
     output: Path,
     runs: int,
     method: str,
-    signature: Path | None,
-    seconds: float,
     force: bool,
     program: tuple[str, ...],
 ) -> int | None:
@@ -64,8 +52,7 @@ def command(
     output, exit code and signals are its own; those of foretrace itself are listed in docs/exit-codes.md. Later runs
     than the first read the same input (a file again, up to 1 GiB of a pipe; nothing of a terminal), and what they print
     is thrown away. A program that ends because whoever reads its output stopped runs once. A loop of 0.1 ms that runs
-    on its core every 8 ms tells how much a neighbour disturbed it; with --signature, the time that it takes undisturbed
-    is told even where no run was.
+    on its core every 8 ms tells how much a neighbour disturbed it.
     """
     if not is_standard_output(output):
         check_output(output, TIMING, force=force)
@@ -76,17 +63,11 @@ def command(
     def say_one_reads() -> None:
         print("foretrace: the first run alone reads from the terminal, others find no input", file=sys.stderr)
 
-    timing = time(
-        program, runs=runs, method=method, signature=signature, seconds=seconds, on_terminal_input=say_one_reads
-    )
+    timing = time(program, runs=runs, method=method, on_terminal_input=say_one_reads)
     write_timing(timing, output, force=force)
     if len(timing.runs) < runs:
         print(f"foretrace: {len(timing.runs)} of {runs} runs: {NO_READER}", file=sys.stderr)
     _say_done(output, timing)
-    if timing.undivided and not sys.stderr.isatty():
-        from foretrace.base.terminal import plain
-
-        print(f"foretrace: not divided into segments: {plain(timing.undivided)}", file=sys.stderr)
     if timing.signal is not None:
         die_by_signal(timing.signal)
     return timing.exit_code
@@ -102,7 +83,7 @@ def _say_done(output: Path, timing: Timing) -> None:
         print(
             plain(
                 f"foretrace: wrote {output} ({shortest} at best, {timing.num_samples} samples by {timing.method}; "
-                f"{said_of_neighbours(timing)}{said_of_segments(timing)}); "
+                f"{said_of_neighbours(timing)}); "
                 f"next: foretrace predict SIGNATURE --machine here.toml --timing {output}"
             ),
             file=sys.stderr,
@@ -119,12 +100,11 @@ def said_of_neighbours(timing: Timing) -> str:
 
 
 def said_of_segments(timing: Timing) -> str:
-    """What segments tell, for people, after something else; nothing if that was not asked for."""
-    from foretrace.base.terminal import plain
+    """The time by segments that older timings hold, for people, after something else; nothing if there is none."""
     from foretrace.base.units import format_seconds
 
     if timing.segments is None:
-        return f"; not divided into segments: {plain(timing.undivided)}" if timing.undivided else ""
+        return ""
     found = timing.segments
     low, likely, high = (format_seconds(time_s) for time_s in (found.low_s, found.time_s, found.high_s))
     return (

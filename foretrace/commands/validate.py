@@ -6,7 +6,6 @@ import json
 import shlex
 import sys
 import tempfile
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,7 +25,6 @@ from foretrace.command_line.verb import Verb
 from foretrace.reports.plots import check_picture, draw_predictions
 
 if TYPE_CHECKING:
-    from foretrace.benchmarks.harness.native_runs import Measured
     from foretrace.benchmarks.validation.run_times import Row, RunTimes
     from foretrace.benchmarks.validation.validate import Validation
 
@@ -173,7 +171,7 @@ def _progress() -> Iterator[Callable[[str], None]]:
 
 
 def _show(validation: Validation) -> None:
-    from foretrace.benchmarks.validation.speedup import show_speedups
+    from foretrace.benchmarks.validation.speedup import remarks, speedup_table
 
     out = console()
     if validation.ranges:
@@ -185,7 +183,9 @@ def _show(validation: Validation) -> None:
         out.print(table)
         out.print()
     if validation.speedups:
-        show_speedups(validation.speedups)
+        speedup_table(validation.speedups).show()
+        for line in remarks(validation.speedups):
+            out.print(plain(line))
         out.print()
     elif validation.no_speedups:
         out.print(f"no speed-ups: {validation.no_speedups}")
@@ -235,7 +235,7 @@ def _run_times(times: RunTimes) -> Table:
     table.add_column("bound by")
     for row in times.rows:
         table.add_row(
-            row.program, format_seconds(row.measured.time_s), _told_by(row.measured), _clock(row),
+            row.program, format_seconds(row.measured.time_s), f"runs {row.measured.spread:+.0%}", _clock(row),
             f"{row.measured.reference_slowdown:.2f}x" if row.beside_a_neighbour else "none", _alone(row),
             format_seconds(row.predicted_s), f"{row.error:+.0%}",
             "-" if row.error_of_convolution is None else f"{row.error_of_convolution:+.0%}",
@@ -243,15 +243,6 @@ def _run_times(times: RunTimes) -> Table:
             f"{format_seconds(row.low_s)} to {format_seconds(row.high_s)}", "yes" if row.inside else "no", row.bound_by,
         )  # fmt: skip
     return table
-
-
-def _told_by(measured: Measured) -> str:
-    """What the time is from, and how certain it is: the median run, or the farther end of the interval of segments."""
-    found = measured.segments
-    if found is None:
-        return f"runs {measured.spread:+.0%}"
-    error = max(found.high_s - found.time_s, found.time_s - found.low_s) / found.time_s
-    return f"segments ±{error:.0%}"
 
 
 def _clock(row: Row) -> str:
@@ -287,12 +278,6 @@ def _show_summary(times: RunTimes) -> None:
             out.print(f"{row.program} {row.error:+.0%}: {plain(row.cause)}", soft_wrap=True)
     for name, reason in times.skipped:
         out.print(f"left out: {name}: {plain(reason)}", soft_wrap=True)
-    undivided = defaultdict(list)
-    for row in times.rows:
-        if row.measured.undivided:
-            undivided[row.measured.undivided].append(row.program)
-    for reason, programs in undivided.items():
-        out.print(f"not timed by segments: {', '.join(programs)}: {plain(reason)}", soft_wrap=True)
     disturbed = [row.program for row in times.rows if row.disturbed]
     if disturbed:
         out.print(f"the machine was busy with something else beside: {', '.join(disturbed)}", soft_wrap=True)

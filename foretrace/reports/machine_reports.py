@@ -90,8 +90,8 @@ def show_machine(profile: Profile, out: Console) -> None:
         profile.kind is MachineKind.ACCELERATOR
         and (device := device_figures(profile)).device_kind is DeviceKind.GENERAL
     ):
-        for name, text in device.assumed.items():
-            out.print(plain(f"assumed: {name}: {text}"))
+        for assumed in device.assumptions:
+            out.print(plain(f"assumed: {assumed}"))
     if related := informed(profile):
         out.print(plain(f"not given, predictions take them from {related.relative}: {', '.join(related.keys)}"))
     for name, text in (profile.metadata or {}).items():
@@ -109,6 +109,13 @@ def show_check(file: Path, profile: Profile, found: dict[str, Any], out: Console
         out.print(plain(f"unstable, another run need not agree: {'; '.join(profile.unstable)}"))
     for assumption in found["assumptions"]:
         out.print(plain(f"missing: {assumption}"))
+    wide = {name: factor for name, factor in found["assumed_factors"].items() if factor is None or factor > 1}
+    if wide:
+        ranks = sorted(wide, key=lambda name: -(wide[name] or float("inf")))
+        said = (
+            f"{name} (no limit at one end)" if wide[name] is None else f"{name} x{wide[name]:.3g}" for name in ranks
+        )
+        out.print(plain(f"ranges of what is assumed, widest first: {', '.join(said)}"))
     if found["unpredictable"] is not None:
         out.print(plain(f"no prediction can be made with it: {found['unpredictable']}"))
     if found["unopened_sources"]:

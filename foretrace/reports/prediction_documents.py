@@ -20,6 +20,7 @@ from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature.records import Signature
 
+from .assumption_costs import costs_document
 from .event_time_reports import event_document
 
 
@@ -109,6 +110,7 @@ def document(
             }
             | _scaling_document(prediction.scaling)
             | event_document(prediction)
+            | costs_document(prediction)
             | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
             for prediction, rank in zip(predictions, ranks(predictions), strict=True)
         ],

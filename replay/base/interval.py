@@ -1,4 +1,4 @@
-"""How far a prediction may be off: named sources of error, each with its own range, and all of them together.
+"""Error interval of a prediction: named sources of error, each with its own range, and their combination.
 
 The sources are taken to be independent: their ranges, as logarithms of factors, add up in squares.
 """
@@ -21,17 +21,17 @@ suite on an AMD EPYC (Zen 5). It knows no latencies, dependency chains or mispre
 
 
 def convolution_error() -> ErrorPart:
-    """What the convolution as published leaves out."""
+    """Error of the published convolution."""
     return ErrorPart("model", *CONVOLUTION_ERROR)
 
 
 def relative_error() -> ErrorPart:
-    """What a machine differs by from the calibrated one that has the same cores."""
+    """Error of taking figures from a calibrated machine with the same cores."""
     return ErrorPart("relative", *RELATIVE_ERROR)
 
 
 def model_error(covered: float, outside: float = 0.0) -> ErrorPart:
-    """What the core model leaves out; `covered` is the share of the time that it speaks for, `outside` that of code
+    """Error of the core model; `covered` is the share of the time that it speaks for, `outside` that of code
     outside the paths, which is left to the convolution."""
     low, high = (
         1 + covered * (factor - 1) + outside * (other - 1)
@@ -48,14 +48,14 @@ def figure_error(fast_s: float, time_s: float, slow_s: float) -> ErrorPart:
 
 
 def path_error(halves_s: Sequence[float], time_s: float) -> ErrorPart:
-    """Of the paths being a sample: twice the standard error that their two halves tell of."""
+    """Sampling error of the paths: twice the standard error estimated from their two halves."""
     if time_s <= 0 or min(halves_s) <= 0:
         return ErrorPart("paths", 1.0, 1.0)
     spread = abs(halves_s[1] - halves_s[0]) / time_s
     return ErrorPart("paths", 1 / (1 + spread), 1 + spread)
 
 
-def together(parts: Sequence[ErrorPart]) -> tuple[float, float]:
+def combined(parts: Sequence[ErrorPart]) -> tuple[float, float]:
     """Factors of the lower and of the upper end of all sources together."""
     low = math.sqrt(sum(math.log(max(part.low, 1e-6)) ** 2 for part in parts))
     high = math.sqrt(sum(math.log(part.high) ** 2 for part in parts))

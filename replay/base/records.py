@@ -1,4 +1,4 @@
-"""What the model says: predictions, decisions of a replay, and the triage of a program for an accelerator."""
+"""Results of the model: predictions, decisions of a replay, and the triage of a program for an accelerator."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from foretrace.base.names import function_text, place_text
+from foretrace.profiles.ranges import Assumption
 from foretrace.tracer.signature.verdicts import LoopVerdict
 from foretrace.tracer.signature.waiting import Waiting
 
@@ -18,7 +19,7 @@ LEAST_SHOWN_SHARE = 1e-3
 
 
 class Bound(StrEnum):
-    """What a loop's time is mostly spent on."""
+    """The bottleneck that a loop spends most of its time on."""
 
     ISSUE = "issue"
     COMPUTE = "compute"
@@ -38,7 +39,7 @@ class Bound(StrEnum):
 
 
 class LoopKind(StrEnum):
-    """What a row of a prediction is: a loop's own blocks, or the blocks of a function that are in no loop.
+    """Kind of a prediction's row: a loop's own blocks, or a function's blocks outside loops.
 
     In Python programs also an array operation, the calls of a compiled function whose accesses were not seen, or a line
     in no loop. All are called loops in the API, in reports and in JSON.
@@ -52,34 +53,22 @@ class LoopKind(StrEnum):
 
 
 class Model(StrEnum):
-    """What gives a region its time: the detailed core model, or the convolution as published (equation 1)."""
+    """Model of a region's time: the detailed core model, or the convolution as published (equation 1)."""
 
     CORE = "core"
     CONVOLUTION = "convolution"
 
 
 class HitSource(StrEnum):
-    """Where the hit rates of a prediction come from."""
+    """Origin of a prediction's hit rates."""
 
     SIMULATED = "simulated"  # this very cache geometry was simulated while the program ran
     ESTIMATED = "estimated from reuse distances"
 
 
 @dataclass(frozen=True, slots=True)
-class Assumption:
-    """A figure that the profile does not give and what was put in its place."""
-
-    name: str
-    text: str
-
-    def __str__(self) -> str:
-        """One line for people and for JSON."""
-        return f"{self.name}: {self.text}"
-
-
-@dataclass(frozen=True, slots=True)
 class LevelHits:
-    """How many accesses came to a cache level, and how many of them it did not hold."""
+    """Accesses and misses of a cache level."""
 
     name: str
     accesses: float
@@ -103,7 +92,7 @@ class HitRates:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the program something is.
+    """A place in a program.
 
     `caller`, of a library's code, is the function of the program that calls it, and `file` and `line` are those of the
     call. `inlined` says which code was expanded in line there, and where that was expanded (`Loop.inlined`).
@@ -196,7 +185,7 @@ class LoopTotal:
 
 
 class Limit(StrEnum):
-    """What keeps N threads from being N times as fast."""
+    """Limit on the speed-up by threads."""
 
     NONE = "nothing"
     SERIAL = "serial part"
@@ -208,7 +197,7 @@ class Limit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """What several threads gain.
+    """Speed-up by several threads.
 
     Attributes:
         speedup: over the time of one thread that does all work, within [low, high].
@@ -224,6 +213,17 @@ class Scaling:
 
 
 @dataclass(frozen=True, slots=True)
+class AssumptionCost:
+    """An assumed figure's part of a prediction's interval: `width_share` is how much of the width goes once the figure
+    is known to be as typical, `low_s` and `high_s` are the ends of the interval then."""
+
+    name: str
+    width_share: float
+    low_s: float
+    high_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
     """A program's time on a machine. `loops` are sorted by time, longest first.
 
@@ -233,7 +233,7 @@ class Prediction:
 
     The time is of `threads` on `cores` cores (one each at most); with several, `loops` are the core seconds of all, and
     `scaling` says what they gain. `events` is what an event has to do with the time, if one was asked about; it is
-    then the time for that event's `count`.
+    then the time for that event's `count`. `assumption_costs` are there if they were asked for.
     """
 
     machine: str
@@ -254,6 +254,7 @@ class Prediction:
     cores: int = 1
     scaling: Scaling | None = None
     events: EventTimes | None = None
+    assumption_costs: tuple[AssumptionCost, ...] = ()
 
     @property
     def notable_loops(self) -> tuple[LoopTime, ...]:
@@ -268,7 +269,7 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class OffloadCost:
-    """What an offloaded node costs, all its entries together. `arithmetic_s` stays on the host."""
+    """Cost terms of an offloaded node, all its entries together. `arithmetic_s` stays on the host."""
 
     queue_s: float
     launch_s: float
@@ -284,7 +285,7 @@ class OffloadCost:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a rank decided at one candidate during the replay: a node of its program. `cost` is None where no figure
+    """A rank's decision about one candidate during the replay: a node of its program. `cost` is None where no figure
     covers it."""
 
     rank: int
@@ -298,7 +299,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """How a replay went."""
+    """Result of replaying ranks that share a host and its accelerators."""
 
     makespan_s: float
     rank_end_s: tuple[float, ...]
@@ -309,7 +310,7 @@ class Replay:
 
 
 class Answer(StrEnum):
-    """What to do with a loop."""
+    """Triage's answer about a loop."""
 
     PORT = "port"
     THREAD = "thread"  # divide its iterations among the host's cores
@@ -385,7 +386,7 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class LoopCounts:
-    """Where the loops of a program are, array operations and compiled code included: `there` is the sum of the others.
+    """Counts of a program's loops by where triage lists them, arrays and compiled code included; `there`: their sum.
 
     `listed` have a row, `inside` are parts of kernels or of threaded loops, `library` does its work for callers that
     need the host, or is the loader's, `outside` runs before or after `main`, `once` has a single iteration each time,
@@ -446,7 +447,7 @@ class ProgramGain:
 
 @dataclass(frozen=True, slots=True)
 class MovedArray:
-    """What the plan moves of one allocation: to the accelerator and back, in bytes. `kind` is the name of an
+    """Bytes of one allocation that the plan moves to the accelerator and back. `kind` is the name of an
     `ObjectKind`; `name`, `function`, `file` and `line` are those of `Allocation`, "" and 0 where unknown."""
 
     kind: str
@@ -460,7 +461,7 @@ class MovedArray:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """What of a program is worth porting to an accelerator. `instances`: largest gain first.
+    """Which loops of a program are worth porting to an accelerator. `instances`: largest gain first.
 
     `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
     functions, most time first. `is_unit`: the accelerator is a gather/scatter unit. `policies` compares policies of

@@ -41,12 +41,12 @@ class Residual:
 
     @property
     def below(self) -> float:
-        """How far the measured time lies below the predicted one beyond the other sources, as a logarithm; 0 if not."""
+        """Logarithm of predicted over measured time beyond the other sources, at least 0."""
         return _beyond(-self.log_error, -math.log(self.low))
 
     @property
     def above(self) -> float:
-        """The same above."""
+        """Logarithm of measured over predicted time beyond the other sources, at least 0."""
         return _beyond(self.log_error, math.log(self.high))
 
     def is_inside(self, low: float, high: float) -> bool:
@@ -55,7 +55,7 @@ class Residual:
 
 
 def _beyond(log_error: float, others: float) -> float:
-    """What a source must add, in squares, for the error to lie in the interval of all."""
+    """The width that a source must add, in squares, for the error to lie in the combined interval."""
     return math.sqrt(max(log_error**2 - others**2, 0.0)) if log_error > 0 else 0.0
 
 

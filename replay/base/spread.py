@@ -1,11 +1,11 @@
-"""Figures with a range: arrays [fast, typical, slow] of times, and the notes on what was assumed for them."""
+"""Times with a range as arrays [fast, typical, slow]."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 
-from .records import Assumption
+from foretrace.profiles.ranges import Assumptions, Range
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,18 +27,7 @@ def cycles(fast: float, typical: float, slow: float, clock_hz: float) -> Floats:
     return between(fast / clock_hz, typical / clock_hz, slow / clock_hz)
 
 
-class Notes:
-    """Collects assumptions, each name once."""
-
-    def __init__(self) -> None:
-        """Start with none."""
-        self._texts: dict[str, str] = {}
-
-    def add(self, name: str, text: str) -> None:
-        """Note an assumption; a name noted before keeps its text."""
-        self._texts.setdefault(name, text)
-
-    @property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """In the order in which they were made."""
-        return tuple(Assumption(name, text) for name, text in self._texts.items())
+def assumed_as(assumed: Assumptions, name: str, text: str, values: Floats) -> Floats:
+    """Notes the assumption of a figure, [3]. Returns what it is to be taken as (`Assumptions.figure`)."""
+    fast, typical, slow = values.tolist()
+    return np.array(assumed.figure(name, text, Range(fast, typical, slow)))

@@ -11,7 +11,7 @@ from .records import Bound, LoopTime, LoopTotal, Place, Prediction
 
 
 class By(StrEnum):
-    """What loops are summed by."""
+    """Key by which loops are summed."""
 
     LOOP = "loop"  # each loop by itself
     LINE = "line"

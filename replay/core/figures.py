@@ -16,9 +16,10 @@ from foretrace.profiles.figure import CoreClass, figures_of_record
 from foretrace.profiles.instruction_costs import listed_cost
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import Core, Frontend, Profile
-from foretrace.replay.base.known import KnownCore, core_class, default_of
+from foretrace.profiles.ranges import Assumptions, Range, core_class, default_of, measured, noise_of
+from foretrace.replay.base.known import KnownCore
 from foretrace.replay.base.records import Bound
-from foretrace.replay.base.spread import TYPICAL, Floats, Notes, exactly
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats, assumed_as, exactly
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 from . import _core_model
@@ -95,7 +96,7 @@ OF_MEMORY = frozenset({"lead", "n_levels"})
 """Members of the C core that the memory system gives."""
 
 
-def core_figures(profile: Profile, core: Core, first_latency_cycles: float, notes: Notes) -> CoreFigures:
+def core_figures(profile: Profile, core: Core, first_latency_cycles: float, notes: Assumptions) -> CoreFigures:
     """The figures of a profile's core whose nearest cache answers in `first_latency_cycles`."""
     source = _Source(core, core_class(profile), notes)
     width = float(source.figure("issue_width_instructions_per_cycle")[TYPICAL])
@@ -133,7 +134,7 @@ def _cost(profile: Profile, operation: Operation, elements: int = 1, bits: int =
     return next(costs, None)
 
 
-def _part_latencies(profile: Profile, of: CoreClass, crossing: Floats, notes: Notes) -> dict[Kind, Floats]:
+def _part_latencies(profile: Profile, of: CoreClass, crossing: Floats, notes: Assumptions) -> dict[Kind, Floats]:
     """Latencies of the kinds restricted to a subset of the execution units, without their crossing between register
     files; those of an integer operation or a comparison where the profile gives none."""
     found, missing = {}, []
@@ -156,7 +157,7 @@ def _part_latencies(profile: Profile, of: CoreClass, crossing: Floats, notes: No
     if control is None:
         missing.append(str(Operation.FP_CONTROL))
     if missing:
-        notes.add("kinds", f"{', '.join(missing)} not in the profile, as other operations of their units")
+        notes.note("kinds", f"{', '.join(missing)} not in the profile, as other operations of their units")
     return found
 
 
@@ -167,7 +168,9 @@ class _Source(KnownCore):
         """Integer operations per cycle; an assumed typical value is at most four."""
         adds = self.figure("int_adds_per_cycle", width)
         if self.given("int_adds_per_cycle") is None:
+            is_settled = adds[FAST] == adds[SLOW]
             adds[TYPICAL] = min(adds[TYPICAL], _ASSUMED_ALUS)
+            adds = exactly(adds[TYPICAL]) if is_settled else adds
         return adds
 
     def members(self, width: float, first_latency_cycles: float) -> dict[str, Floats]:
@@ -206,8 +209,7 @@ class _Source(KnownCore):
         given: float | None = getattr(frontend, name, None)
         if frontend is None or given is None:
             return exactly(0.0)
-        error = 1 + self.noise_of(frontend.noise, name)
-        return np.array([given / error, given, given * error])
+        return np.array(measured(given, noise_of(frontend.noise, name), more_is_faster=False))
 
     def decode(self) -> tuple[Floats, int]:
         """Cycles to decode one instruction outside the micro-op cache, and the ways of that cache."""
@@ -217,15 +219,13 @@ class _Source(KnownCore):
             decode = np.array([1 / rate / error, 1 / rate, error / rate])
         else:
             default = default_of(Core, "decode_instructions_per_cycle", self.of)
-            decode = 1 / np.array([default.fast, default.typical, default.slow])
+            decode = 1 / np.array(Range.of(default))
             kept = default_of(Core, "decoded_instructions", self.of).typical
             if decode.any():
                 most = f"{default.slow:g} instructions decoded a cycle"
                 typical = f"{most} assumed" if decode[TYPICAL] else f"no limit of decoders assumed, or {most}"
-                self.notes.add(
-                    "decode_instructions_per_cycle",
-                    f"not in the profile, {typical} and the last {kept:g} kept, as of {default.cores or 'any core'}",
-                )
+                text = f"not in the profile, {typical} and the last {kept:g} kept, as of {default.cores or 'any core'}"
+                decode = assumed_as(self.notes, "decode_instructions_per_cycle", text, decode)
         ways = round(kept / _core_model.DECODED_SETS / DECODED_AT_ONCE)
         return decode, min(max(ways, 1), _core_model.MAX_DECODED_WAYS)
 
@@ -238,7 +238,7 @@ class _Source(KnownCore):
         scalar, peak = self.core.scalar_flops_per_cycle, self.core.peak_flops_per_cycle
         if scalar is None:
             scalar = max(min(2.0, peak or 2.0, width), 0.5)
-            self.notes.add("scalar_flops_per_cycle", f"not in the profile, {scalar:g} a cycle assumed")
+            self.notes.note("scalar_flops_per_cycle", f"not in the profile, {scalar:g} a cycle assumed")
         apart = scalar > 2.5
         fuses = self.core.fp_fma_latency_cycles is not None and not apart
         lanes = max(round((peak or scalar) / (scalar * (2 if fuses else 1))), 1)
@@ -253,8 +253,8 @@ class _Source(KnownCore):
     def shuffles(self) -> Floats:
         """Latency, cycles [3], of a shuffle or comparison that was not measured."""
         default = defaults.FP_OTHER
-        self.notes.add("fp_shuffle", f"not in the profile, {default.range_text} cycles assumed")
-        return np.array([default.fast, default.typical, default.slow])
+        text = f"not in the profile, {default.range_text} cycles assumed"
+        return assumed_as(self.notes, "fp_shuffle", text, np.array(Range.of(default)))
 
     def latencies(self, shuffle: OperationCost | None) -> dict[Kind, Floats]:
         """Result latency by kind for any other operation; without the kinds in `_PARTS`, loads and stores."""

@@ -11,7 +11,8 @@ from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.instruction_costs import listed_cost
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.spread import Floats, Notes
+from foretrace.profiles.ranges import Assumptions
+from foretrace.replay.base.spread import Floats, assumed_as
 from foretrace.tracer.signature.records import OperationKind as Kind
 
 _OPERATIONS = {
@@ -53,7 +54,7 @@ class InstructionCosts:
         return self.of_kind.get((kind, element_bits)) or self.of_kind.get((kind, _ANY))
 
 
-def instruction_costs(profile: Profile, core: CoreClass, notes: Notes) -> InstructionCosts:
+def instruction_costs(profile: Profile, core: CoreClass, notes: Assumptions) -> InstructionCosts:
     """Costs on a core; a kind that neither its profile nor its relatives give is noted by name."""
     found: dict[tuple[Kind, int], InstructionCost] = {}
     for kind, operation in _OPERATIONS.items():
@@ -65,7 +66,12 @@ def instruction_costs(profile: Profile, core: CoreClass, notes: Notes) -> Instru
         if cost is None:
             continue
         found[kind, _ANY] = InstructionCost(np.array(cost.latency_cycles), np.array(cost.interval_cycles))
-        notes.add(kind_note(kind), f"{operation}: not in the profile, {_text(found[kind, _ANY])}, {cost.known_of}")
+        text = f"{operation}: not in the profile, {_text(found[kind, _ANY])}, {cost.known_of}"
+        both = (
+            assumed_as(notes, kind_note(kind), text, np.array(values))
+            for values in (cost.latency_cycles, cost.interval_cycles)
+        )
+        found[kind, _ANY] = InstructionCost(*both)
     words = _word_products(profile, core)
     if words is not None:
         found[Kind.VECTOR_MUL, _WORD] = words

@@ -224,7 +224,7 @@ class _Coder:
         return number
 
     def said_of(self, sleeps: bool) -> str | None:
-        """Activity of a woken entity until it goes on; None where waking takes no time."""
+        """Label of an entity's wake-up time; None where it takes none."""
         if sleeps:
             return WAKING if self.waking.latency_s or self.waking.call_s else None
         return TRANSFER if self.waking.transfer_s else None

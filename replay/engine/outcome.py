@@ -1,4 +1,4 @@
-"""Results of a simulation: times of entities, use of resources, the critical path and the timeline."""
+"""Result of a simulation: times of entities, use of resources, the critical path and the timeline."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OTHERS = "other activities"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """Results of a simulation.
+    """Result of a simulation.
 
     Attributes:
         makespan_s: when the last entity was done.

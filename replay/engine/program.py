@@ -169,7 +169,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class Waking:
-    """Wake-up costs: time until a waiting entity goes on after another releases it.
+    """Wake-up latencies: from another entity's release until a waiting one goes on.
 
     Attributes:
         transfer_s: for an entity that spins: transfer of a cache line to its core.

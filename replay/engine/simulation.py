@@ -150,7 +150,7 @@ def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> Predictio
 
 
 def _waits_for(compiled: Compiled, engine: _engine.Engine, number: int) -> str | None:
-    """The wait of an entity in a deadlock, described in one line; None if the entity is done."""
+    """One line on what an entity waits for in a deadlock; None if it is done."""
     place, kind, what, owner, count, _, _ = engine.entity(number)
     name = compiled.entities[number].name
     if place == _engine.DONE:

@@ -1,4 +1,4 @@
-"""What of a program's work keeps pace with an event: by node of the execution tree, and by region of the workload.
+"""Work that keeps pace with an event: by node of the execution tree, and by region of the workload.
 
 The tracer counts the executions of nodes that matter while the program runs. The others are judged by what they did
 together, the rest of all executions. A region's work is shared out among nodes by their instructions in its blocks, as

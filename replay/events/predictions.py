@@ -17,7 +17,7 @@ from foretrace.base.errors import PredictionError, quoted
 from foretrace.cache_sim.reuse.model import misses_fully_associative
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.event_times import EventParts, EventTimes, NodePace
-from foretrace.replay.base.interval import together
+from foretrace.replay.base.interval import combined
 from foretrace.replay.base.records import Bound, ErrorPart, LoopKind, LoopTime, Model, Place, Prediction
 from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.memory.hit_rates import Misses
@@ -249,7 +249,7 @@ def _ends(one: Prediction | LoopTime, part: ErrorPart) -> tuple[float, float]:
     """Factors of the lower and the upper end, with another source of error."""
     if one.time_s <= 0:
         return 1.0, 1.0
-    return together([ErrorPart("traced", one.low_s / one.time_s, max(one.high_s / one.time_s, 1.0)), part])
+    return combined([ErrorPart("traced", one.low_s / one.time_s, max(one.high_s / one.time_s, 1.0)), part])
 
 
 def _scaled_loop(loop: LoopTime, factor: float, total_s: float, part: ErrorPart) -> LoopTime:

@@ -46,7 +46,7 @@ class EventSeries:
 
     @property
     def rise(self) -> float:
-        """What it counted in the run."""
+        """Its gain over the run."""
         return self.last - self.start
 
     @property
@@ -118,7 +118,7 @@ def series_of(signature: Signature, name: str) -> EventSeries:
 
 
 def _start(event: RecordedEvent, values: Floats) -> float:
-    """What an event began with: 0, unless a variable's first value is far more than it ever gained between samples."""
+    """First value of an event: 0, unless a variable's first value is far more than it ever gained between samples."""
     if event.kind is not EventKind.REGISTERED or not len(values):
         return 0.0
     largest = float(np.max(np.diff(values), initial=0.0))

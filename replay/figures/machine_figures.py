@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +18,10 @@ import numpy.typing as npt
 from foretrace.base.errors import PredictionError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.profile import Core, Profile
+from foretrace.profiles.ranges import Assumption, Assumptions, core_class
 from foretrace.profiles.relatives import Informed, array_costs_of, informed
-from foretrace.replay.base.known import KnownCore, core_class
-from foretrace.replay.base.records import Assumption
-from foretrace.replay.base.spread import TYPICAL, Notes, between, cycles, exactly
+from foretrace.replay.base.known import KnownCore
+from foretrace.replay.base.spread import TYPICAL, assumed_as, between, cycles, exactly
 from foretrace.replay.core.figures import CoreFigures, core_figures
 from foretrace.replay.memory.figures import MemoryFigures, memory_figures
 from foretrace.replay.workload.array_costs import point_times
@@ -63,17 +64,19 @@ class MachineFigures:
     core_assumptions: tuple[Assumption, ...]  # those of `core`, which matter to programs of machine code
 
 
-def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
+def figures_of(profile: Profile, hierarchy: Hierarchy, settled: Container[str] = ()) -> MachineFigures:
     """The figures of a host profile; `hierarchy` is that of its caches. What it lacks a calibrated relative tells.
+
+    Assumed figures that are named in `settled` are taken to be exactly as typical.
 
     Raises:
         PredictionError: the profile has no clock, or tells nothing of its main memory's speed.
     """
-    notes, core_notes = Notes(), Notes()
+    notes, core_notes = Assumptions(settled), Assumptions(settled)
     related = informed(profile)
     if related is not None:
         profile = related.profile
-        notes.add("relative", relative_text(related))
+        notes.note("relative", relative_text(related))
     core = profile.core
     if core is None or core.clock_hz is None:
         raise PredictionError(f"profile {profile.name}: core.clock_hz is missing, without it no time can be predicted")
@@ -109,13 +112,13 @@ def figures_of(profile: Profile, hierarchy: Hierarchy) -> MachineFigures:
         page_s=page_s,
         memory=memory,
         relative=related.relative if related else None,
-        assumptions=notes.assumptions,
-        core_assumptions=core_notes.assumptions,
+        assumptions=notes.listed,
+        core_assumptions=core_notes.listed,
     )
 
 
 def relative_text(related: Informed) -> str:
-    """What was taken over from whom."""
+    """The sentence on figures taken from a relative."""
     counts = Counter(key.partition(" ")[0] for key in related.keys)
     tables = [f"{count} figures of {name}" if count > 1 else name for name, count in counts.items()]
     return (
@@ -153,24 +156,21 @@ def _instruction_time(known: KnownCore, clock: float) -> Floats:
     return cycles(1 / width, 1 / width, 2 / width, clock)
 
 
-def _flop_times(core: Core, clock: float, notes: Notes) -> tuple[Floats, Floats]:
+def _flop_times(core: Core, clock: float, notes: Assumptions) -> tuple[Floats, Floats]:
     """Times of a scalar flop and of a flop at the peak rate."""
     peak, scalar = core.peak_flops_per_cycle, core.scalar_flops_per_cycle
     if scalar is None:
         if peak is None:
-            notes.add("flops", "no rate in the profile, 1 flop a cycle assumed (0.5 to 4)")
-            return cycles(0.25, 1.0, 2.0, clock), cycles(0.25, 1.0, 2.0, clock)
+            text = "no rate in the profile, 1 flop a cycle assumed (0.5 to 4)"
+            time_s = assumed_as(notes, "flops", text, cycles(0.25, 1.0, 2.0, clock))
+            return time_s, time_s
         lowest, highest = min(1.0, peak), min(4.0, peak)
         typical = math.sqrt(lowest * highest)
-        notes.add(
-            "scalar_flops_per_cycle",
-            f"not in the profile, {typical:g} a cycle assumed for scalar code ({lowest:g} to {highest:g})",
-        )
-        return cycles(1 / highest, 1 / typical, 1 / lowest, clock), exactly(1 / (peak * clock))
+        text = f"not in the profile, {typical:g} a cycle assumed for scalar code ({lowest:g} to {highest:g})"
+        time_s = cycles(1 / highest, 1 / typical, 1 / lowest, clock)
+        return assumed_as(notes, "scalar_flops_per_cycle", text, time_s), exactly(1 / (peak * clock))
     if peak is None:
-        notes.add(
-            "peak_flops_per_cycle",
-            f"not in the profile, vector code is taken to run at the scalar rate, {scalar:g} a cycle",
-        )
-        return exactly(1 / (scalar * clock)), cycles(0.25 / scalar, 1 / scalar, 1 / scalar, clock)
+        text = f"not in the profile, vector code is taken to run at the scalar rate, {scalar:g} a cycle"
+        time_s = cycles(0.25 / scalar, 1 / scalar, 1 / scalar, clock)
+        return exactly(1 / (scalar * clock)), assumed_as(notes, "peak_flops_per_cycle", text, time_s)
     return exactly(1 / (scalar * clock)), exactly(1 / (peak * clock))

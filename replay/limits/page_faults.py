@@ -1,4 +1,4 @@
-"""What touching memory for the first time costs: the system finds a page, clears it and maps it.
+"""Cost of the first touch of a page: the system finds it, clears it and maps it.
 
 Nobody sees that in a program's own accesses. The pages that a region is the first to touch follow from the address
 ranges of its operations, in the order in which regions first ran.

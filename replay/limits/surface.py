@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.profiles.points import Movement, SurfacePoint
-from foretrace.replay.base.records import Assumption
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.workload.workload import OperationArrays
 
@@ -116,7 +116,7 @@ class BandwidthSurface:
         return SurfaceTimes(np.sort(seconds, axis=0), outside)
 
     def assumptions(self, machine: str, times: SurfaceTimes) -> tuple[Assumption, ...]:
-        """What a reader of a prediction by this surface must know."""
+        """Assumptions of a prediction by this surface."""
         found = []
         if self.synthetic:
             found.append(

@@ -11,13 +11,13 @@ import numpy as np
 from foretrace.base.units import format_bytes_per_s
 from foretrace.profiles.points import Movement, ThreadPoint
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.records import Assumption
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.spread import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryBandwidth:
-    """What main memory gives.
+    """Bandwidth of main memory by the number of threads.
 
     Attributes:
         alone_bytes_per_s: to one thread that loads.

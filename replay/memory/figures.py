@@ -1,4 +1,4 @@
-"""What an access costs by where it hits: read off a profile's measured surface, or derived from published figures.
+"""Access costs by the level that holds the data: from a profile's measured surface, or derived from published figures.
 
 Each figure is a time of one access or one line, as (fast, typical, slow).
 """
@@ -15,8 +15,9 @@ from foretrace.base.errors import PredictionError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.points import Movement, PrefetchPoint, SurfacePoint
 from foretrace.profiles.profile import BandwidthPoint, CacheLevel, Core, LatencyPoint, Memory, Pattern, Profile
-from foretrace.replay.base.known import KnownCore, assumption_text, core_class, default_of
-from foretrace.replay.base.spread import TYPICAL, Floats, Notes, between, cycles, exactly
+from foretrace.profiles.ranges import Assumptions, Range, assumption_text, core_class, default_of, not_given
+from foretrace.replay.base.known import KnownCore
+from foretrace.replay.base.spread import TYPICAL, Floats, assumed_as, between, cycles, exactly
 
 _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 
@@ -98,7 +99,9 @@ class MemoryFigures:
         return result + slot
 
 
-def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hierarchy, notes: Notes) -> MemoryFigures:
+def memory_figures(
+    profile: Profile, core: Core, clock_hz: float, hierarchy: Hierarchy, notes: Assumptions
+) -> MemoryFigures:
     """Memory costs on a profile, whose caches are those of `hierarchy`.
 
     Raises:
@@ -139,7 +142,7 @@ def memory_figures(profile: Profile, core: Core, clock_hz: float, hierarchy: Hie
 
 
 def _added_by_lines(byte_times: Floats, lines: Floats) -> Floats:
-    """What a line from each level adds to a regular stream that already pays a slot for each access.
+    """Extra time of a line from each level in a regular stream that already pays a slot for each access.
 
     A stream out of level l was measured to take byte_times[l] for each byte. Of a line of the level below it pays
     the slots, and, where lines of levels nearer to the core are shorter, the further lines it finds there.
@@ -157,13 +160,13 @@ def _added_by_lines(byte_times: Floats, lines: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where the figures of one profile come from: its points first, then its published figures, then assumptions."""
+    """Memory figures of a profile: from its points first, then its published figures, then assumptions."""
 
     profile: Profile
     core: Core
     clock_hz: float
     hierarchy: Hierarchy
-    notes: Notes
+    notes: Assumptions
 
     @property
     def known(self) -> KnownCore:
@@ -213,8 +216,8 @@ class _Source:
         if level == self.num_caches:
             return self.memory_latency()
         default = default_of(CacheLevel, "latency_s", self.known.of, self.kind_of(level))
-        self.notes.add(f"{self.name(level)} latency_s", f"not in the profile, {default.range_text} assumed")
-        return cycles(default.fast, default.typical, default.slow, self.clock_hz)
+        time_s = cycles(default.fast, default.typical, default.slow, self.clock_hz)
+        return assumed_as(self.notes, f"{self.name(level)} latency_s", not_given(default.range_text), time_s)
 
     def memory_latency(self) -> Floats:
         if not self.knows_memory_bandwidth():
@@ -224,8 +227,8 @@ class _Source:
                 "measured points"
             )
         default = default_of(Memory, "latency_s", self.known.of)
-        self.notes.add("memory latency_s", assumption_text(Memory, "latency_s", default))
-        return between(default.fast, default.typical, default.slow)
+        time_s = between(default.fast, default.typical, default.slow)
+        return assumed_as(self.notes, "memory latency_s", assumption_text(Memory, "latency_s", default), time_s)
 
     def knows_memory_bandwidth(self) -> bool:
         memory = self.memory
@@ -270,9 +273,10 @@ class _Source:
             if given is not None:
                 return exactly(1 / given)
             rate = default_of(CacheLevel, "core_bandwidth_bytes_per_s", self.known.of, self.kind_of(level))
-            text = f"{rate.typical:g} ({rate.slow:g} to {rate.fast:g}) {rate.of} assumed, as of {rate.cores}"
-            self.notes.add(f"bandwidth_{self.name(level)}", f"not in the profile, {text}; no less than of main memory")
+            amount = f"{rate.typical:g} ({rate.slow:g} to {rate.fast:g}) {rate.of}"
             byte = cycles(1 / rate.fast, 1 / rate.typical, 1 / rate.slow, self.clock_hz)
+            text = f"{not_given(amount, rate)}; no less than of main memory"
+            byte = assumed_as(self.notes, f"bandwidth_{self.name(level)}", text, byte)
             return np.minimum(byte, self.memory_byte_time(latency[:, -1]))
 
         return default
@@ -288,16 +292,14 @@ class _Source:
             share = default_of(Memory, "core_read_bandwidth_bytes_per_s", self.known.of)
             lines = default_of(Memory, "stream_lines_in_flight", self.known.of)
             given = memory.stream_lines_in_flight
-            text = lines.range_text if given is None else f"{given:g}"
-            self.notes.add(
-                "memory core_read_bandwidth_bytes_per_s",
-                f"not in the profile, {share.range_text} assumed, but no more than {text} lines a latency"
-                + (f", as of {lines.cores}" if lines.cores and given is None else ""),
-            )
-            of_peak = 1 / (np.array([share.fast, share.typical, share.slow]) * memory.peak_bandwidth_bytes_per_s)
-            in_flight = exactly(given) if given else np.array([lines.fast, lines.typical, lines.slow])
-            return np.asarray(np.maximum(of_peak, latency / (line * in_flight)), np.float64)
-        self.notes.add(
+            in_flight = np.array(Range.of(lines)) if given is None else exactly(given)
+            most = lines.range_text if given is None else f"{given:g}"
+            amount = f"{share.range_text} assumed, but no more than {most} lines a latency"
+            text = f"not in the profile, {amount}" + (f", as of {lines.cores}" if lines.cores and given is None else "")
+            of_peak = 1 / (np.array(Range.of(share)) * memory.peak_bandwidth_bytes_per_s)
+            byte_s = np.maximum(of_peak, latency / (line * in_flight))
+            return assumed_as(self.notes, "memory core_read_bandwidth_bytes_per_s", text, byte_s)
+        self.notes.note(
             "memory_bandwidth",
             "not in the profile, derived from latency and misses in flight (Little's law)",
         )
@@ -328,11 +330,11 @@ class _Source:
         stored = memory.core_write_bandwidth_bytes_per_s if memory else None
         if stored is not None:
             return np.maximum(line / stored - memory_line_s, 0.0)
-        default = default_of(Memory, "core_write_bandwidth_bytes_per_s", self.known.of)
+        name = "core_write_bandwidth_bytes_per_s"
+        default = default_of(Memory, name, self.known.of)
+        ratio = np.array(Range.of(default))
         if not self.line_by_line(Movement.STORE, line):
-            name = "core_write_bandwidth_bytes_per_s"
-            self.notes.add(f"memory {name}", assumption_text(Memory, name, default))
-        ratio = np.array([default.fast, default.typical, default.slow])
+            ratio = assumed_as(self.notes, f"memory {name}", assumption_text(Memory, name, default), ratio)
         return np.asarray(memory_line_s * np.maximum(1 / ratio - 1, 0.0), np.float64)
 
     def line_by_line(self, movement: Movement, line_bytes: int) -> list[SurfacePoint]:
@@ -351,8 +353,8 @@ class _Source:
         most = self.known.given(name)
         if most is None:
             return self.known.assumed(name)
-        self.notes.add(name, f"code is taken to keep the core's {most:g} misses in flight (half to all)")
-        return np.array([most, most, max(most / 2, 1.0)])
+        text = f"code is taken to keep the core's {most:g} misses in flight (half to all)"
+        return assumed_as(self.notes, name, text, np.array([most, most, max(most / 2, 1.0)]))
 
     def random_points(self) -> list[BandwidthPoint]:
         return [p for p in self.profile.bandwidth if p.pattern is Pattern.RANDOM]
@@ -404,7 +406,7 @@ def _late(point: PrefetchPoint) -> tuple[float, float, float]:
 
 
 def _line_time(point: SurfacePoint) -> float:
-    """Of one access."""
+    """Time of one access."""
     return point.access_bytes / point.bandwidth_bytes_per_s
 
 

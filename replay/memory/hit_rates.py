@@ -15,7 +15,8 @@ from foretrace.cache_sim.base.level import Inclusion
 from foretrace.cache_sim.reuse.model import miss_count_error, misses_from_reuse
 from foretrace.profiles.hierarchies import hierarchy_of, shrunk
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.records import Assumption, HitRates, HitSource, LevelHits
+from foretrace.profiles.ranges import Assumption
+from foretrace.replay.base.records import HitRates, HitSource, LevelHits
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL
 from foretrace.tracer.signature.records import ReuseHistograms, Signature, SimulatedHierarchy
 
@@ -122,7 +123,7 @@ def _simulated(signature: Signature, hierarchy: Hierarchy) -> SimulatedHierarchy
 def _parts_of_simulated(
     signature: Signature, whole: Hierarchy, part: Hierarchy, executions: npt.NDArray[np.float64]
 ) -> SimulatedHierarchy | None:
-    """What parts of simulated caches would miss, between the caches by the logarithm of their sizes.
+    """Misses of parts of simulated caches, interpolated between the caches by the logarithm of their sizes.
 
     Of a cache of one line, all accesses are taken to miss.
     """
@@ -146,7 +147,7 @@ def _inside(hierarchy: Hierarchy) -> str | None:
 
 
 def _error_of_bursts(signature: Signature, simulated: SimulatedHierarchy | None) -> float:
-    """The same as `_sampling_error` for accesses that were recorded in bursts: of a hierarchy, or of the worst one."""
+    """Sampling error of hit rates for accesses that were recorded in bursts: of a hierarchy, or of the worst one."""
     sampling = signature.provenance.sampling
     if sampling is None:
         return 0.0

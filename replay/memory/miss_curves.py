@@ -24,7 +24,7 @@ FULLY_ASSOCIATIVE = 0
 
 @dataclass(frozen=True, slots=True)
 class MissRatio:
-    """Of one cache. `standard_error`, from sampling, is known for a whole program only."""
+    """Miss ratio of one cache. `standard_error`, from sampling, is known for a whole program only."""
 
     size_bytes: int
     ways: int
@@ -43,7 +43,7 @@ class Curve:
 
     @property
     def title(self) -> str:
-        """Of the curve in a picture."""
+        """Title of the curve in a picture."""
         if self.ways == FULLY_ASSOCIATIVE:
             return "fully associative"
         return "direct-mapped" if self.ways == 1 else f"{self.ways}-way"
@@ -98,7 +98,7 @@ def _checked(name: str, operations: npt.NDArray[np.bool_]) -> Part:
 
 
 def miss_ratio(signature: Signature, part: Part, level: Level) -> MissRatio:
-    """Of one cache, as if it were the first level.
+    """Miss ratio of one cache, as if it were the first level.
 
     Raises:
         PredictionError: the signature has no reuse distances.
@@ -118,7 +118,7 @@ def miss_ratio(signature: Signature, part: Part, level: Level) -> MissRatio:
 def miss_curve(
     signature: Signature, part: Part, ways: int, line_bytes: int, sizes_bytes: Sequence[int] = SIZES_BYTES
 ) -> Curve:
-    """Of the caches of these sizes that can have so many ways.
+    """Miss ratios of the caches of these sizes that can have so many ways.
 
     Raises:
         PredictionError: the signature has no reuse distances.

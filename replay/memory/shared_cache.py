@@ -1,4 +1,4 @@
-"""What a program holds of a last cache that others use as well: neighbours on other cores, or other virtual machines.
+"""A program's share of a last cache that others use as well: neighbours on other cores, or other virtual machines.
 
 Lines leave such a cache in the order of their last use, whoever brought them. So each user holds a share in proportion
 to the rate at which it brings lines: of `size` bytes, `size x own / (own + others)`. That is how a fast stream keeps
@@ -37,7 +37,7 @@ def last_caches(profile: Profile, cores: int) -> int:
 
 
 def jobs_of_levels(profile: Profile, jobs: int) -> tuple[int, ...]:
-    """Of each cache level, how many jobs divide one such cache, where `jobs` divide the last one.
+    """Jobs that divide one cache of each level, where `jobs` divide the last one.
 
     They are spread evenly over the caches nearer to the cores. Of jobs that wait for a core, nothing is in these: a
     core refills them soon. A last cache keeps lines of all jobs.
@@ -58,7 +58,7 @@ def check_held(profile: Profile, held_bytes: Sequence[float], jobs: Sequence[int
 
 
 def most_bytes(profile: Profile) -> int:
-    """What streams get of the last cache.
+    """Bytes of the last cache that streams get.
 
     Where that was not measured, it lies between what dependent loads get and all of it: halfway, as a ratio (on an AMD
     EPYC 14 MiB were measured, of 8 and 32).
@@ -88,7 +88,7 @@ def held_bytes(
     time_s: Callable[[Misses], float],
     jobs: int = 1,
 ) -> float:
-    """What a program holds of the last cache.
+    """Bytes of the last cache that a program holds.
 
     Args:
         hierarchy: the caches of one core, whole.

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.replay.base.records import Model
 from foretrace.replay.engine.outcome import Outcome
-from foretrace.replay.engine.program import Entity, Sharing, System
-from foretrace.replay.engine.simulation import DeadlockError, simulate
+from foretrace.replay.engine.program import Sharing
+from foretrace.replay.engine.simulation import DeadlockError
+from foretrace.replay.machine.machine import Machine, cache_of
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.memory.shared_cache import last_caches
-from foretrace.replay.offload.decisions import Decider, Policy, Program, device_names
+from foretrace.replay.offload.decisions import Decider, Policy, Program
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.prediction.conditions import CACHE, CORES, MEMORY, Conditions
-from foretrace.replay.threads.job_programs import JobPrograms, ThreadProgram, check_conserved, in_job, local_names
+from foretrace.replay.threads.job_programs import JobPrograms, check_conserved, in_job
 from foretrace.replay.threads.line_locks import INTERPRETER, LineLocks
 from foretrace.replay.threads.stops import MOST_ATTEMPTS
 from foretrace.replay.threads.team_waits import TeamWaits, Waits, team_waits
@@ -132,9 +133,9 @@ class Node:
     """What-if: teams wait the other way."""
     programs: dict[tuple[int | None, Waits | None], JobPrograms] = field(default_factory=dict)
     """By number of threads and how they wait: a job's programs."""
-    made: dict[_Key, list[JobPrograms]] = field(default_factory=dict)
+    jobs_by_key: dict[_Key, list[JobPrograms]] = field(default_factory=dict)
     offers: dict[_Key, list[Program]] = field(default_factory=dict)
-    """By the keys of `made`: what each job offers to accelerators."""
+    """By the keys of `jobs_by_key`: what each job offers to accelerators."""
     loosened: set[str] = field(default_factory=set)
     """Semaphores that got units, without which threads of a replay waited forever."""
 
@@ -191,26 +192,16 @@ class Node:
         """Names of what decisions are about."""
         return self.offloaded.names if self.offloaded else self.names
 
-    def cache_of(self, job: int) -> str:
-        """The last cache that a job uses: jobs are spread over the caches one by one."""
-        return f"{CACHE} {job % self.num_caches}"
-
     @property
     def num_caches(self) -> int:
-        """How many last caches its cores have."""
+        """Number of last caches of its cores."""
         return last_caches(self.profile, self.cores)
 
-    def system(self, jobs: Sequence[JobPrograms]) -> System:
-        """Its resources, and the barriers of the jobs."""
-        return System(
-            cores={CORES: float(self.cores)},
-            caches=tuple(f"{CACHE} {number}" for number in range(self.num_caches)),
-            bandwidths={MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters(),
-            devices=dict.fromkeys(device_names(self.accelerators), 1),
-            barriers=_of_jobs(job.barriers for job in jobs),
-            semaphores=_of_jobs(job.semaphores for job in jobs),
-            waking=self.conditions.waking,
-        )
+    @property
+    def machine(self) -> Machine:
+        """Its resources."""
+        bandwidths = {MEMORY: self.bandwidth.points(self.conditions.stored_share)} | self._interpreters()
+        return Machine(self.cores, self.num_caches, bandwidths, self.accelerators, self.conditions.waking)
 
     def _interpreters(self) -> dict[str, tuple[float, ...]]:
         """Python's locks, one for each process with several threads: how many run together where 1, 2, ... want to."""
@@ -234,11 +225,11 @@ class Node:
         return self.pool if self.threads not in (None, traced) or self.pool.calls > traced else None
 
     def jobs(self) -> list[JobPrograms]:
-        """What the threads of each copy do; worked out once for all that differs in nothing else."""
+        """The programs of each copy's threads; one object for all copies that differ in nothing."""
         key = self._key
-        if key not in self.made:
-            self.made[key] = self._jobs()
-        return self.made[key]
+        if key not in self.jobs_by_key:
+            self.jobs_by_key[key] = self._jobs()
+        return self.jobs_by_key[key]
 
     @property
     def _key(self) -> _Key:
@@ -250,10 +241,10 @@ class Node:
             return [self.job] * self.copies
         found = []
         for job in range(self.copies):
-            runs = host_runs(self.conditions, self.names, self.cache_of(job), self.offloaded.work)
+            runs = host_runs(self.conditions, self.names, cache_of(job, self.num_caches), self.offloaded.work)
             program, offers = self.offloaded.parts(runs, self.accelerators, Sharing(CORES))
             self.offers[self._key].append(offers)
-            found.append(JobPrograms((ThreadProgram("", program, True),), {}, ()))
+            found.append(JobPrograms.of_one_thread(program))
         return found
 
     @property
@@ -275,7 +266,7 @@ class Node:
     def _job(self) -> JobPrograms:
         if self.work is None:
             program = regions_in_order(self.conditions, self.names, CACHE)
-            return JobPrograms((ThreadProgram("", program, True),), {}, ())
+            return JobPrograms.of_one_thread(program)
         sharings = self.sharings(CACHE, None)
         locked = {one: self.sharings(CACHE, self._interpreter(one)) for one in self.threaded_processes}
         threads = None if self.pool is not None else self.threads
@@ -290,17 +281,17 @@ class Node:
         check_conserved(divided.threads, self.work.predicted_s - self.work.waited_s + pool.more_s(size))
         return divided
 
-    def names_of(self, job: int, local: Iterable[str]) -> dict[str, str]:
+    def names_of(self, job: int, local: Collection[str]) -> dict[str, str]:
         """The system's names for those in a job's programs; `local` are the names of what the job has to itself."""
         if self.offloaded is not None:
             return {}
         own = {name: in_job(job, name) for name in local}
         interpreters = [self._interpreter(one) for one in self.threaded_processes]
-        return own | {name: f"{name} of job {job}" for name in interpreters} | {CACHE: self.cache_of(job)}
+        return own | {name: f"{name} of job {job}" for name in interpreters} | {CACHE: cache_of(job, self.num_caches)}
 
     @property
     def team_waits(self) -> TeamWaits | None:
-        """How threads wait in the runtime of parallel regions; None for programs that have none."""
+        """Waiting policy of the runtime of parallel regions; None for programs that have none."""
         if self.work is None or not (traced := team_size(self.work)):
             return None
         has = self.profile.core.cores if self.profile.core else None
@@ -310,7 +301,7 @@ class Node:
         return found.other if self.waits_otherwise else found
 
     def sharings(self, cache: str, interpreter: str | None) -> list[Sharing]:
-        """Of all regions."""
+        """Resource use of all regions."""
         return [self.conditions.sharing(region, cache, interpreter) for region in range(len(self.names))]
 
     @property
@@ -323,7 +314,7 @@ class Node:
         return sorted(process for process, count in threads.items() if count > 1)
 
     def notes(self) -> tuple[str, ...]:
-        """What could not be told of the program's threads, and of those that did nothing."""
+        """Notes on what is not known of the program's threads, and on idle ones."""
         if self.work is not None:
             idle = () if self.threads is not None or self.divided_pool is not None else _idle(self.work)
             loose = (
@@ -336,7 +327,7 @@ class Node:
         return ()
 
     def _notes_of_waits(self) -> tuple[str, ...]:
-        """What is not known, or not in the replay, of threads that wait in parallel regions."""
+        """Notes on what is not known, or not replayed, of threads that wait in parallel regions."""
         waits = self.team_waits
         if waits is None or len(self.job.threads) == 1:
             return ()
@@ -386,31 +377,18 @@ class Node:
         self.work.waits.line_locks = LineLocks(notes=(*self.work.waits.line_locks.notes, note))
         self.work.units.clear()
         self.programs.clear()
-        self.made.clear()
+        self.jobs_by_key.clear()
         return True
 
     def _simulated(self, most_segments: int) -> tuple[Outcome, Decider | None]:
         jobs, decider = self.jobs(), None
-        most = max(Counter(map(self.cache_of, range(self.copies))).values())
+        most = -(-self.copies // self.num_caches)
         assert most <= len(self.conditions.time_s), f"{most} jobs share a cache, with shares of fewer"
         if self.offloaded is not None:
             versions, way = self.offloaded.planner.versions, self.offloaded.device.way
             decider = Decider(self.offers[self._key], versions, way, self.accelerators, self.offloaded.pays)
-        entities = []
-        local = {id(job): local_names(job) for job in {id(job): job for job in jobs}.values()}
-        for number, job in enumerate(jobs):
-            names = self.names_of(number, local[id(job)])
-            entities += [
-                Entity(in_job(number, thread.name), thread.program, job=number, born=thread.is_born, names=names)
-                for thread in job.threads
-            ]
-        outcome = simulate(self.system(jobs), entities, decide=decider, most_segments=most_segments)
+        outcome = self.machine.run(jobs, decide=decider, names=self.names_of, most_segments=most_segments)
         return outcome, decider
-
-
-def _of_jobs(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """What each job has of its own, by its name in the system."""
-    return {in_job(job, name): count for job, own in enumerate(counts) for name, count in own.items()}
 
 
 def _idle(work: TreeWork) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from foretrace.base.errors import PredictionError
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.records import Model
@@ -27,5 +25,4 @@ def node_times(signature: Signature, profile: Profile, model: Model = Model.CORE
         raise PredictionError("the signature has no execution tree, which times by call need; trace the program again")
     workload = Workload.of(signature)
     run = HostRun.of(workload, profile, model)
-    work = TreeWork.of(workload, signature.tree, run.times.time_s[TYPICAL])
-    return np.array([sum(of_node.values()) for of_node in work.own_s], np.float64)
+    return TreeWork.of(workload, signature.tree, run.times.time_s[TYPICAL]).own_total_s

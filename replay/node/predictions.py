@@ -16,6 +16,7 @@ from foretrace.replay.prediction.predict import TURNS, predict
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
 
+from .assumption_costs import assumption_costs
 from .machine_run import check_cores
 from .speedup import predict_threads, who_began_processes_is_known
 
@@ -71,7 +72,7 @@ def predict_on(
 
 
 def _asked(workload: Workload, question: EventQuestion, counts: Sequence[int] | None, cores: int | None) -> AskedEvent:
-    """What a program's work has to do with an event.
+    """Relation of a program's work to an event.
 
     Raises:
         PredictionError: several threads would have to be replayed, or the event does not tell what is asked.
@@ -95,10 +96,13 @@ def predict_each(
     cores: int | None = None,
     model: Model = Model.CORE,
     question: EventQuestion | None = None,
+    *,
+    costs: bool = False,
 ) -> tuple[tuple[Prediction, ...], dict[str, PredictionError]]:
     """Predictions on all machines that one can be made for, and for the others, why not.
 
-    With a `question` on one core, and with what an event has to do with the time.
+    With a `question` on one core, and with what an event has to do with the time. With `costs`, predictions of one core
+    say what the assumptions about their machines cost.
 
     Returns:
         Without `counts` the fastest machine first, else in the order of `profiles` and `counts`.
@@ -108,10 +112,18 @@ def predict_each(
     """
     workload = Workload.of(signature)
     asked = None if question is None else _asked(workload, question, counts, cores)
+
+    def predicted(profile: Profile) -> tuple[Prediction, ...]:
+        found = predict_on(workload, profile, counts, cores, model, asked)
+        if not costs or asked is not None:
+            return found
+        of_one = assumption_costs(workload, profile, model) if any(one.threads == 1 for one in found) else ()
+        return tuple(replace(one, assumption_costs=of_one) if one.threads == 1 else one for one in found)
+
     made: list[Prediction] = []
     refused: dict[str, PredictionError] = {}
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:  # the core model runs without Python's lock
-        futures = [workers.submit(predict_on, workload, profile, counts, cores, model, asked) for profile in profiles]
+        futures = [workers.submit(predicted, profile) for profile in profiles]
         for profile, future in zip(profiles, futures, strict=True):
             try:
                 made += future.result()

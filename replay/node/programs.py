@@ -50,10 +50,7 @@ def host_runs(conditions: Conditions, names: Sequence[str], cache: str, work: Wo
     def runs(node: int, nodes: Sequence[int], host_s: float) -> tuple[Run, ...]:
         if not nodes:
             return (Run("first touch of pages", host_s, Sharing(CORES)),)
-        sums: dict[int, float] = {}
-        for one in nodes:
-            for region, time_s in work.own_s[one].items():
-                sums[region] = sums.get(region, 0.0) + time_s
+        sums = work.seconds_of(nodes)
         return tuple(Run(names[region], time_s, sharings[region]) for region, time_s in sums.items() if time_s > 0)
 
     return runs

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from foretrace.replay.base.records import Assumption, Decision, Model
+from foretrace.profiles.ranges import Assumption
+from foretrace.replay.base.records import Decision, Model
 from foretrace.replay.engine.outcome import KINDS, Outcome
 from foretrace.replay.prediction.conditions import LevelShare
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUse:
-    """How much a resource was used. `utilisation` is the share of its capacity over the makespan.
+    """Use of a resource. `utilisation` is the share of its capacity over the makespan.
 
     `kind` is "cores", "memory", "interpreter" (Python's lock), "accelerator", "copy engine" or "lock"; `amount` is in
     `unit`: core seconds, bytes, or seconds. `full_s`: how long all of it was in use (memory), `waits`: how often one
@@ -53,7 +54,7 @@ class WhatIf:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeReplay:
-    """How jobs ran on a machine.
+    """Result of replaying jobs on a machine.
 
     Attributes:
         machine, title: of the host.
@@ -156,7 +157,7 @@ class NodeReplay:
 
 
 def what_of(outcome: Outcome, label: int, kind: int) -> str:
-    """What a segment of the timeline is of: an activity, or what an entity waited for."""
+    """Name of a timeline segment: an activity, or what an entity waited for."""
     compiled = outcome.compiled
     name = KINDS[kind]
     if name in ("run", "device", "sleep"):

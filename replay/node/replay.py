@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from foretrace.profiles.hierarchies import ONE_HAS_ALL
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.records import Assumption, Model, Prediction
+from foretrace.profiles.ranges import Assumption
+from foretrace.replay.base.records import Model, Prediction
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Waking
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
@@ -163,7 +164,7 @@ def _path(outcome: Outcome) -> tuple[PathPart, ...]:
 
 
 def of_waits(node: Node, outcome: Outcome) -> tuple[Assumption, ...]:
-    """What is assumed of threads that others wake, if there are several in a job."""
+    """Assumptions on waking threads, if there are several in a job."""
     if len(outcome.compiled.entities) <= node.copies:
         return ()
     waits = node.team_waits
@@ -172,7 +173,7 @@ def of_waits(node: Node, outcome: Outcome) -> tuple[Assumption, ...]:
 
 
 def assumptions_of(node: Node, prediction: Prediction) -> tuple[Assumption, ...]:
-    """What was assumed of the program alone, of its neighbours and of accelerators."""
+    """Assumptions on the program alone, its neighbours and accelerators."""
     threads = node.threads or (1 if node.work is None else len(node.work.tree.threads))
     own = node.conditions.assumptions if node.copies * threads > 1 else ()
     of_one = tuple(one for one in prediction.assumptions if node.copies == 1 or not one.text.endswith(ONE_HAS_ALL))
@@ -181,7 +182,7 @@ def assumptions_of(node: Node, prediction: Prediction) -> tuple[Assumption, ...]
 
 
 def of_signature(workload: Workload, node: Node) -> tuple[str, ...]:
-    """What of the run is not in the replay, or is in it otherwise than it was."""
+    """Warnings on parts of the run that the replay leaves out or changes."""
     warnings = (warning for warning in warnings_of(workload.signature) if node.work is None or TURNS not in warning)
     notes = node.offloaded.work.notes if node.offloaded else ()
     return (*warnings, *warnings_of_run(node.conditions.run), *notes)

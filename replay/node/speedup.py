@@ -112,7 +112,7 @@ def predict_threads(
             )
         assert work is not None, "checked above"
         asked = count if allowed is None and count != traced else None
-        found.append(_with_threads(replace(node, threads=asked, made={}), workload, work, alone, count))
+        found.append(_with_threads(replace(node, threads=asked, jobs_by_key={}), workload, work, alone, count))
     return tuple(found)
 
 
@@ -209,7 +209,7 @@ def _lost(node: Node, work: TreeWork, alone_s: float, time_s: float, count: int)
     node = replace(node, bandwidth=node.bandwidth.scaled(count))
     steps.append((Limit.BANDWIDTH, node))
     if count > node.cores:
-        node = replace(node, cores=count, made={})
+        node = replace(node, cores=count, jobs_by_key={})
         steps.append((Limit.CORES, node))
     node = replace(
         _without_locks(node), interpreter_threads=count, conditions=replace(node.conditions, waking=Waking())
@@ -236,12 +236,12 @@ def _parallel_s(work: TreeWork) -> float:
 
 
 def _without_locks(node: Node) -> Node:
-    """The same program as if nobody had to wait for a lock."""
+    """A copy of the program in which no thread waits for a lock."""
     (job,) = node.jobs()
     threads = with_programs(job.threads, lambda program: without(program, lambda part: _locks(part, job.shared_locks)))
     jobs = [replace(job, threads=tuple(threads))]
-    key = next(key for key, made in node.made.items() if made is node.jobs())
-    return replace(node, made={key: jobs})
+    key = next(key for key, made in node.jobs_by_key.items() if made is node.jobs())
+    return replace(node, jobs_by_key={key: jobs})
 
 
 def _locks(part: Part, shared_locks: frozenset[str]) -> bool:

@@ -1,4 +1,4 @@
-"""What change of the program would change triage's answer about a loop, as far as that is known."""
+"""Changes of the program that would change triage's answer about a loop, as far as they are known."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def would_change(
     device: Device,
     evidence: Evidence | None,
     idioms: Collection[IdiomKind],
-    together: int,
+    num_kernels: int,
     *,
     inside_serial: bool,
 ) -> str:
-    """What would change the answer, or make a kernel pay more; empty where nothing is known to.
+    """Text on what would change the answer, or make a kernel pay more; empty where nothing is known to.
 
     Args:
         verdict: about the loop.
         device: which would run it.
         evidence: of its iterations.
         idioms: of the loop and those below it.
-        together: how many kernels the loop around it launches in each iteration, this one included.
+        num_kernels: how many kernels the loop around it launches in each iteration, this one included.
         inside_serial: whether the iterations of the loop around it depend on each other.
     """
     if evidence is None or device.rates is None:
@@ -49,7 +49,7 @@ def would_change(
         text
         for text in (
             _carried(verdict, evidence, idioms),
-            _launches(verdict, together),
+            _launches(verdict, num_kernels),
             _threads(verdict, device, inside_serial=inside_serial),
         )
         if text
@@ -78,14 +78,16 @@ def _carried(verdict: Verdict, evidence: Evidence, idioms: Collection[IdiomKind]
     return ""
 
 
-def _launches(verdict: Verdict, together: int) -> str:
+def _launches(verdict: Verdict, num_kernels: int) -> str:
     """Fewer launches."""
     cost, one = verdict.cost, verdict.candidate
     if cost is None or one.launches < _MANY_LAUNCHES or cost.launch_s < LAUNCH_BOUND * cost.total_s:
         return ""
     share = f"{cost.launch_s / cost.total_s:.0%} of {format_seconds(cost.total_s)} are {one.launches:,} launches"
-    if together > 1:
-        return f"fuse launches ({share}): the loop around it launches {counted(together, 'kernel')} in each iteration"
+    if num_kernels > 1:
+        return (
+            f"fuse launches ({share}): the loop around it launches {counted(num_kernels, 'kernel')} in each iteration"
+        )
     return f"fewer launches ({share}): more work in each, or the loop around it within the kernel"
 
 

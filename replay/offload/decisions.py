@@ -15,6 +15,7 @@ from foretrace.replay.base.records import Decision, OffloadCost
 from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.engine.program import Offer, Part, Run, Sharing, Timed
 from foretrace.replay.engine.simulation import Choice
+from foretrace.replay.machine.machine import Accelerator
 from foretrace.replay.offload.devices.device import Way
 
 from .residency import HOST, Moved, Residency, Versions, results_of
@@ -32,7 +33,7 @@ class Policy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offload:
-    """What a node would cost on an accelerator, all entries together; or why it cannot be put there.
+    """Terms of a node on an accelerator, all entries together; or why it cannot be put there.
 
     `stage_s` brings what does not fit in its memory, piece by piece. `results` are values that it returns.
     """
@@ -76,18 +77,9 @@ def pays_now(activity: Activity, cost: OffloadCost) -> bool:
     return cost.total_s < activity.host_s
 
 
-def among(nodes: frozenset[int]) -> Pays:
+def decided_beforehand(nodes: frozenset[int]) -> Pays:
     """A policy that has decided before."""
     return lambda activity, cost: activity.node in nodes
-
-
-def device_names(accelerators: int) -> tuple[str, ...]:
-    """Of the accelerators and their copy engines, as the system of a simulation has them."""
-    return tuple(name for number in range(accelerators) for name in _devices_of(number))
-
-
-def _devices_of(number: int) -> tuple[str, str, str]:
-    return f"accelerator {number}", f"copies to accelerator {number}", f"copies from accelerator {number}"
 
 
 _IN, _KERNEL, _OUT = 0, 1, 2  # times of a decision
@@ -126,11 +118,11 @@ class Program:
             self.asked.append((activity, True))
             label, choices = names[activity.node], [stays]
             for number in range(accelerators):
-                device, to_device, from_device = _devices_of(number)
+                accelerator = Accelerator.of(number)
                 there: list[Part] = [
-                    Timed(to_device, label, _IN),
-                    Timed(device, label, _KERNEL),
-                    Timed(from_device, label, _OUT),
+                    Timed(accelerator.to_device, label, _IN),
+                    Timed(accelerator.kernels, label, _KERNEL),
+                    Timed(accelerator.from_device, label, _OUT),
                 ]
                 if activity.offload.arithmetic_s:
                     there.append(Run(label, activity.offload.arithmetic_s, core))
@@ -145,9 +137,10 @@ class Program:
         self.asked.append((activity, False))
         choices: list[tuple[Part, ...]] = [activity.runs]
         for number in range(accelerators):
-            _, to_device, from_device = _devices_of(number)
-            label = names[activity.node]
-            choices.append((Timed(from_device, label, _OUT), *activity.runs, Timed(to_device, label, _IN)))
+            accelerator, label = Accelerator.of(number), names[activity.node]
+            choices.append(
+                (Timed(accelerator.from_device, label, _OUT), *activity.runs, Timed(accelerator.to_device, label, _IN))
+            )
         return (Offer(token, tuple(choices)),)
 
 

@@ -9,11 +9,10 @@ from functools import cached_property
 
 import numpy as np
 
-from foretrace.replay.base.records import Assumption
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.memory.team_cache import TeamCaches
 from foretrace.replay.offload.devices.evidence import Evidence, trip_counts
-from foretrace.replay.offload.devices.stores import last_below
 from foretrace.replay.offload.devices.work import NodeKind, Work
 from foretrace.replay.prediction.conditions import Conditions, line_s
 from foretrace.replay.prediction.predict import HostRun
@@ -23,7 +22,7 @@ from .team_costs import TeamCosts
 
 @dataclass(frozen=True, eq=False)
 class HostTimes:
-    """What nodes take on the host when kernels are elsewhere.
+    """Times of nodes on the host when kernels are elsewhere.
 
     Attributes:
         work: the program.
@@ -62,7 +61,7 @@ class HostTimes:
             conditions: the program on the host.
             footprints: {loop: different bytes that it touches}; of others what they access counts.
         """
-        own_s = work.own_host_s
+        own_s = work.own_total_s
         if cores <= 1 or evidence is None or conditions is None:
             return cls(work, 1, own_s, {}, {})
         costs = TeamCosts.of(conditions.run.profile, cores)
@@ -79,16 +78,12 @@ class HostTimes:
         return cls(work, cores, own_s, typical, speedups, told, bounds_s, costs.start_s)
 
     @cached_property
-    def _inclusive_s(self) -> Floats:
-        return self.work.inclusive(self.own_s)
-
-    @cached_property
     def best_s(self) -> Floats:
         """[nodes]: of each node and all below it, with the best choice of loops to thread; the team is there."""
         best_s = self.own_s.astype(np.float64)
         for node in range(len(self.work) - 1, -1, -1):
             best_s[node] = min(best_s[node], self.threaded_s.get(node, np.inf))
-            parent = int(self.work.parent[node])
+            parent = self.work.parents[node]
             if parent >= 0:
                 best_s[parent] += best_s[node]
         return best_s
@@ -110,15 +105,9 @@ class HostTimes:
         return (total_s, loops) if total_s < alone_s else (alone_s, ())
 
     def _chosen(self, kernels: Sequence[int], threaded: Mapping[int, float]) -> tuple[float, tuple[int, ...]]:
-        work, inclusive_s = self.work, self._inclusive_s
+        work, inclusive_s = self.work, self.work.inclusive_s
         away = set(kernels)
-        concerned = {int(node) for node in (*away, *threaded)}
-        pending = list(concerned)
-        while pending:
-            parent = int(work.parent[pending.pop()])
-            if parent >= 0 and parent not in concerned:
-                concerned.add(parent)
-                pending.append(parent)
+        concerned = {one for node in (*away, *threaded) for one in work.around(int(node))}
         saved_s = dict.fromkeys(concerned, 0.0)
         chosen: dict[int, list[int]] = {node: [] for node in concerned}
         has_kernel: set[int] = set()
@@ -130,7 +119,7 @@ class HostTimes:
                 has_kernel.add(node)
             elif node not in has_kernel and threaded.get(node, np.inf) < here_s - saved_s[node]:
                 saved_s[node], chosen[node] = here_s - threaded[node], [node]
-            parent = int(work.parent[node])
+            parent = work.parents[node]
             if parent >= 0:
                 saved_s[parent] += saved_s[node]
                 chosen[parent] += chosen[node]
@@ -155,11 +144,11 @@ class _Team:
 
     def __init__(self, work: Work, cores: int, conditions: Conditions, footprints: Mapping[int, float]) -> None:
         self.work, self.cores, self.conditions, self.run = work, cores, conditions, conditions.run
-        self.alone_s = work.inclusive(work.own_host_s)
+        self.alone_s = work.inclusive_s
         rows = [(node, region, time_s) for node, own in enumerate(work.own_s) for region, time_s in own.items()]
         self.nodes, self.regions = (np.array([row[part] for row in rows], np.int64) for part in (0, 1))
         self.own_s = np.array([row[2] for row in rows], np.float64)
-        self.last = np.array(last_below(work), np.int64)
+        self.last = np.array(work.last_below, np.int64)
         self.points = np.array(conditions.bandwidth.points(conditions.stored_share))
         signature = self.run.workload.signature
         self.caches = TeamCaches.of(signature, self.run.profile, self.run.misses, cores)
@@ -172,7 +161,7 @@ class _Team:
 
     @property
     def assumptions(self) -> tuple[Assumption, ...]:
-        """What the caches of a team are taken to hold."""
+        """Assumptions on what the caches of a team hold."""
         profile = self.run.profile
         last = profile.caches[-1]
         if self.caches is None:
@@ -212,7 +201,7 @@ class _Team:
         return found
 
     def _kept(self, footprint_bytes: float) -> tuple[float, ...]:
-        """What decides which data a loop keeps: its footprint to a power of the root of two."""
+        """Key of the data that a loop keeps: its footprint to a power of the root of two."""
         if self.caches is None or footprint_bytes < 1:
             return (0.0,)
         return (float(2 ** (round(2 * np.log2(footprint_bytes)) / 2)),)

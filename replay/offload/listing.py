@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
-
 from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopCounts
 from foretrace.replay.base.spread import Floats
 from foretrace.replay.offload.devices.evidence import Evidence
@@ -33,13 +31,12 @@ def listed_nodes(
         goals: kernels of the plan, and loops that are threaded.
         alone_s: float64 [nodes], seconds on the host of each node and all below it.
     """
-    nodes = range(len(work))
-    is_goal = np.array([node in goals for node in nodes], np.float64)
-    is_able = np.array([node in able and not evidence.parallel[node].is_serial for node in nodes], np.float64)
-    goes, could = work.inclusive(is_goal) > 0, work.inclusive(is_able) > 0
-    least_s = LEAST_SHOWN_SHARE * float(work.own_host_s.sum())
+    is_goal = work.flags(goals)
+    is_able = work.flags(node for node in able if not evidence.parallel[node].is_serial)
+    goes, could = work.any_below(is_goal), work.any_below(is_able)
+    least_s = LEAST_SHOWN_SHARE * float(work.own_total_s.sum())
     found: list[int] = []
-    pending = [(node, False) for node in nodes if work.parent[node] < 0]  # and whether it is inside a row
+    pending = [(node, False) for node in work.roots]  # and whether it is inside a row
     while pending:
         node, inside = pending.pop()
         below = [(child, inside) for child in work.children[node]]
@@ -69,14 +66,14 @@ def listed_nodes(
 def counts_of(
     work: Work, evidence: Evidence | None, listed: Collection[int], goals: Collection[int], alone_s: Floats
 ) -> LoopCounts:
-    """Where all loops of a program are. Each is in one of the places: what takes part of the time has a row."""
+    """Counts all loops of a program by place. Each is in one place: loops that take part of the time have a row."""
     loops = [node for node in range(len(work)) if work.kinds[node] in COUNTED]
     rows = set(listed)
     assert len(rows) == len(listed), "a loop has two rows"
-    least_s = LEAST_SHOWN_SHARE * float(work.own_host_s.sum())
+    least_s = LEAST_SHOWN_SHARE * float(work.own_total_s.sum())
     found = dict.fromkeys(("listed", "inside", "library", "outside", "once", "small"), 0)
     for node in loops:
-        around = _around(work, node)
+        around = [*work.around(node)]
         if node in rows:
             where = "listed"
         elif any(one in goals for one in around):
@@ -109,10 +106,3 @@ def _is_notable(work: Work, evidence: Evidence, node: int, time_s: float, least_
 def _runs_once(work: Work, node: int) -> bool:
     """Whether a loop has one iteration each time: there is nothing to divide, nor to carry."""
     return work.kinds[node] is NodeKind.LOOP and bool(work.iterations[node] <= work.entries[node])
-
-
-def _around(work: Work, node: int) -> list[int]:
-    found = [node]
-    while (parent := int(work.parent[found[-1]])) >= 0:
-        found.append(parent)
-    return found

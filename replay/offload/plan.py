@@ -22,7 +22,7 @@ import numpy as np
 
 from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
-from foretrace.replay.offload.devices.work import Ints
+from foretrace.replay.tree.timed_tree import Ints
 
 from .cut import INFINITE, Network
 from .host_threads import HostTimes
@@ -40,7 +40,7 @@ class Planner:
     def __init__(self, offers: Offers, host: HostTimes) -> None:
         """For the candidates of a device."""
         self.offers, self.host, self.work = offers, host, offers.work
-        self.versions = Versions(offers.work.flow, rounds_of(offers.work), offers.work.parent)
+        self.versions = Versions(offers.work.flow, rounds_of(offers.work), offers.work)
         self.able = {node: one for node, one in offers.candidates.items() if not one.refusal}
 
     @cached_property
@@ -62,7 +62,7 @@ class Planner:
         return 0.0 if way.shared_memory else candidate.staged_bytes / way.to_device_bytes_per_s
 
     def moved(self, kernels: Sequence[int]) -> tuple[Moved, list[Candidate]]:
-        """What a division moves in all, and its candidates."""
+        """Total traffic of a division, and its candidates."""
         there = [self.able[node] for node in kernels]
         is_there, runs = np.zeros(len(self.work), np.bool_), self.versions.rounds.copy()
         for one in there:
@@ -80,13 +80,7 @@ class Planner:
 
     def outermost(self) -> tuple[int, ...]:
         """All candidates that are in no other one: everything that can go."""
-        inside: set[int] = set()
-        found = []
-        for node in sorted(self.able):
-            if node not in inside:
-                found.append(node)
-                inside.update(self.able[node].nodes)
-        return tuple(found)
+        return tuple(sorted(self.work.outermost(self.work.roots, self.able.__contains__)))
 
     def by_cut(self) -> tuple[int, ...]:
         """The kernels of a minimum cut."""
@@ -95,7 +89,7 @@ class Planner:
         network = Network(len(work))
         own_s = np.bincount(np.maximum(stands, 0), np.where(stands >= 0, self.host.shared_own_s, 0.0), len(work))
         for node, one in self.able.items():
-            parent = int(work.parent[node])
+            parent = work.parents[node]
             up = int(stands[parent]) + 2 if parent >= 0 and stands[parent] >= 0 else Network.SINK
             results_s = sum(float(end[TYPICAL]) for end in results_of(one.results).times_s(way))
             network.edge(node + 2, up, _whole(one.fixed_s + self.staged_s(one) + results_s))
@@ -108,14 +102,14 @@ class Planner:
         return tuple(
             node
             for node in sorted(self.able)
-            if ported[node] and not (work.parent[node] >= 0 and ported[int(work.parent[node])])
+            if ported[node] and not (work.parents[node] >= 0 and ported[work.parents[node]])
         )
 
     def _stands(self) -> Ints:
         """[nodes]: the candidate that each node goes with, itself or the innermost around it; -1: it stays."""
         found = np.full(len(self.work), -1, np.int64)
         for node in range(len(self.work)):
-            parent = int(self.work.parent[node])
+            parent = self.work.parents[node]
             found[node] = node if node in self.able else found[parent] if parent >= 0 else -1
         return found
 
@@ -168,7 +162,7 @@ class Planner:
                 network.edge(at, last, _whole(back * end_s))
 
     def _launches(self) -> Ints:
-        """How often each node's work begins: that of the outermost candidate around it, or its own on the host."""
+        """Begins of each node's work: those of the outermost candidate around it, or its own on the host."""
         found = self.versions.rounds.copy()
         for node in self.outermost():
             found[list(self.able[node].nodes)] = self.able[node].launches
@@ -190,23 +184,13 @@ class Planner:
     def _moves(self, kernels: frozenset[int], node: int) -> list[frozenset[int]]:
         """Divisions that differ in whether a node is a kernel."""
         if node in kernels:
-            below = frozenset(self._next_below(node))
+            below = frozenset(self.work.outermost(self.work.children[node], self.able.__contains__))
             gone = kernels - {node}
             return [gone, gone | below] if below else [gone]
         around = {one for one in kernels if node in self.able[one].nodes}
         if around:
             return []
         return [frozenset(one for one in kernels if one not in self.able[node].nodes) | {node}]
-
-    def _next_below(self, node: int) -> list[int]:
-        found, pending = [], list(self.work.children[node])
-        while pending:
-            one = pending.pop()
-            if one in self.able:
-                found.append(one)
-            else:
-                pending += self.work.children[one]
-        return found
 
     def footprint_bytes(self, kernels: Sequence[int]) -> float:
         """Different bytes that a division keeps on the device; what is staged is not kept."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from foretrace.replay.offload.devices.gather_scatter import break_even_bytes, curves_of
 from foretrace.replay.offload.devices.kernels import Candidate
 
-from .decisions import Pays, Policy, among, pays_now
+from .decisions import Pays, Policy, decided_beforehand, pays_now
 from .plan import Planner
 
 
-def offered_by(
+def policy_offers(
     policy: Policy, planner: Planner, kernels: tuple[int, ...] | None = None
 ) -> tuple[Iterable[int] | None, Pays]:
     """The nodes that a policy offers (None: all candidates), and whether one goes when its turn comes.
@@ -19,12 +19,12 @@ def offered_by(
     `kernels` are those of the policy, where they are known.
     """
     if policy is Policy.NEVER:
-        return (), among(frozenset())
+        return (), decided_beforehand(frozenset())
     if policy is Policy.GREEDY:
         return None, pays_now
     kernels = kernels_of(policy, planner) if kernels is None else kernels
     refused = [node for node, one in planner.offers.candidates.items() if one.refusal]
-    return (*kernels, *refused), among(frozenset(kernels))
+    return (*kernels, *refused), decided_beforehand(frozenset(kernels))
 
 
 def kernels_of(policy: Policy, planner: Planner) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from foretrace.replay.prediction.predict import HostRun
 from .decisions import Pays, Policy, Program
 from .host_threads import HostTimes
 from .plan import Planner
-from .policies import offered_by
+from .policies import policy_offers
 from .ranks import HostRuns, activities
 
 
@@ -41,7 +41,7 @@ class OffloadedProgram:
         work = work_for(run, device)
         offers = Offers.of(work, device)
         planner = Planner(offers, HostTimes.of(work, 1, None, None))
-        offered, pays = offered_by(policy, planner)
+        offered, pays = policy_offers(policy, planner)
         return cls(device, planner, None if offered is None else tuple(offered), pays, node_names(work))
 
     @property

@@ -9,23 +9,24 @@ from collections.abc import Callable, Iterable, Sequence
 
 from foretrace.replay.base.records import Replay
 from foretrace.replay.base.spread import TYPICAL
-from foretrace.replay.engine.program import Entity, Run, Sharing, System
-from foretrace.replay.engine.simulation import simulate
+from foretrace.replay.engine.program import Run, Sharing
+from foretrace.replay.machine.machine import Machine
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.devices.kernels import Candidate
+from foretrace.replay.prediction.conditions import CORES
+from foretrace.replay.threads.job_programs import JobPrograms
 
-from .decisions import Activity, Decider, Offload, Pays, Program, device_names, pays_now
+from .decisions import Activity, Decider, Offload, Pays, Program, pays_now
 from .plan import Planner
 from .residency import Versions
 
-HOST = "host"
 HostRuns = Callable[[int, Sequence[int], float], tuple[Run, ...]]
 """From a node, the nodes below it and their time on the host to the activities that run there."""
 
 
 def one_run(node: int, nodes: Sequence[int], host_s: float) -> tuple[Run, ...]:
     """The host's work as one activity on a core."""
-    return (Run(str(node), host_s, Sharing(HOST)),)
+    return (Run(str(node), host_s, Sharing(CORES)),)
 
 
 def replay(
@@ -51,14 +52,12 @@ def replay(
     """
     programs = [Program() for _ in ranks]
     decider = Decider(programs, versions, way, accelerators, pays)
-    system = System(
-        cores={HOST: host_cores or max(len(ranks), 1)}, devices=dict.fromkeys(device_names(accelerators), 1)
-    )
-    entities = [
-        Entity(f"rank {rank}", programs[rank].parts(activities, names, accelerators, way, Sharing(HOST)))
-        for rank, activities in enumerate(ranks)
+    jobs = [
+        JobPrograms.of_one_thread(program.parts(activities, names, accelerators, way, Sharing(CORES)))
+        for program, activities in zip(programs, ranks, strict=True)
     ]
-    outcome = simulate(system, entities, decide=decider)
+    machine = Machine(host_cores or max(len(ranks), 1), accelerators=accelerators)
+    outcome = machine.run(jobs, decide=decider)
     moved = decider.moved
     return Replay(
         outcome.makespan_s,
@@ -85,11 +84,7 @@ def activities(planner: Planner, offered: Iterable[int] | None, runs: HostRuns =
 class _Builder:
     def __init__(self, planner: Planner, asked: set[int], runs: HostRuns) -> None:
         self.planner, self.work, self.asked, self.runs = planner, planner.work, asked, runs
-        self.has_asked = [node in asked for node in range(len(self.work))]
-        for node in range(len(self.work) - 1, 0, -1):
-            parent = int(self.work.parent[node])
-            if parent >= 0 and self.has_asked[node]:
-                self.has_asked[parent] = True
+        self.has_asked = self.work.any_below(self.work.flags(asked))
         kept = [one for one in asked if one in planner.able]
         _, threaded = planner.host.choice(kept)
         self.threaded = set(threaded)
@@ -97,7 +92,7 @@ class _Builder:
         self.before_s = float(planner.work.pages_s.sum()) + (float(planner.host.start_s[TYPICAL]) if threaded else 0.0)
 
     def all(self) -> tuple[Activity, ...]:
-        made = [self.node(node) for node in range(len(self.work)) if self.work.parent[node] < 0]
+        made = [self.node(node) for node in self.work.roots]
         if self.before_s:
             made.insert(0, Activity(0, (), self.before_s, runs=self.runs(0, (), self.before_s)))
         return tuple(made)

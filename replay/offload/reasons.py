@@ -259,7 +259,7 @@ def explanation(verdict: Verdict, device: Device, evidence: Evidence | None) -> 
 
 
 def iterations_text(evidence: Evidence, node: int) -> str:
-    """What is known of a loop's iterations, the kind first."""
+    """Text on the dependences between a loop's iterations, the kind first."""
     kind, text = str(evidence.parallel[node]), evidence.texts[node]
     return text if text.startswith(kind) else f"{kind} ({text})"
 

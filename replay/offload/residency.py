@@ -1,4 +1,4 @@
-"""What moves between host and accelerators for a division of a program's nodes: versions of data, each at most once.
+"""Data movement between host and accelerators for a division of a program's nodes: versions of data, each at most once.
 
 A version goes to a device if a node there reads it and its writer is elsewhere, and to the host if a node there reads
 it that was written on a device. Nodes are placed one by one, in any order, and what a placement makes necessary is
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,8 @@ import numpy.typing as npt
 
 from foretrace.replay.base.spread import Floats
 from foretrace.replay.offload.devices.device import Way
-from foretrace.replay.offload.devices.work import Ints, NodeKind, Work
+from foretrace.replay.offload.devices.work import NodeKind, Work
+from foretrace.replay.tree.timed_tree import Ints, NodeTree
 from foretrace.tracer.signature.data_flow_records import DataFlow
 
 ARGUMENT_BYTES = 4096
@@ -57,7 +57,7 @@ class Moved:
 
 
 def rounds_of(work: Work) -> Ints:
-    """How often each node's own work begins: of loops, each iteration."""
+    """Begins of each node's own work: of loops, each iteration."""
     is_loop = [kind is NodeKind.LOOP for kind in work.kinds]
     return np.where(is_loop, np.maximum(work.iterations, work.entries), work.entries)
 
@@ -67,22 +67,22 @@ RESULT_BYTES = 8
 
 
 def results_of(values: int) -> Moved:
-    """What values move that kernels return in registers, one by one."""
+    """Transfers of values that kernels return in registers, one by one."""
     return Moved(from_device_bytes=RESULT_BYTES * values, from_device=values)
 
 
 class Versions:
     """The versions of a program's data: who wrote each, and the set of nodes that read it. Many have the same set."""
 
-    def __init__(self, flow: DataFlow, rounds: Ints, parent: Ints | None = None) -> None:
+    def __init__(self, flow: DataFlow, rounds: Ints, tree: NodeTree | None = None) -> None:
         """Of a data flow.
 
-        `rounds` int64 [nodes] is how often each node's own work begins on the host, `parent` int64 [nodes] the node
-        around each, -1 for roots. None: all are side by side, in a loop of as many rounds as any.
+        `rounds` int64 [nodes] is how often each node's own work begins on the host; `tree` has the nodes. None: all are
+        side by side, in a loop of as many rounds as any.
         """
         self.num_nodes = len(rounds)
         self.rounds: Ints = rounds
-        self._parent = parent
+        self._tree = tree
         self.writer: Ints = np.asarray(flow.flow_writer, np.int64)
         self.readers: Ints = np.asarray(flow.flow_readers, np.int64)
         self.bytes: Floats = flow.flow_bytes
@@ -113,28 +113,12 @@ class Versions:
 
     def _shared_rounds(self, writers: Ints, readers: Ints) -> Ints:
         """[pairs]: rounds of the innermost node around both; of all roots together 1."""
-        if self._parent is None:
+        if self._tree is None:
             return np.full(len(writers), np.iinfo(np.int64).max)
-        depth, up, of_node = self._depth, np.append(self._parent, -1), np.append(self.rounds, 1)
-        low, high = writers.copy(), readers.copy()
-        apart = np.flatnonzero(low != high)
-        while len(apart):
-            one, other = low[apart], high[apart]
-            low[apart] = np.where(depth[one] >= depth[other], up[one], one)
-            high[apart] = np.where(depth[other] >= depth[one], up[other], other)
-            apart = apart[low[apart] != high[apart]]
-        return np.asarray(of_node[low], np.int64)
-
-    @cached_property
-    def _depth(self) -> Ints:
-        """Nodes around each one and itself; of no node, the last, 0."""
-        depth = np.zeros(self.num_nodes + 1, np.int64)
-        for node, parent in enumerate([] if self._parent is None else self._parent.tolist()):
-            depth[node] = depth[parent] + 1
-        return depth
+        return np.asarray(np.append(self.rounds, 1)[self._tree.common_ancestors(writers, readers)], np.int64)
 
     def rounds_around(self, writer: int, reader: int) -> int:
-        """How often the innermost node around a writer and a reader begins."""
+        """Begins of the innermost node around a writer and a reader."""
         pair = (writer, reader)
         if pair not in self._rounds_of_pair:
             ends = (np.array([one], np.int64) for one in pair)
@@ -148,7 +132,7 @@ class Versions:
         return most
 
     def __len__(self) -> int:
-        """How many rows."""
+        """Number of versions."""
         return len(self.writer)
 
     def most_of_sets(self, values: Ints) -> Ints:
@@ -159,7 +143,7 @@ class Versions:
         return most
 
     def moved(self, is_there: npt.NDArray[np.bool_], runs: Ints) -> Moved:
-        """What moves in all if one device runs the nodes `is_there`, bool [nodes].
+        """Total movement if one device runs the nodes `is_there`, bool [nodes].
 
         Args:
             is_there: the nodes of all kernels.
@@ -199,7 +183,7 @@ def moved_by_allocation(versions: Versions, is_there: npt.NDArray[np.bool_]) -> 
 
 
 class Residency:
-    """Where a rank's nodes ran so far, and what moved because of it."""
+    """Places where a rank's nodes ran so far, and the data moved for them."""
 
     def __init__(self, versions: Versions) -> None:
         """Nothing is placed."""
@@ -222,7 +206,7 @@ class Residency:
         return self._devices
 
     def would_move(self, nodes: Sequence[int], place: int, entries: int = 0) -> Moved:
-        """What placing nodes somewhere makes move. `entries` are a kernel's."""
+        """Movement that placing nodes somewhere would cause. `entries` are a kernel's."""
         before = [(node, self._place[node], self._runs[node]) for node in nodes]
         rows, sets = self._placed(nodes, place, entries, keep=False)
         moved = self._moves(rows, keep=False)
@@ -259,7 +243,7 @@ class Residency:
         return rows, new
 
     def _moves(self, rows: Iterable[int], *, keep: bool) -> Moved:
-        """What versions must move as nodes are placed now, and did not yet; with `keep` they have, from now on."""
+        """Movement of versions that the nodes' places require and that is not made yet; with `keep` it is from now."""
         sent_bytes = returned_bytes = 0.0
         sent: dict[tuple[int, int], int] = {}
         returned: dict[int, int] = {}
@@ -290,7 +274,7 @@ class Residency:
         return Moved(sent_bytes, returned_bytes, sum(sent.values()), sum(returned.values()))
 
     def _begins(self, row: int, place: int) -> int:
-        """How often those at a place begin to read a version."""
+        """Begins of reads of a version by the nodes at a place."""
         number, writer = self._set[row], self._writer[row]
         by_system = 1 if place == HOST and self.versions.has_system[number] else 0
         return (

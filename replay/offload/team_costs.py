@@ -1,4 +1,4 @@
-"""What a team of threads costs beside its work: starting it once, and a fork and a join for each parallel loop."""
+"""Overhead of a team of threads: starting it once, and a fork and a join for each parallel loop."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from foretrace.base.units import format_seconds
-from foretrace.profiles.profile import Core, Profile
-from foretrace.replay.base.known import core_class, default_of
-from foretrace.replay.base.records import Assumption
-from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats, between, exactly
+from foretrace.profiles.profile import Profile
+from foretrace.profiles.ranges import Assumption, Assumptions, core_figure
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
+from foretrace.replay.prediction.conditions import WAKING_FIGURES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,17 +30,14 @@ class TeamCosts:
 
     @classmethod
     def of(cls, profile: Profile, threads: int) -> TeamCosts:
-        """Of a team on a host.
+        """Costs of a team on a host.
 
         Threads spin between loops that follow each other, so a fork and a join are two barriers. A barrier is a tree,
         where a line goes from core to core as often as the logarithm of the threads (LLVM's kmp_barrier.cpp), or one
         counter that they update one after the other (GCC's libgomp/config/linux/bar.c): fast and slow end. Typically
         it is the mean of both.
         """
-        transfer_s, wake_s, call_s = (
-            _figure(profile, name)
-            for name in ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s")
-        )
+        transfer_s, wake_s, call_s = (np.array(core_figure(profile, name, Assumptions())) for name in WAKING_FIGURES)
         transfers = 2 * np.array([_steps(threads), (_steps(threads) + threads) / 2, threads])
         fork_s = transfers * transfer_s
         start_s = wake_s + (threads - 1) * call_s
@@ -56,11 +53,3 @@ class TeamCosts:
 
 def _steps(threads: int) -> int:
     return max(math.ceil(math.log2(max(threads, 2))), 1)
-
-
-def _figure(profile: Profile, name: str) -> Floats:
-    given: float | None = getattr(profile.core, name) if profile.core else None
-    if given is not None:
-        return exactly(given)
-    default = default_of(Core, name, core_class(profile))
-    return between(default.fast, default.typical, default.slow)

@@ -12,7 +12,7 @@ import numpy as np
 from foretrace.base.errors import PredictionError
 from foretrace.base.units import format_bytes
 from foretrace.profiles.profile import Profile
-from foretrace.replay.base.interval import together
+from foretrace.replay.base.interval import combined
 from foretrace.replay.base.records import (
     LEAST_SHOWN_SHARE,
     Answer,
@@ -31,7 +31,6 @@ from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.evidence import Parallel, Sources
 from foretrace.replay.offload.devices.gather_scatter import GatherScatter, break_even_bytes, is_loader
 from foretrace.replay.offload.devices.kernels import Candidate, Offers
-from foretrace.replay.offload.devices.stores import loop_around
 from foretrace.replay.offload.devices.work import NodeKind, shown
 from foretrace.replay.prediction.conditions import Conditions
 from foretrace.replay.prediction.deep_trees import with_room
@@ -44,7 +43,7 @@ from .decisions import Policy
 from .host_threads import HostTimes
 from .listing import counts_of, listed_nodes
 from .plan import Planner
-from .policies import offered_by
+from .policies import policy_offers
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason
@@ -90,7 +89,7 @@ def triages(
     explain: str = "",
     sources: Sources | None = None,
 ) -> tuple[list[Triage], list[list[Instance | None]]]:
-    """The same for several accelerators, and a matrix: for each loop that any of them lists, its row on each.
+    """Triages for several accelerators, and a matrix: for each loop that any of them lists, its row on each.
 
     None: a gather/scatter unit does not take it.
     """
@@ -152,7 +151,7 @@ class _Report:
         self.best_host_s = self.times.time_s(())
         self.kernels, self.policies = self._planned()
         self.threaded = set(self.times.choice(self.kernels)[1])
-        self.alone_s = self.work.inclusive(self.work.own_host_s)
+        self.alone_s = self.work.inclusive_s
         self.low, self.high = self._host_factors()
         self.shares = self._shares()
         self._moved_by: dict[tuple[int, ...], Moved] = {}
@@ -197,12 +196,11 @@ class _Report:
         )
 
     def _arrays(self) -> tuple[MovedArray, ...]:
-        """What the plan moves of each allocation; nothing where memory is shared or data flow was not followed."""
+        """Movement of each allocation by the plan; nothing where memory is shared or data flow was not followed."""
         flow = self.signature.data_flow
         if flow is None or self.device.way.shared_memory:
             return ()
-        is_there = np.zeros(len(self.work), np.bool_)
-        is_there[[below for node in self.kernels for below in self.planner.able[node].nodes]] = True
+        is_there = self.work.flags(below for node in self.kernels for below in self.planner.able[node].nodes)
         found = []
         for number, (to_device, from_device) in moved_by_allocation(self.planner.versions, is_there).items():
             if number < 0:
@@ -222,7 +220,7 @@ class _Report:
         return listed_nodes(self.work, self.offers.evidence, self.planner.able, goals, self.alone_s)
 
     def _loop_counts(self) -> LoopCounts:
-        """Where the loops are; a gather/scatter unit only knows those that gather or scatter."""
+        """Counts of loops by place; a gather/scatter unit only knows those that gather or scatter."""
         if self.device.rates is None:
             return LoopCounts(there=len(self.listed), listed=len(self.listed))
         goals = self.threaded.union(self.kernels)
@@ -250,15 +248,13 @@ class _Report:
         blocks |= {one.block_id for one in signature.operations if one.line == int(line) and is_file[one.file]}
         found = set()
         for node in np.unique(work.row_node[np.isin(work.row_block, list(blocks))]).tolist():
-            around = node
-            while around >= 0 and work.kinds[around] in (NodeKind.CALL, NodeKind.OTHER):
-                around = int(work.parent[around])
-            found.add(around if around >= 0 else node)
+            around = (one for one in work.around(node) if work.kinds[one] not in (NodeKind.CALL, NodeKind.OTHER))
+            found.add(next(around, node))
         kept = sorted(node for node in found if work.kinds[node] is not NodeKind.OTHER)
         return [node for node in kept if work.kinds[node] is not NodeKind.CALL] or kept
 
     def _shares(self) -> dict[int, Moved]:
-        """What each kernel of the plan makes move: what it needs first, and what of its results the host needs."""
+        """Movement due to each kernel of the plan: the data it needs first, and the results that the host needs."""
         residency = Residency(self.planner.versions)
         away = {below for node in self.kernels for below in self.planner.able[node].nodes}
         residency.put([node for node in range(len(self.work)) if node not in away], HOST)
@@ -289,7 +285,7 @@ class _Report:
         return Verdict(candidate, answer, host_s, thread_s, cost, moved, self._bound(node), tree_s)
 
     def _alone(self, node: int) -> Moved:
-        """What moves more if a node that the plan leaves on the host goes too."""
+        """Extra transfers if this node, which stays on the host in the plan, were ported as well."""
         inside = set(self.planner.able[node].nodes)
         others = tuple(one for one in self.kernels if one not in inside and node not in self.planner.able[one].nodes)
         if others not in self._moved_by:
@@ -381,8 +377,8 @@ class _Report:
             break_even_launch_s=break_even_launch_s(verdict),
             flip=flip(verdict, self.device),
             explanation=explanation(verdict, self.device, evidence),
-            caller=self._caller(node),
-            path=self._path(node),
+            caller=self._around_in_words(node, loops=False),
+            path=self._around_in_words(node, loops=True),
             verdict=evidence.verdicts[node] if evidence else None,
             would_change=would_change(
                 verdict,
@@ -398,12 +394,12 @@ class _Report:
 
     def _serial_around(self, node: int) -> int:
         """The innermost loop around a node if its iterations run one after the other; -1 otherwise."""
-        around = loop_around(self.work, int(self.work.parent[node]))
+        around = self.work.loop_around(self.work.parents[node])
         evidence = self.offers.evidence
         return around if around >= 0 and evidence is not None and evidence.parallel[around].is_serial else -1
 
     def _around(self, verdict: Verdict) -> str:
-        """Of a loop that stays: which loop around it cannot go, so that it would be launched so often."""
+        """For a loop that stays, names the serial loop around it that would launch it so often."""
         evidence = self.offers.evidence
         if evidence is None or verdict.answer is not Answer.LEAVE or verdict.cost is None:
             return ""
@@ -413,7 +409,7 @@ class _Report:
         return f"; inside {shown(self.work.places[around])}, which is serial ({evidence.texts[around]})"
 
     def _gathers(self, node: int) -> GatherScatter | None:
-        """What the hottest gather/scatter loop below a node does."""
+        """Gathers and scatters of the hottest such loop below a node."""
         regions = self.run.workload.regions
         below = {region for one in self.work.below(node) for region in self.work.own_s[one] if regions[region].idioms}
         if not below:
@@ -433,17 +429,6 @@ class _Report:
         demand = self.offers.demand
         return float(sum(getattr(demand, name)[below] for below in self.work.below(node))) if demand else 0.0
 
-    def _caller(self, node: int) -> str:
-        """The functions around a node, outermost first, without the start-up code."""
-        names: list[str] = []
-        around = int(self.work.parent[node])
-        while around >= 0:
-            if self.work.kinds[around] is NodeKind.CALL:
-                names.append(self.work.places[around].function)
-            around = int(self.work.parent[around])
-        names.reverse()
-        return " > ".join(names[names.index("main") :] if "main" in names else names)
-
     def _kinds_below(self, node: int) -> set[IdiomKind]:
         """The idioms of the loops of a node and below it."""
         return {kind for loop in self._loops_below(node) for kind in self.kinds[loop]}
@@ -456,22 +441,20 @@ class _Report:
         return sorted(loop for loop in loops if loop is not None)
 
     def _launched_together(self, node: int) -> int:
-        """How many kernels of the plan the innermost loop around a node launches, that of the node included."""
-        around = loop_around(self.work, int(self.work.parent[node]))
+        """Number of the plan's kernels that the innermost loop around a node launches, the node's included."""
+        around = self.work.loop_around(self.work.parents[node])
         if around < 0:
             return 1
         return len({node, *self.kernels}.intersection(self.work.below(around)))
 
-    def _path(self, node: int) -> str:
-        """The calls and loops around a node, outermost first, without the start-up code."""
+    def _around_in_words(self, node: int, *, loops: bool) -> str:
+        """The calls, and `loops`, around a node, outermost first, without the start-up code."""
         names: list[str] = []
-        around = int(self.work.parent[node])
-        while around >= 0:
+        for around in self.work.around(self.work.parents[node]):
             if self.work.kinds[around] is NodeKind.CALL:
                 names.append(self.work.places[around].function)
-            elif self.work.kinds[around] is NodeKind.LOOP:
+            elif loops and self.work.kinds[around] is NodeKind.LOOP:
                 names.append(f"loop {shown(self.work.places[around])}")
-            around = int(self.work.parent[around])
         names.reverse()
         return " > ".join(names[names.index("main") :] if "main" in names else names)
 
@@ -506,7 +489,7 @@ class _Report:
         for own in self.work.own_s:
             for region in own:
                 if region not in factors:
-                    factors[region] = together(self.run.errors_of_region(region))
+                    factors[region] = combined(self.run.errors_of_region(region))
         low, high = (
             np.array([sum(time_s * factors[region][end] for region, time_s in own.items()) for own in self.work.own_s])
             for end in (0, 1)
@@ -515,11 +498,11 @@ class _Report:
 
     def _program(self, instances: Sequence[Instance]) -> ProgramGain:
         after = self.policies[-1]
-        host_s = float(self.work.own_host_s.sum() + self.work.pages_s.sum())
+        host_s = float(self.work.own_total_s.sum() + self.work.pages_s.sum())
         threads_s = [self.times.choice((), corner)[0] for corner in (FAST, TYPICAL, SLOW)]
         rests_s = [self.times.choice(self.kernels, corner)[0] for corner in (FAST, TYPICAL, SLOW)]
         gain = program_gain(self.best_host_s, after.time_s, instances)
-        low, high = together(self.run.errors())
+        low, high = combined(self.run.errors())
         kernels = [self.verdict(node) for node in self.kernels]
         ranges = [self._device_range(one) for one in kernels]
         device_s = sum(one.cost.total_s for one in kernels if one.cost)
@@ -566,7 +549,7 @@ class _Report:
         self, policy: Policy, kernels: tuple[int, ...] | None = None
     ) -> tuple[PolicyOutcome, tuple[int, ...]]:
         """The program by a policy, replayed on one rank and one accelerator, and what went there."""
-        offered, pays = offered_by(policy, self.planner, kernels)
+        offered, pays = policy_offers(policy, self.planner, kernels)
         made = activities(self.planner, offered)
         found = replay([made], self.planner.versions, self.names, way=self.device.way, accelerators=1, pays=pays)
         gone = tuple(sorted(decision.node for decision in found.decisions if decision.offload))
@@ -580,7 +563,7 @@ class _Report:
         return outcome, gone
 
     def _unexamined(self, instances: Sequence[Instance]) -> tuple[str, ...]:
-        """How many loops are taken to be parallel, or serial, for want of evidence."""
+        """Warnings on loops taken to be parallel, or serial, for want of evidence."""
         evidence = self.offers.evidence
         if evidence is None:
             return ()
@@ -592,7 +575,7 @@ class _Report:
                 "--dependences to know; intervals reach to what the program takes if the iterations depend on each "
                 "other"
             )
-        least_s = LEAST_SHOWN_SHARE * float(self.work.own_host_s.sum())
+        least_s = LEAST_SHOWN_SHARE * float(self.work.own_total_s.sum())
         if count := int((evidence.by_flow & ~evidence.is_outside & (self.alone_s >= least_s)).sum()):
             loops, count_as = ("1 loop", "counts") if count == 1 else (f"{count} loops", "count")
             said.append(

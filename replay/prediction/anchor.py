@@ -40,7 +40,7 @@ class SamplesByLoop:
         return max(self.all_samples, self.num_samples) - sum(self.by_loop.values())
 
     def share(self, loop: LoopTime) -> float | None:
-        """Of the measured time; None where nothing was sampled, or where samples cannot tell (compiled code)."""
+        """Share of the measured time; None where nothing was sampled, or where samples cannot tell (compiled code)."""
         if loop.kind is LoopKind.COMPILED:
             return None
         return self.by_loop.get(key_of(loop), 0) / self.num_samples if self.num_samples else None
@@ -66,7 +66,7 @@ class Anchored:
 
 
 def key_of(loop: LoopTime) -> LoopKey:
-    """What a loop is known by on any machine: its loop, or its function, of Python with its line."""
+    """Key of a loop on any machine: its loop, or its function, of Python with its line."""
     if loop.loop_id is not None:
         return loop.loop_id, "", ""
     return (

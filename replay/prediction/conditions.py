@@ -1,4 +1,4 @@
-"""What a program's regions take and demand under the conditions of a moment: how many jobs divide the last cache.
+"""Times and bandwidth demands of a program's regions by the number of jobs that divide the last cache.
 
 The times are the model's (`HostRun`), worked out for 1, 2, 4, ... jobs in the cache and interpolated between. What a
 region demands of main memory are the lines that its accesses miss in the last cache.
@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from foretrace.profiles.profile import Core, Profile
-from foretrace.replay.base.known import assumption_text, core_class, default_of
-from foretrace.replay.base.records import Assumption, LoopKind, Model
+from foretrace.profiles.profile import Profile
+from foretrace.profiles.ranges import Assumption, Assumptions, core_figure
+from foretrace.replay.base.records import LoopKind, Model
 from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.engine.program import Sharing, Waking
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
@@ -93,7 +93,7 @@ class Conditions:
         )
 
     def sharing(self, region: int, cache: str, interpreter: str | None = None) -> Sharing:
-        """How a region shares the machine with what else runs.
+        """Resource use of a region beside what else runs on the machine.
 
         Args:
             region: of the workload.
@@ -112,20 +112,14 @@ class Conditions:
         return Sharing(CORES, cache, (MEMORY,), conditions)
 
 
-_WAKING = ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s")
+WAKING_FIGURES = ("line_transfer_latency_s", "thread_wake_latency_s", "thread_wake_call_s")
 
 
 def waking_of(profile: Profile) -> tuple[Waking, tuple[Assumption, ...]]:
-    """How long it takes until threads that wait go on, with what was assumed."""
-    figures, assumptions = [], []
-    for name in _WAKING:
-        given = getattr(profile.core, name) if profile.core else None
-        if given is None:
-            default = default_of(Core, name, core_class(profile))
-            assumptions.append(Assumption(name, assumption_text(Core, name, default)))
-            given = default.typical
-        figures.append(given)
-    return Waking(*figures), tuple(assumptions)
+    """Wake-up latencies of threads, with what was assumed."""
+    assumed = Assumptions()
+    figures = (core_figure(profile, name, assumed).typical for name in WAKING_FIGURES)
+    return Waking(*figures), assumed.listed
 
 
 def _between(at: np.typing.NDArray[np.int64], counts: list[int], values: Floats) -> Floats:
@@ -139,7 +133,7 @@ def _line_s(run: HostRun, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
 
 
 def line_s(workload: Workload, misses: Floats, line_bytes: float, bandwidth: MemoryBandwidth, stores: bool) -> Floats:
-    """The same of some misses of the last cache, [operations]."""
+    """Seconds at full bandwidth for some misses of the last cache, [operations]."""
     lines = misses * (workload.operations.is_store == stores)
     of_regions = np.bincount(workload.operations.region, weights=lines, minlength=len(workload.regions))
     rate = bandwidth.store_bytes_per_s if stores else bandwidth.alone_bytes_per_s
@@ -147,7 +141,7 @@ def line_s(workload: Workload, misses: Floats, line_bytes: float, bandwidth: Mem
 
 
 def _levels(profile: Profile, run: HostRun, jobs: int) -> tuple[LevelShare, ...]:
-    """What each of so many jobs holds of the caches, which is no more than there is of them."""
+    """Each job's part of the caches; all parts together are no more than the caches hold."""
     counts, levels = jobs_of_levels(profile, jobs), run.misses.hierarchy.levels
     check_held(profile, [level.size_bytes for level in levels], counts)
     return tuple(

@@ -31,7 +31,7 @@ LEAST_COVERED = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoreRegions:
-    """What the core model says. `covered` bool [regions]; of the others all is 0.
+    """Regions' times by the core model. `covered` bool [regions]; of the others all is 0.
 
     `time_s` [3, regions]; `halves_s` [2, regions], the typical times by the first and by the second half of the paths;
     `ideal_s` [regions], with all data in the nearest cache; `by_cause_s` [regions, causes].
@@ -79,7 +79,7 @@ def core_regions(
 
 
 class _Share:
-    """How regions' times follow from blocks' times."""
+    """Sums blocks' times into regions' times."""
 
     def __init__(self, workload: Workload) -> None:
         program = workload.core
@@ -125,7 +125,7 @@ def _out_of_memory(hits: Floats) -> npt.NDArray[np.bool_]:
 
 
 def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: MemoryFigures, corner: int) -> Floats:
-    """Of each operation, the share of a stream's lines out of main memory that nobody fetched ahead.
+    """Per operation, the share of a stream's lines out of main memory that nobody fetched ahead.
 
     For each line of such streams in its region, by the lines of streams out of the second cache and of trailing ones.
     """
@@ -140,7 +140,7 @@ def _late_lines(workload: Workload, hits: Floats, irregular: Floats, memory: Mem
 
 
 def _trailing_lines(workload: Workload, hits: Floats, memory: MemoryFigures) -> Floats:
-    """Of each operation, lines that it comes to in the nearest cache because another one left them there, on its way
+    """Per operation, lines that it comes to in the nearest cache because another one left them there, on its way
     through more than that holds: such as the rows of a stencil behind the first one."""
     operations, program = workload.operations, workload.core
     comes_to = np.zeros(len(hits))
@@ -152,7 +152,7 @@ def _trailing_lines(workload: Workload, hits: Floats, memory: MemoryFigures) -> 
 
 
 def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
-    """What each memory operation does on a machine, for the core model."""
+    """Costs of each memory operation on a machine, for the core model."""
     operations, memory = workload.operations, figures.memory
     latency, random = (
         memory.latency_by_range(operations.range_bytes, corner),

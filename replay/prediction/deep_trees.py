@@ -1,4 +1,4 @@
-"""Deep execution trees: the model walks them recursively, and a program may nest its calls more deeply than the
+"""Deep execution trees: timeline programs are made recursively, and a program may nest its calls more deeply than the
 interpreter's own limit allows.
 """
 
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Concatenate, ParamSpec, TypeVar
 
 from foretrace.base.errors import PredictionError
+from foretrace.replay.tree.timed_tree import NodeTree
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import Signature
-from foretrace.tracer.signature.tree_records import ExecutionTree
 
 _Given = TypeVar("_Given", Signature, Signature | Workload)
 _P = ParamSpec("_P")
@@ -21,14 +21,6 @@ _R = TypeVar("_R")
 MOST_LEVELS = 2000
 """Calls and loops within one another that are replayed. Recursion is one level (`ExecutionTree`)."""
 _FRAMES_A_LEVEL = 6
-
-
-def levels_of(tree: ExecutionTree) -> int:
-    """The depth of the tree: the largest number of nodes within one another."""
-    levels = [0] * len(tree)
-    for node, parent in enumerate(tree.parent.tolist()):
-        levels[node] = levels[parent] + 1 if parent >= 0 else 1
-    return max(levels, default=0)
 
 
 def with_room(run: Callable[Concatenate[_Given, _P], _R]) -> Callable[Concatenate[_Given, _P], _R]:
@@ -41,7 +33,7 @@ def with_room(run: Callable[Concatenate[_Given, _P], _R]) -> Callable[Concatenat
     @functools.wraps(run)
     def with_more(given: _Given, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         signature = given.signature if isinstance(given, Workload) else given
-        levels = 0 if signature.tree is None else levels_of(signature.tree)
+        levels = 0 if signature.tree is None else max(NodeTree(signature.tree.parent).levels)
         if levels > MOST_LEVELS:
             raise PredictionError(
                 f"the signature's calls and loops are nested {levels} deep, and {MOST_LEVELS} are replayed at most; "

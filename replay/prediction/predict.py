@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,15 +13,16 @@ from foretrace.base.units import format_bytes, format_count
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import as_measured, effective_bytes
 from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.interval import (
+    combined,
     convolution_error,
     figure_error,
     model_error,
     path_error,
     relative_error,
-    together,
 )
-from foretrace.replay.base.records import Assumption, Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
+from foretrace.replay.base.records import Bound, ErrorPart, LoopKind, LoopTime, Model, Prediction
 from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Floats
 from foretrace.replay.core.instruction_costs import kind_note
 from foretrace.replay.engine.program import Entity, Run, Sharing, System
@@ -82,6 +83,7 @@ class HostRun:
         corners: Sequence[int] = (FAST, TYPICAL, SLOW),
         change: Callable[[MachineFigures], MachineFigures] | None = None,
         shared: Misses | None = None,
+        settled: Container[str] = (),
     ) -> HostRun:
         """Convolve `workload` with `profile`.
 
@@ -93,6 +95,7 @@ class HostRun:
             corners: of the core model; those left out are as the typical one, which must be among them.
             change: of the figures, as an ablation makes it; None: none.
             shared: the misses in what the program holds of a cache that others use; None: they are worked out.
+            settled: names of assumed figures that are taken to be exactly as typical.
 
         Raises:
             PredictionError: it is no host, or signature and profile together do not tell enough.
@@ -103,7 +106,7 @@ class HostRun:
                 "with `foretrace triage --accelerator`"
             )
         misses = misses_on(workload.signature, profile)
-        figures = figures_of(profile, as_measured(misses.hierarchy, profile))
+        figures = figures_of(profile, as_measured(misses.hierarchy, profile), settled)
         figures = figures if change is None else change(figures)
         guest, runs = workload.signature.provenance.guest, profile.instruction_set
         if guest != "python" and runs is not None and runs != guest:
@@ -128,7 +131,7 @@ class HostRun:
         return np.asarray(of_code * issue_slots(self.workload) * self.figures.instruction_s[FAST] * fewer, np.float64)
 
     def errors(self) -> tuple[ErrorPart, ...]:
-        """What the time of the whole program may be off by, source by source."""
+        """Sources of error of the whole program's time."""
         if self.core is None:
             return self.other_errors()
         typical, spoken = float(self.times.time_s[TYPICAL].sum()), float(self.core.time_s[TYPICAL].sum())
@@ -137,13 +140,13 @@ class HostRun:
         return (*self.other_errors(), model_error(spoken / typical, self.outside_paths_s() / typical))
 
     def outside_paths_s(self) -> float:
-        """Of regions that are in too few paths for the core model, pages apart; 0 of a program without any paths."""
+        """Seconds of regions in too few paths for the core model, without page faults; 0 without any paths."""
         if self.core is None:
             return 0.0
         return float((self.times.time_s[TYPICAL] - self.times.pages_s)[~self.core.covered].sum())
 
     def other_errors(self) -> tuple[ErrorPart, ...]:
-        """The same without what the core model leaves out."""
+        """Sources of error but for the core model's own."""
         fast, typical, slow = (float(self.times.time_s[corner].sum()) for corner in (FAST, TYPICAL, SLOW))
         parts = [figure_error(fast, typical, slow)]
         parts += [relative_error()] if self.figures.relative else []
@@ -156,7 +159,7 @@ class HostRun:
         return tuple(parts)
 
     def errors_of_region(self, region: int) -> tuple[ErrorPart, ...]:
-        """The same of one region."""
+        """Sources of error of one region's time."""
         parts = [figure_error(*(float(time) for time in self.times.time_s[:, region]))]
         parts += [relative_error()] if self.figures.relative else []
         parts += [convolution_error()] if self.model is Model.CONVOLUTION else []
@@ -236,7 +239,7 @@ def _sharing(region_times: _RegionModel, profile: Profile, whole: Misses, jobs: 
 
 
 def _said_of_share(held: float, least: float, size_bytes: float) -> str:
-    """What a program keeps of a cache that it shares, for people."""
+    """Text on a program's part of a shared cache."""
     if held < 0.001 * size_bytes:
         return "this program brings too few lines to keep a notable part of it"
     kept = f"this program keeps {format_bytes(round(held))} of {format_bytes(round(size_bytes))}"
@@ -257,11 +260,7 @@ def prediction_of(run: HostRun) -> Prediction:
     """The prediction that follows from a workload on a host."""
     workload, profile, times = run.workload, run.profile, run.times
     time_s = _replayed_s(run)
-    provenance = workload.signature.provenance
-    unseen_s = 0.0 if workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)
-    decoded = max(provenance.decoded_share, 1e-3)
-    errors = run.errors()
-    low, high = together(errors)
+    low_s, high_s = _ends_s(run, time_s)
     by_bound: dict[Bound, float] = defaultdict(float)
     for bound, region_s in zip(times.bound_by, times.time_s[TYPICAL], strict=True):
         by_bound[bound] += float(region_s)
@@ -269,18 +268,32 @@ def prediction_of(run: HostRun) -> Prediction:
         machine=profile.name,
         title=profile.title,
         time_s=time_s,
-        low_s=min(max(time_s * low, float(run.least_s().sum())), time_s),
-        high_s=max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures)),
+        low_s=low_s,
+        high_s=high_s,
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
-        complete=provenance.complete,
+        complete=workload.signature.provenance.complete,
         hit_rates=run.misses.hit_rates,
         loops=_region_times(run, time_s),
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
-        errors=errors,
+        errors=run.errors(),
         assumptions=run.assumptions,
         warnings=(*warnings_of(workload.signature), *warnings_of_run(run), *_warnings_of_profile(profile)),
-        waiting=provenance.waiting,
+        waiting=workload.signature.provenance.waiting,
     )
+
+
+def interval_of(run: HostRun) -> tuple[float, float]:
+    """The ends of the interval of a workload's time on a host, as `prediction_of` has them."""
+    return _ends_s(run, _replayed_s(run))
+
+
+def _ends_s(run: HostRun, time_s: float) -> tuple[float, float]:
+    provenance = run.workload.signature.provenance
+    unseen_s = 0.0 if run.workload.totals.python_lines.any() else _unseen_s(provenance, run.figures)
+    decoded = max(provenance.decoded_share, 1e-3)
+    low, high = combined(run.errors())
+    low_s = min(max(time_s * low, float(run.least_s().sum())), time_s)
+    return low_s, max(time_s * high / decoded + unseen_s, _most_s(provenance, run.figures))
 
 
 TURNS = "times are those of one core doing all their work"
@@ -310,7 +323,7 @@ def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:
 
 
 def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
-    """The same as a warning, if it is a notable share of the time."""
+    """A warning on unseen compiled code, if it is a notable share of the time."""
     unseen_s, names = unseen_code(run)
     share = unseen_s / max(float(run.times.time_s[TYPICAL].sum()), 1e-300)
     if share < NOTABLE_SHARE:
@@ -324,7 +337,7 @@ def _unseen_code_of(run: HostRun) -> tuple[str, ...]:
 
 
 def warnings_of_run(run: HostRun) -> tuple[str, ...]:
-    """What is not known of the work."""
+    """Warnings on unknown parts of the work."""
     chosen = selection_warning(run.workload.signature.provenance, run.profile)
     return (*_unseen_code_of(run), *_outside_paths(run), *([chosen] if chosen else []))
 
@@ -341,12 +354,12 @@ def _outside_paths(run: HostRun) -> tuple[str, ...]:
 
 
 def _unseen_s(provenance: Provenance, figures: MachineFigures) -> float:
-    """What array operations took that nobody saw, at most, where nothing was timed: that of a call each."""
+    """Longest time of unseen array operations where nothing was timed: that of a call each."""
     return provenance.unseen_calls * float(figures.python_call_s[SLOW])
 
 
 def _most_s(provenance: Provenance, figures: MachineFigures) -> float:
-    """Where nothing of a Python program was timed, what it takes at most: as much as its traced run, in lines."""
+    """Longest time of a Python program of which nothing was timed: as much as its traced run, in lines."""
     return (provenance.most_lines or 0.0) * float(figures.python_line_s[SLOW])
 
 
@@ -358,7 +371,7 @@ def _region_times(run: HostRun, total_s: float) -> tuple[LoopTime, ...]:
     regions = []
     for index in np.argsort(-typical, kind="stable"):
         region = workload.regions[index]
-        low, high = together(run.errors_of_region(int(index)))
+        low, high = combined(run.errors_of_region(int(index)))
         regions.append(
             LoopTime(
                 place=region.place,
@@ -395,7 +408,7 @@ def _first_calls(workload: Workload) -> set[int]:
 def _assumptions(
     workload: Workload, figures: MachineFigures, misses: Misses, times: RegionTimes
 ) -> tuple[Assumption, ...]:
-    """What was assumed and matters to this program."""
+    """Assumptions that matter to this program."""
     totals, operations = workload.totals, workload.operations
     needed = [
         assumption
@@ -496,7 +509,7 @@ def _unseen_warning(provenance: Provenance, *, timed: bool) -> str:
 
 
 def warnings_of(signature: Signature) -> tuple[str, ...]:
-    """What of the run is not in a prediction made from its signature."""
+    """Warnings on parts of the run that a prediction leaves out."""
     provenance, timed = signature.provenance, bool(signature.interpreter_times)
     warnings = []
     if not provenance.complete:

@@ -36,9 +36,14 @@ class JobPrograms:
     shared_locks: frozenset[str] = frozenset()
     """Those of the semaphores that are reader-writer locks: all units are free at first, one is a reader's."""
 
+    @classmethod
+    def of_one_thread(cls, program: tuple[Part, ...]) -> JobPrograms:
+        """A job of a single thread, without a name of its own."""
+        return cls((ThreadProgram("", program, True),), {}, ())
+
 
 def of_each(threads: Sequence[ThreadProgram], made: Callable[[Sequence[Part]], _Found]) -> list[_Found]:
-    """What follows from each thread's program, worked out once for each."""
+    """Applies a function to each thread's program, once per distinct program."""
     found: dict[int, _Found] = {}
     for thread in threads:
         if id(thread.program) not in found:

@@ -122,7 +122,7 @@ def _lines_of_children(tree: ExecutionTree) -> set[tuple[Body, int]]:
 
 
 def line_in_body(tree: ExecutionTree, node: int) -> int:
-    """Where in its parent's body a node stands."""
+    """Line of a node in its parent's body."""
     key = tree.keys[node]
     return key.site_line if tree.kind[node] == TreeNodeKind.CALL else key.line
 
@@ -186,13 +186,13 @@ class Held:
         return next((one.name for one, is_own in reversed(self._active) if is_own), None)
 
     def at(self, line: int) -> list[Part]:
-        """What gives back and takes locks before a child on a line, sections without any child among them."""
+        """Locks released and taken before a child on a line, sections without any child among them."""
         passed = [one for one, _ in self.sections if one not in self._done and one.last < line]
         parts = self._through(passed)
         return parts + self._to([one for one, _ in self.sections if one.holds(line)])
 
     def end(self) -> list[Part]:
-        """The same behind all children."""
+        """Locks released and taken behind all children."""
         parts = self._through([one for one, _ in self.sections if one not in self._done])
         return parts + self._to([])
 

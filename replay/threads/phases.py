@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from foretrace.replay.tree.timed_tree import add_seconds
+
 from .tree_work import TreeWork
 
 LEAST_SHARE = 0.01
@@ -16,7 +18,7 @@ MOST_BREAKS = 16
 
 
 class Phased:
-    """How much loops iterate in a stretch of the run, the window.
+    """Iterations of loops in a stretch of the run, the window.
 
     A window is a share of a node's entries, from 0 to 1 in order of time. Below a loop with phases it becomes the share
     of that loop's iterations.
@@ -31,12 +33,8 @@ class Phased:
             entries, iterations = (np.cumsum([0, *column]) for column in zip(*phases, strict=True))
             if iterations[-1] and work.inclusive_s[node] >= LEAST_SHARE * total_s:
                 self._curves[node] = (entries / entries[-1]).tolist(), (iterations / iterations[-1]).tolist()
-        has_phases = np.zeros(len(work.tree))
-        has_phases[list(self._curves)] = 1
-        self._is_phased_below = work.tree.inclusive(has_phases) > 0
-        stops = np.zeros(len(work.tree))
-        stops[[*work.waits.stops, *work.waits.inside]] = 1
-        self._stops_below = work.tree.inclusive(stops) > 0
+        self._is_phased_below = work.any_below(work.flags(self._curves))
+        self._stops_below = work.any_below(work.flags([*work.waits.stops, *work.waits.inside]))
         self.window: tuple[float, float] | None = None
         """None: all of the run."""
 
@@ -49,13 +47,10 @@ class Phased:
     def breaks(self, node: int, count: int) -> list[int]:
         """Iterations of a loop at which phases below it begin, with 0 and the end."""
         found: set[int] = set()
-        pending, outermost = list(self._work.children[node]), []
-        while pending:
-            below = pending.pop()
-            if below in self._curves:
-                outermost.append(below)
-            elif self._is_phased_below[below]:
-                pending += self._work.children[below]
+        ends = self._work.outermost(
+            self._work.children[node], lambda below: below in self._curves or not self._is_phased_below[below]
+        )
+        outermost = [below for below in ends if below in self._curves]
         for below in sorted(outermost, key=lambda loop: (-self._work.inclusive_s[loop], loop)):
             more = {round(share * count) for share in self._curves[below][0]} - {0, count}
             if len(found | more) <= MOST_BREAKS:
@@ -92,11 +87,10 @@ class Phased:
     def sums(self, node: int) -> dict[int, float]:
         """Seconds by region of a node and all below it, at the window's rate: as if all of the run were like it."""
         if self.window is None or not self._is_phased_below[node]:
-            return self._work.sums_below(node)
+            return self._work.seconds_below(node)
         scale = self.scale(node)
         sums = {region: seconds * scale for region, seconds in self._work.own_s[node].items()}
         with self.inside(node):
             for child in self._work.children[node]:
-                for region, seconds in self.sums(child).items():
-                    sums[region] = sums.get(region, 0.0) + seconds * scale
+                add_seconds(sums, self.sums(child), scale)
         return sums

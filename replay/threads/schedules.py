@@ -1,4 +1,4 @@
-"""How runtimes of parallel regions hand out work: in blocks fixed beforehand, or in chunks and tasks to who is free.
+"""Schedules of parallel regions' runtimes: in blocks fixed beforehand, or in chunks and tasks to who is free.
 
 A thread that is free takes the next chunk of a loop with a dynamic or guided schedule, and the next task, so that no
 thread is busy for longer than a chunk beyond the others. Which thread took how many while the program was traced says
@@ -89,7 +89,7 @@ def shares_of_chunks(count: float, threads: int) -> list[float]:
 
 
 def shares_of_blocks(work_s: Sequence[float], threads: int) -> list[float]:
-    """The same of threads that share its iterations in blocks, one after the other (a static schedule).
+    """Shares of a region's work of each of `threads` threads that divide its iterations in blocks (a static schedule).
 
     As the work of the traced threads, `work_s`, rises and falls along these blocks, so does that of the new ones.
     """

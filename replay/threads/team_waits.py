@@ -1,4 +1,4 @@
-"""How threads of a parallel region's runtime wait for one another on a machine: whether they spin or sleep.
+"""Waiting policy of a parallel region's runtime on a machine: whether threads spin or sleep.
 
 What decides is the number of threads, the cores of the machine the program is replayed on, and the runtime's settings
 (environment variables of the traced command). How they waited while the program was traced says nothing: a tracer runs
@@ -45,7 +45,7 @@ _MS = re.compile(r"(\d+)\s*([a-zA-Z]*)")
 
 
 class Waits(StrEnum):
-    """What threads do until they go on."""
+    """Way of waiting."""
 
     SPIN = "spin"
     SLEEP = "sleep"
@@ -53,7 +53,7 @@ class Waits(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TeamWaits:
-    """How a team waits, or most likely does where that is open; and why."""
+    """Waiting policy of a team, the likely one where it is open; and why."""
 
     how: Waits
     why: str
@@ -66,7 +66,7 @@ class TeamWaits:
 
 
 def team_waits(tree: ExecutionTree, settings: Mapping[str, str] | None, threads: int, cores: int | None) -> TeamWaits:
-    """How a team of `threads` waits.
+    """The waiting policy of a team of `threads`.
 
     Args:
         tree: of the program: which runtime it uses.

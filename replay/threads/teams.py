@@ -150,7 +150,7 @@ class Team:
         return (*(Strand(0, node, 1.0) for node in nodes), *others)
 
     def left(self) -> Iterator[tuple[RegionKey, Strand]]:
-        """What belongs to no place that the first thread came to, and its region."""
+        """Strands that belong to no place that the first thread came to, with their region."""
         for key in dict.fromkeys(key for group in self.regions[1:] for key in group):
             share = 1.0 - self.placed[key]
             if share > _SAME:

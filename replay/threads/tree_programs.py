@@ -29,9 +29,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-import numpy as np
-import numpy.typing as npt
-
 from foretrace.base.errors import PredictionError
 from foretrace.base.units import format_seconds
 from foretrace.replay.engine.program import (
@@ -47,6 +44,7 @@ from foretrace.replay.engine.program import (
     Unlock,
     Wait,
 )
+from foretrace.replay.tree.timed_tree import Flags
 from foretrace.tracer.signature.tree_records import NodeKey, TreeNodeKind, TreeThread
 
 from .job_programs import JobPrograms, ThreadProgram, check_conserved, of_each, with_programs, without
@@ -114,7 +112,7 @@ class _Creations:
         return name or None
 
     def due(self, node: int, entries: int, times: float) -> int:
-        """How many of a call's entries belong to this run of the body around it, which runs `times` times in all."""
+        """Entries of a call in this run of the body around it, which runs `times` times in all."""
         self.runs[node] += 1
         until = 1 if entries == 1 else min(int(self.runs[node] * entries // max(times, 1)), entries)
         count = until - self.done[node]
@@ -193,9 +191,13 @@ class _Job:
         self.heads = 1.0
         self.alike: dict[tuple[object, ...], list[list[Draft]]] | None = None
         """Of loops that are unrolled: parts of what creates and awaits no threads."""
-        self.creates_below = _below(work, self.begins_or_ends)
-        self.stops_below = _below(work, lambda node: node in work.waits.stops or node in work.waits.inside)
-        self.meets_below = _below(work, lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))
+        self.creates_below = self.any_below(self.begins_or_ends)
+        self.stops_below = self.any_below(lambda node: node in work.waits.stops or node in work.waits.inside)
+        self.meets_below = self.any_below(lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))
+
+    def any_below(self, holds: Callable[[int], bool]) -> Flags:
+        """bool [nodes]: whether something holds for a node or one below it."""
+        return self.work.any_below(self.work.flags(filter(holds, range(len(self.work)))))
 
     def begins_or_ends(self, node: int) -> bool:
         """Whether threads are created or awaited in a node."""
@@ -276,7 +278,7 @@ class _Job:
         return [one for process, one in firsts.items() if process > own and one.parent in numbers]
 
     def creations(self, apart: list[TreeThread], processes: list[TreeThread]) -> _Creations:
-        """Of threads that are in no team, and of processes."""
+        """Creations of threads that are in no team, and of processes."""
         known_processes = {thread.number for thread in processes}
         names = {thread.number: thread_name(thread.number) for thread in (*apart, *processes)}
         known, ends = (
@@ -298,11 +300,12 @@ class _Job:
         bodies = self.body((Strand(0, root, share),), 1, creations)
         before, behind = self.nothing(), self.nothing()
         for place, other in enumerate(self.team.roots[1:], 1):
-            outside = self.around(other, set(self.work.all_parallel(other)))
+            outside = self.work.seconds_below(other, set(self.work.all_parallel(other)))
             self.put(before, [(self.team.outside[place], outside, 1.0)], 1)
         apart_s = 0.0
         for key, strand in self.team.left():
-            self.put(behind, [(self.team.doers(key)[strand.root], self.work.sums_below(strand.node), strand.share)], 1)
+            seconds = self.work.seconds_below(strand.node)
+            self.put(behind, [(self.team.doers(key)[strand.root], seconds, strand.share)], 1)
             alike = self.team.threads_of[strand.root]
             apart_s += (
                 0.0 if key in self.team.dynamic else float(self.work.inclusive_s[strand.node]) * strand.share * alike
@@ -359,11 +362,11 @@ class _Job:
         return sorted({kind for root, _, _ in body for kind, _ in self.doers[root]})
 
     def entries(self, body: Body) -> float:
-        """How often a thread came to a body."""
+        """Entries of a thread into a body."""
         return sum(int(self.work.tree.entries[node]) * share for _, node, share in body) / self.heads
 
     @staticmethod
-    def any_of(holds: npt.NDArray[np.bool_], body: Body) -> bool:
+    def any_of(holds: Flags, body: Body) -> bool:
         """Whether something holds for a node of a body."""
         return any(holds[node] for _, node, _ in body)
 
@@ -450,7 +453,7 @@ class _Job:
             if not found:
                 self.add(into, self.child(child, runs, creations))
                 continue
-            outside = self.around(child[0].node, set(found))
+            outside = self.work.seconds_below(child[0].node, set(found))
             self.put(into, [(self.doers[child[0].root], outside, child[0].share)], runs)
             for key in dict.fromkeys(region_key(self.work, node) for node in found):
                 nodes = forks.pop((key, line), None)
@@ -530,11 +533,11 @@ class _Job:
             for stop in self.work.waits.stops.get(node, ()):
                 one = Stops(stop.semaphore, stop.is_wait, stop.total * share, stop.units, self.held)
                 add_to(waits if stop.is_wait else posts, [kind for kind, _ in self.doers[root]], [one])
-        self.put_each(parts, child, self.work.sums_below, times)
+        self.put_each(parts, child, self.work.seconds_below, times)
         return [[*before, *own, *behind] for before, own, behind in zip(waits, parts, posts, strict=True)]
 
     def lock(self, section: Section) -> tuple[Lock | Wait, Unlock | Post]:
-        """What begins a critical section, and what ends it.
+        """The parts that begin and end a critical section.
 
         A reader-writer lock is a semaphore: a reader takes one of its units, a writer all of them, first come, first
         served.
@@ -549,7 +552,7 @@ class _Job:
     def inside(
         self, inside: Inside, times: float, share: float, creations: _Creations, held: str | None
     ) -> list[Draft]:
-        """What a thread that has the lock `held` does on a line of a body of its own, in one run of that."""
+        """Parts of a thread that holds the lock `held` on a line of its own body, in one run of that."""
         what = inside.what
         if isinstance(what, Stop):
             return [Stops(what.semaphore, what.is_wait, what.total * share, what.units, held)]
@@ -562,19 +565,6 @@ class _Job:
     def add(parts: list[list[Draft]], more: Iterable[Sequence[Draft]]) -> None:
         for mine, new in zip(parts, more, strict=True):
             mine += new
-
-    def around(self, node: int, inside: set[int]) -> dict[int, float]:
-        """Seconds by region of a node and all below it, without the parallel regions below it."""
-        sums: dict[int, float] = {}
-        pending = [node]
-        while pending:
-            one = pending.pop()
-            if one in inside:
-                continue
-            pending += self.work.children[one]
-            for region, seconds in self.work.own_s[one].items():
-                sums[region] = sums.get(region, 0.0) + seconds
-        return sums
 
     def fork(self, key: RegionKey, nodes: Sequence[int], times: float, creations: _Creations) -> list[list[Draft]]:
         """All entries of a parallel region at a place, in one run of the body there: the team meets, works, and meets
@@ -620,17 +610,17 @@ class _Job:
         count = max(round(self.entries(child) / times), 1)
         whole = self.nothing()
         if special in (Role.CREATE, Role.JOIN):
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             for root, one, share in child:
                 due = creations.due(one, max(int(tree.entries[one]), 1), times / share)
                 begin = self.spawns if special is Role.CREATE else self.ends
                 add_to(whole, [kind for kind, _ in self.doers[root]], begin(one, due, creations))
             return whole
         if special in (*TAKES, Role.UNLOCK):
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             return whole
         if special is Role.BARRIER:
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             add_to(whole, self.who(child), [Barrier(PTHREAD_BARRIER, sleeps=True)] * count)
             return whole
         is_special_below = self.any_of(self.work.is_special_below, child)
@@ -640,7 +630,7 @@ class _Job:
             self.put_each(whole, child, self.phased.sums, times)
             return whole
         if is_loader(tree, node) and self.entries(child) < times and self.any_of(self.meets_below, child):
-            self.put_each(whole, child, self.work.sums_below, times)
+            self.put_each(whole, child, self.work.seconds_below, times)
             return whole
         if special is Role.MEETING and self.in_team:
             met, entries = self.meets(f"{self.region} barrier"), self.entries(child)
@@ -721,7 +711,7 @@ class _Job:
 
 
 def thread_name(number: int) -> str:
-    """Of a traced thread."""
+    """Name of a traced thread."""
     return f"thread {number}"
 
 
@@ -738,12 +728,6 @@ def add_to(parts: list[list[Draft]], kinds: Iterable[int], more: Sequence[Draft]
     """Add the same parts to those of some kinds of members."""
     for kind in kinds if more else ():
         parts[kind] += more
-
-
-def _below(work: TreeWork, holds: Callable[[int], bool]) -> npt.NDArray[np.bool_]:
-    """bool [nodes]: whether something holds for a node or one below it."""
-    flags = np.array([holds(node) for node in range(len(work.tree))], np.float64)
-    return np.asarray(work.tree.inclusive(flags) > 0, np.bool_)
 
 
 def _needed_locks(processes: Sequence[Sequence[ThreadProgram]]) -> set[str]:
@@ -780,7 +764,7 @@ def _without_locks(made: list[ThreadProgram], names: set[str]) -> list[ThreadPro
 
 
 def _visits(program: Sequence[Part]) -> int:
-    """How often a program comes to the pthread barrier."""
+    """Visits of a program to the pthread barrier."""
     return sum(
         part.count * _visits(part.body) if isinstance(part, Repeat) else _is_pthread_barrier(part) for part in program
     )

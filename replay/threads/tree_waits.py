@@ -1,4 +1,4 @@
-"""Where threads of an execution tree wait for one another, beyond barriers and joins: as semaphores.
+"""Waits between threads of an execution tree, beyond barriers and joins, as semaphores.
 
 The signature's wake edges say which thread waited at which node until another one, at a node of its own, woke it.
 Places that edges join are one semaphore: a condition variable, a queue, a counting semaphore. It can be read in two
@@ -39,7 +39,7 @@ _One = TypeVar("_One")
 
 
 class Role(Enum):
-    """What a call of a threading library does."""
+    """Role of a threading library's call."""
 
     CREATE = auto()
     JOIN = auto()
@@ -136,7 +136,7 @@ PYTHON_ROLES = {
 
 
 def role_of(tree: ExecutionTree, node: int) -> Role | None:
-    """What a call does, by its function's name."""
+    """Role of a call, by its function's name."""
     key = tree.keys[node]
     if tree.kind[node] != TreeNodeKind.CALL:
         return None
@@ -147,7 +147,7 @@ def role_of(tree: ExecutionTree, node: int) -> Role | None:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What a thread does at a semaphore before (`is_wait`) or behind a node, `total` times in all."""
+    """A wait or post at a semaphore before (`is_wait`) or behind a node, `total` times in all."""
 
     semaphore: str
     is_wait: bool
@@ -157,7 +157,7 @@ class Stop:
 
 @dataclass(slots=True)
 class Inside:
-    """What a thread does on a line of a node itself: a stop, or it creates or waits for the end of `threads`."""
+    """An act on a line of a node itself: a stop, or the creation or join of `threads`."""
 
     line: int
     what: Stop | Role
@@ -171,7 +171,7 @@ class Inside:
 
 @dataclass(slots=True)
 class Waits:
-    """What a tree's edges come to.
+    """Roles, waits and locks that a tree's edges imply.
 
     Attributes:
         stops: around nodes that are calls.
@@ -337,7 +337,7 @@ def find(leader: dict[_One, _One], one: _One) -> _One:
 
 
 def runs_of(tree: ExecutionTree, node: int) -> int:
-    """How often a node's body runs."""
+    """Runs of a node's body."""
     is_loop = tree.kind[node] == TreeNodeKind.LOOP
     return max(int(tree.iterations[node] if is_loop else tree.entries[node] + tree.recursive_entries[node]), 1)
 

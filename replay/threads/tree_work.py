@@ -1,4 +1,4 @@
-"""An execution tree with times: what each node takes itself, and what is special about it.
+"""An execution tree with times, and the roles of its nodes where threads create, lock and wait for one another.
 
 A region's time belongs to a node by the node's share of the instructions that ran in the region's blocks.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
 from foretrace.base.names import short_name
 from foretrace.replay.base.spread import Floats
+from foretrace.replay.tree.timed_tree import Flags, Ints, NodeTree, TimedTree, add_seconds, divided_among_rows
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 
@@ -46,51 +48,40 @@ class Locked:
     seconds: dict[int, float] = field(default_factory=dict)
 
 
-@dataclass(slots=True, eq=False)
-class TreeWork:
-    """A tree with the seconds of its nodes.
+@dataclass(frozen=True, eq=False)
+class TreeWork(TimedTree):
+    """The timed tree of a program's threads. Runtimes of parallel regions have no seconds of their own: what they do
+    there is wait, as long as it takes.
 
     Attributes:
         tree: of the signature.
-        children: of each node, in order.
-        own_s: of each node, {region: seconds} that are its own. Runtimes of parallel regions have none: what they do
-            there is wait, as long as it takes.
-        inclusive_s: [nodes].
         waits: where its threads wait for one another.
         special: of nodes that are special, their roles.
         is_special_below: bool [nodes], whether a special node is among those below, or the node itself.
         waited_s: seconds that runtimes spun while the program was traced; none of a thread that was alone.
         predicted_s: seconds of all regions.
         elsewhere_s: {region: seconds} of regions that the tree has no node for.
+        row_region, row_line, row_s: [rows] of the tree's work, its region, source line and seconds.
+        units: of semaphores at the start, by number of threads, once they have been found.
     """
 
     tree: ExecutionTree
-    children: list[list[int]]
-    own_s: list[dict[int, float]]
-    inclusive_s: Floats
     waits: Waits
     special: dict[int, Role]
-    is_special_below: np.typing.NDArray[np.bool_]
+    is_special_below: Flags
     waited_s: float
     predicted_s: float
-    elsewhere_s: dict[int, float] = field(default_factory=dict)
-    row_region: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    row_line: np.typing.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    row_s: Floats = field(default_factory=lambda: np.zeros(0))
-    lock_names: dict[str, str] = field(default_factory=dict)
+    elsewhere_s: dict[int, float]
+    row_region: Ints
+    row_line: Ints
+    row_s: Floats
     units: dict[int | None, dict[str, int]] = field(default_factory=dict)
-    """Units of semaphores at the start, by number of threads, once they have been found."""
 
     @classmethod
     def of(cls, workload: Workload, tree: ExecutionTree, time_s: Floats) -> TreeWork:
         """Divide the regions' times, [regions], among the nodes of a tree."""
         tree = unfolded(tree)
-        blocks = workload.signature.blocks
-        instructions = np.array([max(block.instructions, 1) for block in blocks], np.float64)
-        regions = workload.region_of_block[tree.work_block]
-        weights = tree.work_executions * instructions[tree.work_block]
-        of_region = np.bincount(regions, weights=weights, minlength=len(time_s))
-        seconds = weights * np.divide(time_s, of_region, out=np.zeros_like(of_region), where=of_region > 0)[regions]
+        regions, seconds, elsewhere_s = divided_among_rows(workload, tree, time_s)
         stops = waits_of(tree)
         special = stops.roles | {node: Role.PARALLEL for node in range(len(tree)) if is_region(tree, node)}
         waits = _waits(tree, special)
@@ -103,25 +94,22 @@ class TreeWork:
                 own[node][region] = own[node].get(region, 0.0) + time
         with_locks = {n for n in range(len(tree)) if body_of(tree, n) in stops.line_locks.of_body}
         matters = _without_idle(special, stops) | set(stops.stops) | set(stops.inside) | with_locks
-        below = tree.inclusive(np.array([node in matters for node in range(len(tree))], np.float64)) > 0
-        missing = np.flatnonzero((of_region == 0) & (time_s > 0)).tolist()
-        made = cls(
-            tree=tree,
+        nodes = NodeTree(tree.parent)
+        return cls(
+            parent=tree.parent,
             children=_in_order(tree, stops),
             own_s=own,
-            inclusive_s=tree.inclusive(np.array([sum(times.values()) for times in own])),
+            tree=tree,
             waits=stops,
             special=special,
-            is_special_below=below,
+            is_special_below=nodes.any_below(nodes.flags(matters)),
             waited_s=waited_s,
             predicted_s=float(time_s.sum()),
-            elsewhere_s={region: float(time_s[region]) for region in missing},
+            elsewhere_s=elsewhere_s,
             row_region=regions,
-            row_line=np.array([block.line for block in blocks], np.int64)[tree.work_block],
+            row_line=np.array([block.line for block in workload.signature.blocks], np.int64)[tree.work_block],
             row_s=np.where(waits[tree.work_node], 0.0, seconds),
         )
-        made.lock_names = made.same_locks()
-        return made
 
     def sections(self, node: int) -> list[Section]:
         """Critical sections of a body: from a call that takes a lock to the next one that gives one back.
@@ -211,16 +199,15 @@ class TreeWork:
                 for region, time_s in seconds.items():
                     own_s[region] -= time_s
                     under.seconds[region] = under.seconds.get(region, 0.0) + time_s
-            sums = locked[held].seconds if held else free
-            for region, time_s in own_s.items():
-                sums[region] = sums.get(region, 0.0) + time_s
+            add_seconds(locked[held].seconds if held else free, own_s)
             for child in self.children[one]:
                 line = line_in_body(self.tree, child)
                 inside = next((section.name for section, _ in sections if section.holds(line)), held)
                 pending.append((child, inside))
         return free, locked
 
-    def same_locks(self) -> dict[str, str]:
+    @cached_property
+    def lock_names(self) -> dict[str, str]:
         """The name that stands for each lock that has several.
 
         Where all that write hold the same reader-writer lock, those who read hold that one, too: a lock that nobody
@@ -268,45 +255,30 @@ class TreeWork:
                 sums[int(region)] = sums.get(int(region), 0.0) + float(seconds)
         return sums
 
-    def sums_below(self, node: int) -> dict[int, float]:
-        """Seconds by region of a node and all nodes below it."""
-        sums: dict[int, float] = {}
-        pending = [node]
-        while pending:
-            one = pending.pop()
-            pending += self.children[one]
-            for region, seconds in self.own_s[one].items():
-                sums[region] = sums.get(region, 0.0) + seconds
-        return sums
-
     def parallel_below(self, node: int) -> list[int]:
         """The functions of parallel regions that a call leads to through the runtime (and the loader) alone.
 
         In trees of earlier releases the runtime's call may lie below that which created its threads.
         """
-        if not self.is_special_below[node]:
-            return []
-        if self.special.get(node) is Role.PARALLEL:
-            return [node]
-        is_creation = self.special.get(node) is Role.CREATE
-        if not (is_creation or is_runtime(self.tree, node) or is_loader(self.tree, node)):
-            return []
-        return [found for child in self.children[node] for found in self.parallel_below(child)]
+        found, pending = [], [node]
+        while pending:
+            one = pending.pop()
+            role = self.special.get(one)
+            if role is Role.PARALLEL:
+                found.append(one)
+            elif self.is_special_below[one] and (
+                role is Role.CREATE or is_runtime(self.tree, one) or is_loader(self.tree, one)
+            ):
+                pending += reversed(self.children[one])
+        return found
 
     def all_parallel(self, root: int) -> list[int]:
         """All functions of parallel regions below a node that are in no other one."""
-        found, pending = [], [root]
-        while pending:
-            node = pending.pop()
-            if self.special.get(node) is Role.PARALLEL:
-                found.append(node)
-            else:
-                pending += reversed(self.children[node])
-        return found
+        return list(self.outermost([root], lambda node: self.special.get(node) is Role.PARALLEL))
 
 
 def _in_order(tree: ExecutionTree, waits: Waits) -> list[list[int]]:
-    """Of each node, its children in order; by source line those that wait, and ran for the first time late, and leaves.
+    """Children of each node in order; by source line those that wait, and ran for the first time late, and leaves.
 
     A thread that finds what it waits for ready in a loop's first iterations comes to the call that waits later. The
     order of array operations among calls and loops is not recorded.
@@ -347,7 +319,7 @@ def _without_idle(special: dict[int, Role], waits: Waits) -> set[int]:
     return {node for node, role in special.items() if role not in idle or node in waits.stops}
 
 
-def _waits(tree: ExecutionTree, special: dict[int, Role]) -> np.typing.NDArray[np.bool_]:
+def _waits(tree: ExecutionTree, special: dict[int, Role]) -> Flags:
     """bool [nodes]: runtimes, where there are parallel regions; all that a barrier or a join does.
 
     A thread that was alone in its process waited for nobody.
@@ -355,11 +327,11 @@ def _waits(tree: ExecutionTree, special: dict[int, Role]) -> np.typing.NDArray[n
     waits = np.zeros(len(tree), np.bool_)
     threads = Counter(thread.process for thread in tree.threads)
     alone = {thread.root for thread in tree.threads if threads[thread.process] == 1}
-    is_alone = np.zeros(len(tree), np.bool_)
+    nodes = NodeTree(tree.parent)
+    is_alone = nodes.any_around(nodes.flags(alone))
     is_parallel = Role.PARALLEL in special.values()
     for node in range(len(tree)):
         parent = int(tree.parent[node])
-        is_alone[node] = is_alone[parent] if parent >= 0 else node in alone
         if is_alone[node]:
             continue
         inside = parent >= 0 and bool(waits[parent]) and special.get(node) is not Role.PARALLEL

@@ -25,6 +25,7 @@ from foretrace.replay.engine.program import (
     Unlock,
     Wait,
 )
+from foretrace.replay.tree.timed_tree import add_seconds
 from foretrace.tracer.signature.tree_records import TreeNodeKind, TreeThread
 
 from .job_programs import JobPrograms, ThreadProgram
@@ -55,7 +56,7 @@ class Tasks:
         free, kept = dict(self.seconds), dict[str, Locked]()
         for name, one in self.locked.items():
             if all(is_in_interpreter(sharings[region]) for region in one.seconds):
-                _add(free, one.seconds)
+                add_seconds(free, one.seconds)
             else:
                 kept[name] = one
         if not kept:
@@ -109,17 +110,17 @@ class Pool:
             _, calls, above = found[number]
             for call in calls:
                 if are_processes and _name(work, call)[1] in _BEGINNING:
-                    _add(each_s, work.sums_below(call))
+                    add_seconds(each_s, work.seconds_below(call))
                     continue
                 one = tasks[_name(work, call)]
                 one.calls += max(int(tree.entries[call]) + int(tree.recursive_entries[call]), 1)
                 free, locked = work.locked_below(call)
-                _add(one.seconds, free)
+                add_seconds(one.seconds, free)
                 for name, under in locked.items():
                     one.locked[name].times += under.times
-                    _add(one.locked[name].seconds, under.seconds)
+                    add_seconds(one.locked[name].seconds, under.seconds)
             for node in above:
-                _add(rest, work.own_s[node])
+                add_seconds(rest, work.own_s[node])
         each_s = {region: seconds / len(workers) for region, seconds in each_s.items()}
         return cls(workers, tuple(tasks.values()), dict(rest), -1 if are_processes else tree.threads[0].process, each_s)
 
@@ -151,11 +152,11 @@ class Pool:
 
     @property
     def calls(self) -> int:
-        """Of all functions."""
+        """Calls of all functions."""
         return sum(task.calls for task in self.tasks)
 
     def _programs(self, size: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[tuple[Part, ...]]:
-        """Of each worker. Those that run as many calls have the same."""
+        """Programs of each worker. Those that run as many calls share one."""
         bodies = [task.body(labels, sharings) for task in self.tasks]
         before = (*_runs(self.each_s, 1, labels, sharings), *_runs(self.rest, size, labels, sharings))
         found: dict[tuple[int, ...], tuple[Part, ...]] = {}
@@ -168,7 +169,7 @@ class Pool:
 
 
 def _calls(work: TreeWork, root: int) -> tuple[bool, list[int], list[int]]:
-    """Of a thread: whether it has the frames of a pool's worker, its outermost functions, and the frames above them."""
+    """Whether a thread has the frames of a pool's worker, its outermost functions, and the frames above them."""
     is_worker, calls, above, pending = False, [], [], [root]
     while pending:
         node = pending.pop()
@@ -190,11 +191,6 @@ def _tasks(names: set[tuple[str, str]]) -> set[tuple[str, str]]:
 def _name(work: TreeWork, node: int) -> tuple[str, str]:
     key = work.tree.keys[node]
     return key.module, key.function
-
-
-def _add(sums: dict[int, float], more: dict[int, float]) -> None:
-    for region, seconds in more.items():
-        sums[region] = sums.get(region, 0.0) + seconds
 
 
 def _runs(seconds: dict[int, float], times: int, labels: Sequence[str], sharings: Sequence[Sharing]) -> Iterable[Run]:

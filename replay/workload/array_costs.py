@@ -81,7 +81,7 @@ _WORD = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArrayWork:
-    """What the regions of array operations do.
+    """Work of regions of array operations.
 
     `points` is [regions, ARRAY_KEYS], NaN of those that do other things; `branch_misses` [regions] is how often a mask
     changes, which no predictor foresees. `kept` [regions]: the time of some calls is in that of their line, or of a
@@ -333,7 +333,7 @@ def _has_mask(accesses: Sequence[MemoryOperation]) -> bool:
 
 
 def _breaks(access: MemoryOperation) -> int:
-    """How often a run of neighbours ends."""
+    """Number of ends of runs of neighbours."""
     return access.strided + access.irregular
 
 

@@ -1,4 +1,4 @@
-"""What linear algebra takes: flops by formula, at the rate that a machine's BLAS and LAPACK reach by size and type.
+"""Time of linear algebra: flops by formula, at the rate that a machine's BLAS and LAPACK reach by size and type.
 
 A call takes a fixed time, and its flops at a rate that grows with its size. Of a product of m x k and k x n matrices
 that is the harmonic mean of m, n and k: copying and loading the operands takes in proportion to mk + kn + mn what the
@@ -125,7 +125,7 @@ class _Curve:
         return cls(fixed_s, fixed_flops, sizes, (np.array(flops) - fixed_flops) / taken_s)
 
     def time_s(self, flops: float, size: float) -> float:
-        """Of one call."""
+        """Seconds of one call."""
         fixed = min(np.sqrt(flops / self.fixed_flops), 1.0) if self.fixed_flops else 0.0
         return float(self.fixed_s * fixed + max(flops - self.fixed_flops, 0.0) / self._rate(size))
 
@@ -266,7 +266,7 @@ _TALL_SINGULAR = (
 
 
 def _parts(record: LinearAlgebra) -> Iterator[LinearAlgebra]:
-    """What a call does, one after the other: of tall or wide matrices a QR, then the work on the triangle."""
+    """Parts of a call, one after the other: of tall or wide matrices a QR, then the work on the triangle."""
     routine, m, n = record.routine, max(record.m, record.n), min(record.m, record.n)
     is_complex = record.element_type.startswith("complex")
 
@@ -361,7 +361,7 @@ class LinearWork:
         return found
 
     def assumption(self, figures: LinearFigures, total_s: float) -> str | None:
-        """What a reader must know of how it was priced; None where there is none of it, or next to none."""
+        """Sentence on how linear algebra was priced; None where there is none of it, or next to none."""
         by_how: dict[str, dict[Routine, float]] = defaultdict(lambda: defaultdict(float))
         for _, record in self.records:
             price = figures.price(record)

@@ -5,8 +5,9 @@ import re
 import pytest
 from core_samples import instruction, loop_of, machine
 
+from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness.suite import HELD_BACK
-from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, table
+from foretrace.benchmarks.validation.ablation import Ablation, Worth, run_without, tables
 from foretrace.benchmarks.validation.submodels import SUBMODELS, named
 from foretrace.replay.base.spread import TYPICAL
 from foretrace.replay.prediction.predict import predict
@@ -48,7 +49,7 @@ def test_what_a_submodel_adds_is_gone_without_it(name, code, figures):
 
 def test_names_are_unique_and_wrong_ones_are_refused():
     assert len({one.name for one in SUBMODELS}) == len(SUBMODELS)
-    with pytest.raises(ValueError, match="'tlb' is no sub-model"):
+    with pytest.raises(EngineError, match="'tlb' is no sub-model"):
         named("decoders, tlb")
 
 
@@ -67,8 +68,8 @@ def test_the_table_tells_the_halves_apart():
     held = sorted(HELD_BACK)[0]
     errors = {"": {("m", held): 0.1, ("m", "triad"): 0.2}}
     errors |= {one.name: {("m", held): -0.15, ("m", "triad"): 0.2} for one in SUBMODELS}
-    text = table(Ablation((), errors))
+    text = "\n".join(table.as_markdown() for table in tables(Ablation((), errors)))
     assert re.search(r"^\| held back, m \| 1 \| 10.0% \| \+10% ", text, re.MULTILINE)
     assert re.search(r"^\| decoders \|.* \| yes \| \+5.00 \| \+0.00 \| 15% \| \+0.00 ", text, re.MULTILINE)
-    put_back = table(Ablation(("decoders",), errors))
+    put_back = tables(Ablation(("decoders",), errors))[1].as_markdown()
     assert re.search(r"^\| decoders \|.* \| no \| -5.00 ", put_back, re.MULTILINE), "the model is the one without"

@@ -43,7 +43,7 @@ def test_examples_are_found_with_source_and_stripped(level: tuple[str, ...], tmp
     examples = [one for one in EXAMPLES if one.program in ("triad.c", "spmv.c")]
     outcomes = judge(examples, level, source_findings(examples), tmp_path)
     assert [(one.is_joined, one.is_shown, one.remark) for one in outcomes] == [(True, True, "")] * 2
-    assert table_of(outcomes).row_count == 2
+    assert len(table_of(outcomes).rows) == 2
 
 
 def test_an_idiom_that_is_not_there_is_not_found(tmp_path: Path) -> None:

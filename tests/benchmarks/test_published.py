@@ -9,15 +9,19 @@ from core_samples import instruction, loop_of, machine
 from replay_samples import gather_program
 
 from foretrace.base.errors import EngineError
+from foretrace.benchmarks.harness.results import MeasuredPrediction
 from foretrace.benchmarks.validation import published
-from foretrace.benchmarks.validation.published import Program, Speed, Traces, compared, order_of, programs, summary
+from foretrace.benchmarks.validation.published import Program, Traces, compared, order_of, programs, summary
 from foretrace.profiles.published import PublishedFigure, read_published
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import write_signature
 
 
 def speed(machine, published_speed, predicted, program="p", low=0.8, high=1.25):
-    return Speed(program, "compress", machine, published_speed, predicted, low * predicted, high * predicted, "s")
+    return MeasuredPrediction(
+        name=program, machine=machine, measured=published_speed, predicted=predicted, low=low * predicted,
+        high=high * predicted, unit="bytes/s",
+    )  # fmt: skip
 
 
 def test_order_is_asked_where_published_speeds_differ():

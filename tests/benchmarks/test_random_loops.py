@@ -8,8 +8,9 @@ from collections import Counter
 
 import pytest
 
+from foretrace.benchmarks.__main__ import main
 from foretrace.benchmarks.validation import random_loops
-from foretrace.benchmarks.validation.random_loops import KINDS, LENGTHS, Result, assembly, build, main, measured_cycles
+from foretrace.benchmarks.validation.random_loops import KINDS, LENGTHS, assembly, build, measured_cycles
 
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64" or not shutil.which("gcc"), reason="the loops are of x86-64, and need a compiler"
@@ -40,19 +41,17 @@ def test_instructions_that_are_skipped_count_and_labels_do_not():
     assert random_loops.Loop("x", "jumps", ("jmp 101f", "nop", "101:", "add %rax, %rbx")).instructions == 3
 
 
-def test_an_error_is_predicted_over_measured():
-    assert Result("x", "loads", 40, 8.0, True, 6.0, "issue").error == pytest.approx(-0.25)
-
-
 def test_the_command_compares_them(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(random_loops, "_RUNS", 1)
     output = tmp_path / "loops.json"
-    assert main(["--machine", "epyc-turin-vm", "--number", "3", "--seed", "2", "--output", str(output)]) == 0
-    document = json.loads(output.read_text())
-    assert [loop["kind"] for loop in document["loops"]] == list(KINDS)[:3]
-    for loop in document["loops"]:
-        assert loop["error"] == pytest.approx(loop["predicted_cycles"] / loop["measured_cycles"] - 1)
-        assert loop["predicted_cycles"] > 0
+    options = ["--machine", "epyc-turin-vm", "--number", "3", "--seed", "2", "--output", str(output)]
+    assert main(["random-loops", *options]) == 0
+    (part,) = [part for part in json.loads(output.read_text())["parts"] if "predictions" in part]
+    assert [loop["kind"] for loop in part["predictions"]] == list(KINDS)[:3]
+    for loop in part["predictions"]:
+        assert loop["unit"] == "cycles"
+        assert loop["ratio"] == pytest.approx(loop["predicted"] / loop["measured"])
+        assert loop["predicted"] > 0
     shown = capsys.readouterr().out
     assert "integers" in shown
     assert "all" in shown
@@ -60,10 +59,10 @@ def test_the_command_compares_them(tmp_path, capsys, monkeypatch):
 
 def test_no_loops_are_refused(capsys):
     with pytest.raises(SystemExit):
-        main(["--number", "0"])
-    assert "--number is 0, must be at least 1" in capsys.readouterr().err
+        main(["random-loops", "--number", "0"])
+    assert "argument --number: is 0, must be at least 1" in capsys.readouterr().err
 
 
 def test_a_machine_that_is_not_there_is_said(capsys):
-    assert main(["--machine", "nowhere.toml", "--number", "1"]) != 0
+    assert main(["random-loops", "--machine", "nowhere.toml", "--number", "1"]) != 0
     assert "nowhere.toml" in capsys.readouterr().err

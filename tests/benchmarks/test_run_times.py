@@ -13,7 +13,6 @@ from msgspec import structs
 from replay_samples import gather_program
 
 from foretrace.base.errors import EngineError, ProfileError
-from foretrace.base.neighbours import SegmentTime
 from foretrace.benchmarks.harness import suite, tools
 from foretrace.benchmarks.harness.native_runs import Alone, Measured
 from foretrace.benchmarks.validation import run_times, validate
@@ -68,28 +67,6 @@ def test_errors_at_the_clock_of_the_runs_are_summed_up_apart():
     assert [one.error_at_clock for one in rows] == [None, pytest.approx(0.04), pytest.approx(-0.02)]
     assert RunTimes(MACHINE, rows, ()).mean_absolute_error_at_clock == pytest.approx(0.03)
     assert RunTimes(MACHINE, rows[:1], ()).mean_absolute_error_at_clock is None
-
-
-def test_a_time_by_segments_counts_instead_of_runs_beside_a_neighbour():
-    found = {
-        "time_s": 0.8,
-        "low_s": 0.7,
-        "high_s": 0.9,
-        "runs": 12,
-        "segments": 400,
-        "long_share": 0.0,
-        "counting_s": 0.01,
-    }
-    one = row(1.0, measured_s=1.2, low_s=0.75, high_s=1.1)
-    assert (one.error, one.inside, one.beside_a_neighbour) == (pytest.approx(-1 / 6), False, True)
-    measured = run_times.with_segments(one.measured, {"segments": found, "undivided": ""})
-    two = replace(one, measured=measured)
-    assert (two.error, two.inside, two.beside_a_neighbour) == (pytest.approx(0.25), True, False)
-    longer = run_times.with_segments(one.measured, {"segments": found | {"time_s": 1.3}, "undivided": ""})
-    assert (longer.segments, longer.time_s) == (None, 1.2), "it took no longer in its shortest run"
-    assert "shortest" in longer.undivided
-    none = run_times.with_segments(one.measured, {"segments": None, "undivided": "it waits"})
-    assert (none.segments, none.undivided, none.time_s) == (None, "it waits", 1.2)
 
 
 def test_the_error_of_programs_held_out_is_told_apart():
@@ -218,8 +195,8 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     rows = (
         row(1.5, (0.5, 0.2), cause="x.c:1 f: 9 s predicted, 1 s sampled", wall_s=2.0),
         replace(row(1.0, program="y", undisturbed_runs=2, alone=Alone(0.8, 0.04), clock_hz=2.34e9), at_clock_s=0.9),
-        row(0.6, program="w", segments=SegmentTime(0.6, 0.57, 0.66, 20, 900, 0.0, 0.001)),
-        row(1.0, program="v", undisturbed_runs=1, undivided="it waits"),
+        row(0.6, measured_s=0.6, wall_s=0.6, program="w"),
+        row(1.0, program="v", undisturbed_runs=1),
     )
     times = RunTimes(MACHINE, rows, (("z", "no compiler"),))
     asked = {}
@@ -239,10 +216,8 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     assert "x +50%: x.c:1 f: 9 s predicted, 1 s sampled" in result.output
     assert "left out: z: no compiler" in result.output
     assert "the machine was busy with something else beside: x\n" in result.output
-    assert "measured beside a neighbour on the same core: 1 of 4 " in result.output
+    assert "measured beside a neighbour on the same core: 2 of 4 " in result.output
     assert "800 ms ±5%" in result.output
-    assert "segments ±10%" in result.output
-    assert "not timed by segments: v: it waits" in result.output
     assert "; 25.0% of the times alone" in result.output
     assert "2.34 GHz" in result.output
     assert "; 10.0% at the clocks beside the runs" in result.output
@@ -252,7 +227,7 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     assert document["anchored"] is False
     assert document["worst_error"] == {"program": "x", "error": 0.5}
     assert document["run_times"][0]["measured"]["wall_s"] == 2.0
-    assert document["run_times"][2]["measured_s"] == document["run_times"][2]["measured"]["segments"]["time_s"] == 0.6
+    assert document["run_times"][2]["measured_s"] == 0.6
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_reference import ReferenceMemory
@@ -149,7 +150,7 @@ def steps(draw: st.DrawFn) -> list[Step]:
     return result
 
 
-@settings(max_examples=250)
+@settings(max_examples=examples(250))
 @given(hierarchies(), steps())
 def test_every_counter_is_the_references(hierarchy: Hierarchy, stream: list[Step]) -> None:
     (events,) = events_of([hierarchy], stream)

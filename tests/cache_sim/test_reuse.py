@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from cache_reference import Access
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -65,7 +66,7 @@ addresses = st.one_of(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(addresses, st.sampled_from([1, 8, 8, 16, 700]), st.integers(0, 2)), max_size=200))
 def test_at_rate_1_distances_are_exact(rows: list[tuple[int, int, int]]) -> None:
     accesses = [Access(*row) for row in rows]

@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +33,7 @@ def fed(
     return reuse, simulator.simulated(), simulator.statistics().executions
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.lists(
         st.builds(lambda k, stride: k * stride, st.integers(0, 400), st.sampled_from([8, 64, 320, 4096, 32768])),
@@ -117,7 +118,7 @@ def test_lines_beyond_those_measured_scale_with_unit_strides() -> None:
     assert estimate == pytest.approx([0.5, 1 / 64], abs=0.005)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(1, 1 << 15), st.integers(1, 2000), st.sampled_from([16, 32, 64, 128, 256, 512]))
 def test_any_geometry_has_its_distances(num_sets: int, ways: int, line_bytes: int) -> None:
     """Weights add up to one cache, of this capacity wherever so many ways were measured."""

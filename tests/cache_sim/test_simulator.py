@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from cache_reference import Access
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,7 +90,7 @@ def streams(draw: st.DrawFn) -> list[Access]:
     return stream
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(hierarchy_lists(), streams(), st.sampled_from([None, 1 / 64]))
 def test_every_counter_is_the_references(
     hierarchies: list[Hierarchy], stream: list[Access], reuse_rate: float | None
@@ -108,7 +109,7 @@ def test_every_counter_is_the_references(
         assert {name: int(getattr(totals, name)[operation]) for name in expected_totals} == expected_totals
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(0, 2**32 - 1), st.integers(1, 3000))
 def test_long_streams_in_one_level(ways: int, num_sets: int, seed: int, footprint_lines: int) -> None:
     """Enough accesses to fill sets and to cross the boundaries of internal lists."""
@@ -237,7 +238,7 @@ def walks(draw: st.DrawFn) -> list[tuple[int, int, int, int, bool]]:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(walks())
 def test_one_value_for_all_is_the_same_value_for_each(loops: list[tuple[int, int, int, int, bool]]) -> None:
     """One operation's accesses go another way through the simulator than those of several."""

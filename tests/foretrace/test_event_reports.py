@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas
 import pytest
+from effort import examples
 from event_samples import event, odd_events, recorder, signature_with, solver_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -297,7 +298,7 @@ NUMBERS = st.lists(st.floats(width=64) | st.sampled_from([0.0, 1e308, -1e308, 5e
 NAMES = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("$_^{}\\%#"), max_size=20)
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(st.lists(st.tuples(NAMES, NAMES, NUMBERS), min_size=1, max_size=3))
 def test_anything_is_drawn_or_refused(found: list[tuple[str, str, list[float]]]) -> None:
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")

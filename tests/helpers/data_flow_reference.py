@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-SOURCES = Path(__file__).parents[2] / "tracer" / "data_flow"
+SOURCES = Path(__file__).parents[2] / "tracer" / "reader" / "data_flow"
 OUTSIDE = -1
 Flows = Counter[tuple[int, frozenset[int]]]
 Footprints = Counter[frozenset[int]]
@@ -150,7 +150,7 @@ def build_core(directory: Path) -> Any:
     """The C core as a library, compiled with `CFLAGS` besides, which `make sanitize` sets."""
     library = directory / "flow.so"
     sources = sorted(str(path) for path in SOURCES.glob("*.c") if path.name != "dependences.c")
-    root = str(SOURCES.parents[1])
+    root = str(SOURCES.parents[2])
     command = ["gcc", "-std=c11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared", "-I", root, *sources]
     subprocess.run([*command, *shlex.split(os.environ.get("CFLAGS", "")), "-o", str(library)], check=True)
     core = ctypes.CDLL(str(library))

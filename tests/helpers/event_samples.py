@@ -73,9 +73,11 @@ def odd_events() -> Events:
     )  # fmt: skip
 
 
-def signature_with(events: Events) -> Signature:
-    """A signature with a tree of two nodes."""
+def signature_with(events: Events, num_nodes: int = 2) -> Signature:
+    """A signature with a tree of so many nodes."""
     tree = Tree()
     root = tree.thread()
+    for number in range(num_nodes - 2):
+        tree.call(root, f"f{number}")
     tree.does(tree.call(root, "main"), 300)
     return replace(tree.signature(), events=events)

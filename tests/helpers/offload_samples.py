@@ -44,7 +44,7 @@ def planner_of(work: Work, kernel_s: dict[int, float], way: Way) -> Planner:
     """For candidates with these kernels' seconds; launches are the nodes' entries."""
     device = Device.of(accelerator())
     device = Device(device.profile, way, None, True, ())
-    own = work.inclusive(work.own_host_s)
+    own = work.inclusive_s
     candidates = {
         node: Candidate(
             node=node, nodes=tuple(work.below(node)), host_s=float(own[node]), launches=int(work.entries[node]),
@@ -70,7 +70,7 @@ def random_planner(seed: int, *, latency_s: float) -> Planner:
         versions.append((chance.randint(-1, count - 1), readers, 10 ** chance.uniform(1, 7)))
     own_s = [10 ** chance.uniform(-4, 0) for _ in range(count)]
     work = work_of(parents, own_s, versions, entries=entries)
-    inclusive = work.inclusive(work.own_host_s)
+    inclusive = work.inclusive_s
     able = [node for node in range(count) if chance.random() < 0.7]
     kernel_s = {node: float(inclusive[node]) * 10 ** chance.uniform(-2, 0.3) for node in able}
     link = 10 ** chance.uniform(6, 9)

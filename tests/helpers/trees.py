@@ -7,15 +7,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from foretrace.tracer.signature.file import check_tables
 from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNode, TreeNodeKind, check_tree, own_counts
+from foretrace.tracer.signature.tree_tables import TREE_TABLES
 
 
 def tree_of(signature: Signature) -> ExecutionTree:
     """A signature's tree, which fits the rest of it: the work of its nodes is that of the blocks."""
     tree = signature.tree
     assert tree is not None
-    check_tree(tree, len(signature.blocks), len(signature.loops))
+    check_tables(signature, TREE_TABLES)
+    check_tree(tree)
     executions = np.zeros(len(signature.blocks), np.int64)
     np.add.at(executions, tree.work_block, tree.work_executions)
     assert executions.tolist() == [block.executions for block in signature.blocks]

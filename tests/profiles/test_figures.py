@@ -16,8 +16,8 @@ from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.library import find, names
 from foretrace.profiles.points import Tlb
 from foretrace.profiles.profile import RECORDS, CacheLevel, Core, MachineKind, Memory, Product
+from foretrace.profiles.ranges import core_class
 from foretrace.profiles.relatives import informed, is_calibrated, relative_of
-from foretrace.replay.base.known import core_class
 from foretrace.replay.base.spread import SLOW, TYPICAL
 from foretrace.replay.core.figures import FP_DIV, INT_DIV
 from foretrace.replay.figures.machine_figures import MachineFigures, figures_of

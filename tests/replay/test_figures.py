@@ -12,9 +12,10 @@ from traces import trace_python
 
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
+from foretrace.profiles.ranges import Assumptions
 from foretrace.replay.base.ranking import Rank, ranks
 from foretrace.replay.base.records import Prediction
-from foretrace.replay.base.spread import FAST, SLOW, TYPICAL, Notes
+from foretrace.replay.base.spread import FAST, SLOW, TYPICAL
 from foretrace.replay.figures.python_figures import python_figures
 from foretrace.replay.node.predictions import predict_each
 from foretrace.replay.prediction.predict import predict
@@ -34,7 +35,7 @@ def line_cycles(profile: Profile, **changes: object) -> list[float]:
     core = msgspec.structs.replace(unmeasured(profile).core, **changes)
     assert core is not None
     assert core.clock_hz is not None
-    figures = python_figures(profile, core, core.clock_hz, 4.0, Notes())
+    figures = python_figures(profile, core, core.clock_hz, 4.0, Assumptions())
     return [float(figures.line_s[corner] * core.clock_hz) for corner in (FAST, TYPICAL, SLOW)]
 
 
@@ -44,7 +45,7 @@ def test_what_was_measured_lies_in_what_is_derived(profile: Profile) -> None:
     core, derived = profile.core, unmeasured(profile).core
     assert core.clock_hz is not None
     assert derived is not None
-    figures = python_figures(profile, derived, core.clock_hz, 4.0, Notes())
+    figures = python_figures(profile, derived, core.clock_hz, 4.0, Assumptions())
     assert figures.line_s[FAST] < (core.python_line_s or 0) < figures.line_s[SLOW]
     assert figures.line_s[TYPICAL] == pytest.approx(core.python_line_s, rel=0.35)
     assert figures.call_s[FAST] < (core.python_call_s or 0) < figures.call_s[SLOW]

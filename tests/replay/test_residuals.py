@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from foretrace.benchmarks.harness.suite import HELD_BACK
 from foretrace.benchmarks.validation.validation_file import find_validation
 from foretrace.replay.base import residuals
-from foretrace.replay.base.interval import model_error, together
+from foretrace.replay.base.interval import combined, model_error
 from foretrace.replay.base.records import ErrorPart
 from foretrace.replay.base.residuals import (
     COVERAGE,
@@ -46,7 +46,7 @@ factors = st.floats(1.0, 4.0)
 def test_a_time_is_inside_together_with_the_other_sources_where_its_score_is_in_the_models_range(m, low, high, a, b):
     one = Residual("m", "p", m, 1.0, 1 / low, high)
     others, model = ErrorPart("others", 1 / low, high), ErrorPart("model", 1 / a, b)
-    least, most = together([others, model])
+    least, most = combined([others, model])
     inside = one.below <= math.log(a) and one.above <= math.log(b)
     assert inside == (least <= m <= most) or math.isclose(m, least, rel_tol=1e-9) or math.isclose(m, most, rel_tol=1e-9)
 

@@ -21,16 +21,14 @@ from pathlib import Path
 from foretrace.base.errors import ProgramError
 from foretrace.base.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
 from foretrace.base.version import __version__
-from foretrace.tracer.recording.recording import signal_name
 from foretrace.tracer.session.launch import find_program
-from foretrace.tracer.signature.records import Signature
+from foretrace.tracer.session.session import signal_name
 
 from .chosen_variants import chosen_variants
 from .perf_events import PerfSampler
 from .program_input import ProgramInput, Reading
 from .ptrace_stops import PtraceSampler
 from .samples import Position, Sampler, Samples
-from .segments import UndividedError, time_by_segments, time_script_by_segments
 
 PERF_INTERVAL_S = 0.000997
 PTRACE_INTERVAL_S = 0.00997
@@ -83,8 +81,8 @@ class Timing:
     """How long a program took on a machine, and where its time went.
 
     `method` says how it was sampled. `elsewhere` counts samples of child processes and of code that
-    lies in no file. `segments` is the time told by segments of further runs; where that was tried in vain, `undivided`
-    says why.
+    lies in no file. `segments` and `undivided` are only in older timings, which held the time by segments of further
+    runs, or why there was none.
     """
 
     command: tuple[str, ...]
@@ -104,7 +102,7 @@ class Timing:
 
     @property
     def time_s(self) -> float:
-        """What it takes: by segments if that is known, else the shortest run."""
+        """What it takes: the shortest run; of an older timing the time by segments, if it has one."""
         return self.shortest.cpu_s if self.segments is None else self.segments.time_s
 
     @property
@@ -174,7 +172,7 @@ def time_natively(
         runs: how often.
         method: "perf", "ptrace", or "auto" for the first of them that the system allows.
         reference: a loop to run beside each run, which takes turns with it on its core.
-        given: the program's standard input, if more runs than these will read it.
+        given: the program's standard input.
 
     Raises:
         ProgramError: it cannot be run, does not end the same way each time, or its input cannot be kept for all runs.
@@ -263,55 +261,6 @@ def _with_reading(run: NativeRun, reference: Reference | None, samples: Sequence
         return run
     slowdown, clock_hz = reading(reference, samples)
     return replace(run, slowdown=slowdown, clock_hz=clock_hz)
-
-
-def divide(
-    timing: Timing,
-    signature: Signature,
-    budget_s: float,
-    reference: Reference | None = None,
-    given: ProgramInput | None = None,
-) -> Timing:
-    """The same with the time by segments of further runs, or why there is none.
-
-    Args:
-        timing: of a program.
-        signature: of the same program with the same arguments.
-        budget_s: about so many seconds of runs at most.
-        reference: tells the clock between the runs.
-        given: the program's standard input, as `time_natively` had it; None: an empty one.
-    """
-    ending = -timing.signal if timing.exit_code is None and timing.signal is not None else timing.exit_code or 0
-    if lost_its_reader(ending):
-        return replace(timing, undivided=NO_READER)
-    path = str(find_program(timing.command[0]))
-    best_s = min(run.cpu_s for run in timing.runs)
-    try:
-        if signature.provenance.guest == "python":
-            segments = time_script_by_segments(
-                signature,
-                timing.command,
-                exit_code=ending,
-                best_s=best_s,
-                budget_s=budget_s,
-                reference=reference,
-                given=given,
-            )
-        else:
-            segments = time_by_segments(
-                signature,
-                path,
-                timing.command,
-                about_s=timing.shortest.cpu_s,
-                exit_code=ending,
-                best_s=best_s,
-                budget_s=budget_s,
-                reference=reference,
-                given=given,
-            )
-        return replace(timing, segments=segments)
-    except UndividedError as error:
-        return replace(timing, undivided=str(error))
 
 
 def _sampler(method: str) -> Sampler:

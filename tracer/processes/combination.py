@@ -14,8 +14,7 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from foretrace.cache_sim.base.results import MemoryEvents, OperationStatistics, SimulatedHierarchy
-from foretrace.cache_sim.reuse.results import ReuseHistograms
+from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.tracer.analysis.modules import ModuleMap
 from foretrace.tracer.debug_info.perf_map import PerfMap, without_overlaps
 from foretrace.tracer.debug_info.symbols import Function
@@ -26,6 +25,7 @@ from foretrace.tracer.reader.raw_trace import RawBlock, RawFile, RawTrace
 from foretrace.tracer.reader.raw_tree import RawTree, combined
 from foretrace.tracer.recording.part import Part
 from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
+from foretrace.tracer.signature.merging import joined_misses, joined_reuse
 
 _REGION_BYTES = 1 << 40  # longer than any file's code; there is room for 2^24 such ranges
 
@@ -55,37 +55,32 @@ def combine(parts: Sequence[Part], parents: Sequence[int], compiled: Sequence[Pe
     Each process has simulated caches of its own: misses, like all counts, are summed.
     """
     regions = _Regions()
-    raws = []
-    block_offset = 0
-    for process, part in enumerate(parts):
-        raws.append(_moved(part.raw, regions, process, block_offset))
-        block_offset += max((block.block_id for block in part.raw.blocks), default=0)
+    block_offsets = _block_offsets(parts)
+    raws = [
+        _moved(part.raw, regions, i, offset) for i, (part, offset) in enumerate(zip(parts, block_offsets, strict=True))
+    ]
     offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
     flows = _flows(parts, regions)
-    block_offsets = list(itertools.accumulate(map(_largest_block, parts), initial=0))
+    columns = ("operation_block", "operation_slot", "operation_array", "operation_longest_range", "edges")
     raw = replace(
         parts[0].raw,
         blocks=tuple(block for moved in raws for block in moved.blocks),
-        operation_block=np.concatenate([moved.operation_block for moved in raws]),
-        operation_slot=np.concatenate([moved.operation_slot for moved in raws]),
-        operation_array=np.concatenate([moved.operation_array for moved in raws]),
-        operation_longest_range=np.concatenate([moved.operation_longest_range for moved in raws]),
-        edges=np.concatenate([moved.edges for moved in raws]),
+        **{name: np.concatenate([getattr(moved, name) for moved in raws]) for name in columns},
         maps=(regions.maps(),),
         guest_base=0,
         files=_files(parts),
         paths=tuple(path for moved in raws for path in moved.paths),
         tree=tree_of(parts, parents),
         flow=flow_of(flows, parts, offsets),
-        event_samples=samples_of(parts, block_offsets[:-1]),
+        event_samples=samples_of(parts, block_offsets),
         whole_masked_loads=sum(part.raw.whole_masked_loads for part in parts),
         landings=tuple(dict.fromkeys(pair for moved in raws for pair in moved.landings)),
     )
     part = Part(
         raw=raw,
         statistics=statistics_of([part.statistics for part in parts]),
-        simulated=[simulated_of(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
-        reuse=reuse_of([part.reuse for part in parts], offsets),
+        simulated=[joined_misses(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
+        reuse=joined_reuse([part.reuse for part in parts], offsets),
         bursts=bursts_of([part.bursts for part in parts]),
     )
     return part, _perf_map(parts, compiled, regions)
@@ -116,11 +111,13 @@ def tree_of(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
     known = [part.raw.tree for part in parts if part.raw.tree is not None]
     if len(known) < len(parts):
         return None
-    return combined(known, list(itertools.accumulate(map(_largest_block, parts), initial=0))[:-1], parents)
+    return combined(known, _block_offsets(parts), parents)
 
 
-def _largest_block(part: Part) -> int:
-    return max((block.block_id for block in part.raw.blocks), default=0)
+def _block_offsets(parts: Sequence[Part]) -> list[int]:
+    """The number before the first block of each process."""
+    largest = (max((block.block_id for block in part.raw.blocks), default=0) for part in parts)
+    return list(itertools.accumulate(largest, initial=0))[:-1]
 
 
 def samples_of(parts: Sequence[Part], block_offsets: Sequence[int]) -> tuple[RawEventSamples, ...]:
@@ -192,42 +189,7 @@ def statistics_of(parts: Sequence[OperationStatistics]) -> OperationStatistics:
     return OperationStatistics(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
 
-def simulated_of(parts: Sequence[SimulatedHierarchy]) -> SimulatedHierarchy:
-    """Likewise."""
-    events = [part.events for part in parts if part.events is not None]
-    return SimulatedHierarchy(
-        parts[0].hierarchy,
-        np.concatenate([part.misses for part in parts]),
-        None if not events else _events(events),
-    )
-
-
-def _events(parts: Sequence[MemoryEvents]) -> MemoryEvents:
-    return replace(parts[0], by_operation=np.concatenate([part.by_operation for part in parts]))
-
-
 def bursts_of(parts: Sequence[BurstCounts | None]) -> BurstCounts | None:
-    """Likewise; None unless all have some."""
+    """Rows of all processes likewise; None unless all have some."""
     known = [part for part in parts if part is not None]
     return concatenated(known) if len(known) == len(parts) else None
-
-
-def reuse_of(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]) -> ReuseHistograms | None:
-    """Histograms of all processes; `sampling_rate` is the lowest of theirs."""
-    known = [(part, offset) for part, offset in zip(parts, offsets, strict=True) if part is not None]
-    if len(known) < len(parts):
-        return None
-    return ReuseHistograms(
-        accesses=sum(part.accesses for part, _ in known),
-        bursts=sum(part.bursts for part, _ in known),
-        burst_accesses=sum(part.burst_accesses for part, _ in known),
-        sampling_rate=min(part.sampling_rate for part, _ in known),
-        sampled_blocks=sum(part.sampled_blocks for part, _ in known),
-        bin_edges=known[0][0].bin_edges,
-        operation=np.concatenate([part.operation + np.uint32(offset) for part, offset in known]),
-        line_bytes=np.concatenate([part.line_bytes for part, _ in known]),
-        way=np.concatenate([part.way for part, _ in known]),
-        bin=np.concatenate([part.bin for part, _ in known]),
-        count=np.concatenate([part.count for part, _ in known]),
-        errors=np.sqrt(sum(part.errors**2 for part, _ in known)),  # of sums of independent samples
-    )

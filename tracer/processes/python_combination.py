@@ -28,8 +28,9 @@ from foretrace.tracer.reader.raw_trace import (
 )
 from foretrace.tracer.reader.raw_tree import FAR, RawTree
 from foretrace.tracer.recording.part import Part
+from foretrace.tracer.signature.merging import joined_misses, joined_reuse
 
-from .combination import bursts_of, flow_of, reuse_of, samples_of, simulated_of, statistics_of, tree_of
+from .combination import bursts_of, flow_of, samples_of, statistics_of, tree_of
 
 Ints = npt.NDArray[np.int64]
 _Row = TypeVar("_Row", bound=msgspec.Struct)
@@ -142,7 +143,7 @@ def combine_python(parts: Sequence[Part], parents: Sequence[int], numbers: Seque
     np.maximum.at(longest, mapping, np.concatenate([raw.operation_longest_range for raw in raws]))
     moved = [replace(part, raw=_moved(part.raw, ids)) for part, ids in zip(parts, unified.block_maps, strict=True)]
     offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
-    reuse, bursts = reuse_of([part.reuse for part in parts], offsets), bursts_of([part.bursts for part in parts])
+    reuse, bursts = joined_reuse([part.reuse for part in parts], offsets), bursts_of([part.bursts for part in parts])
     trees = (
         None
         if any(part.raw.tree is None for part in parts)
@@ -173,7 +174,7 @@ def combine_python(parts: Sequence[Part], parents: Sequence[int], numbers: Seque
         raw=raw,
         statistics=_ranged(statistics, mapping, len(rows), unified.operation_code, unified.operation_process),
         simulated=[
-            simulated_of(of_one).merged(mapping, len(rows))
+            joined_misses(of_one).merged(mapping, len(rows))
             for of_one in zip(*(part.simulated for part in parts), strict=True)
         ],
         reuse=None if reuse is None else reuse.merged(mapping, len(rows)),

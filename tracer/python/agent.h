@@ -46,6 +46,7 @@
 #ifndef FORETRACE_PYAGENT_H
 #define FORETRACE_PYAGENT_H
 
+#include "foretrace/base/tables.h"
 #include "tracer/transport/writer.h"
 
 #define AGENT_MAX_DIMS 16 /* of an array operation before coalescing */

@@ -41,7 +41,7 @@ bool ft_reader_follow_data(struct ft_reader *reader)
     places->loader = FT_FLOW_NONE;
     reader->header->follows_memory = 1;
     return reader->flow && reader->objects &&
-           ft_flow_reserve((void **)&places->places, &places->capacity, FT_FLOW_SYSTEM, sizeof *places->places);
+           ft_reserve(&places->places, &places->capacity, FT_FLOW_SYSTEM, sizeof *places->places);
 }
 
 bool ft_reader_follows(const struct ft_reader *reader)
@@ -97,7 +97,7 @@ static const struct ft_flow_context *context_of(struct ft_reader *reader, uint32
     struct ft_flow_places *places = &reader->places;
     if (LIKELY(context < places->num_contexts))
         return &places->contexts[context];
-    if (!ft_flow_reserve((void **)&places->contexts, &places->contexts_capacity, context, sizeof *places->contexts))
+    if (!ft_reserve(&places->contexts, &places->contexts_capacity, context, sizeof *places->contexts))
         return NULL;
     for (; places->num_contexts <= context; places->num_contexts++)
         places->contexts[places->num_contexts] = new_context(reader, places->num_contexts);
@@ -159,7 +159,7 @@ static uint32_t place_of(struct ft_reader *reader, uint32_t context, uint32_t lo
         reader->flow_ended = reader->flow_overflowed = true;
         return 0;
     }
-    if (!ft_flow_reserve((void **)&places->places, &places->capacity, places->num_places, sizeof *places->places) ||
+    if (!ft_reserve(&places->places, &places->capacity, places->num_places, sizeof *places->places) ||
         !ft_flow_pairs_put(&places->numbers, context, code, places->num_places))
         return FT_FLOW_NONE;
     places->places[places->num_places] = (struct ft_flow_place){context, number, local, known};

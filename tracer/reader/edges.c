@@ -1,44 +1,36 @@
 /* Counts how often blocks came behind one another. See parts.h. */
 #include "parts.h"
 
-#include <stdlib.h>
-
-static uint64_t edge_slot(const struct ft_edge *edges, uint64_t capacity, uint64_t key)
+static inline uint64_t hash_of(const struct ft_edge *edge)
 {
-    uint64_t slot = (key * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & (capacity - 1);
-    while (edges[slot].key && edges[slot].key != key)
-        slot = (slot + 1) & (capacity - 1);
-    return slot;
+    return (edge->key * FT_HASH_FACTOR) >> 20;
 }
 
-static bool grow_edges(struct ft_reader *reader)
+static inline bool is_used(const struct ft_edge *edge)
 {
-    uint64_t capacity = reader->edges_capacity ? 2 * reader->edges_capacity : 4096;
-    struct ft_edge *edges = calloc(capacity, sizeof *edges);
-    if (!edges)
-        return false;
-    for (uint64_t i = 0; i < reader->edges_capacity; i++)
-        if (reader->edges[i].key)
-            edges[edge_slot(edges, capacity, reader->edges[i].key)] = reader->edges[i];
-    free(reader->edges);
-    reader->edges = edges;
-    reader->edges_capacity = capacity;
-    return true;
+    return edge->key;
 }
+
+static inline bool is_same(const struct ft_edge *one, const struct ft_edge *other)
+{
+    return one->key == other->key;
+}
+
+FT_TABLE(ft_edges, struct ft_edge, 4096, hash_of, is_used, is_same)
 
 bool ft_reader_count_rare_edge(struct ft_reader *reader, uint32_t from, uint32_t to, uint64_t times)
 {
-    if (2 * (reader->n_edges + 1) > reader->edges_capacity && !grow_edges(reader))
+    const struct ft_edge like = {(uint64_t)from << 32 | to, 0};
+    if (!ft_edges_make_room(&reader->edges))
         return false;
-    uint64_t key = (uint64_t)from << 32 | to;
-    struct ft_edge *edge = &reader->edges[edge_slot(reader->edges, reader->edges_capacity, key)];
+    struct ft_edge *edge = ft_edges_at(&reader->edges, &like);
     if (!edge->key) {
-        if (reader->n_edges >= FT_MAX_RARE_EDGES) {
+        if (reader->edges.used >= FT_MAX_RARE_EDGES) {
             reader->edges_full = true;
             return true;
         }
-        edge->key = key;
-        reader->n_edges++;
+        *edge = like;
+        reader->edges.used++;
     }
     edge->count += times;
     return true;
@@ -98,9 +90,9 @@ void ft_reader_executions(const struct ft_reader *reader, uint64_t *out)
         for (int i = 0; i < 2; i++)
             if (reader->blocks[id].successor[i])
                 out[reader->blocks[id].successor[i] - 1] += reader->blocks[id].successor_count[i];
-    for (uint64_t i = 0; i < reader->edges_capacity; i++)
-        if (reader->edges[i].key)
-            out[(reader->edges[i].key & UINT32_MAX) - 1] += reader->edges[i].count;
+    for (uint64_t i = 0; i < reader->edges.capacity; i++)
+        if (reader->edges.entries[i].key)
+            out[(reader->edges.entries[i].key & UINT32_MAX) - 1] += reader->edges.entries[i].count;
 }
 
 uint64_t ft_reader_edges(const struct ft_reader *reader, uint64_t *out)
@@ -116,12 +108,12 @@ uint64_t ft_reader_edges(const struct ft_reader *reader, uint64_t *out)
                 }
                 n++;
             }
-    for (uint64_t i = 0; i < reader->edges_capacity; i++)
-        if (reader->edges[i].key) {
+    for (uint64_t i = 0; i < reader->edges.capacity; i++)
+        if (reader->edges.entries[i].key) {
             if (out) {
-                out[3 * n] = reader->edges[i].key >> 32;
-                out[3 * n + 1] = reader->edges[i].key & UINT32_MAX;
-                out[3 * n + 2] = reader->edges[i].count;
+                out[3 * n] = reader->edges.entries[i].key >> 32;
+                out[3 * n + 1] = reader->edges.entries[i].key & UINT32_MAX;
+                out[3 * n + 2] = reader->edges.entries[i].count;
             }
             n++;
         }

@@ -7,8 +7,6 @@
 
 #include "reader.h"
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 static inline enum ft_read_status ft_reader_corrupt(struct ft_reader *reader, const char *what)
 {

@@ -61,7 +61,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->operations);
     free(reader->arrays);
     free(reader->objects);
-    free(reader->edges);
+    free(reader->edges.entries);
     ft_dependences_free(reader->all_dependences);
     ft_tree_free(reader->tree);
     ft_flow_free(reader->flow);

@@ -6,6 +6,7 @@
 #ifndef FORETRACE_READER_H
 #define FORETRACE_READER_H
 
+#include "foretrace/base/tables.h"
 #include "block_path.h"
 #include "cache_sim/simulation/access.h"
 #include "event_samples.h"
@@ -88,6 +89,8 @@ struct ft_edge {
     uint64_t count;
 };
 
+FT_TABLE_TYPE(ft_edges, struct ft_edge);
+
 struct ft_reader_cursor {
     uint32_t block_id; /* the block its thread is in; 0 before the first */
     uint32_t sequence; /* of the last chunk read */
@@ -108,8 +111,7 @@ struct ft_reader {
     uint32_t n_arrays, arrays_capacity;
     uint32_t n_objects, n_maps; /* described in the side table */
     struct ft_object_counts *objects; /* by id; NULL: the data flow is not followed */
-    struct ft_edge *edges; /* those beyond a block's two successors: open addressing */
-    uint64_t n_edges, edges_capacity;
+    struct ft_edges edges; /* those beyond a block's two successors */
     bool edges_full; /* there were more than FT_MAX_RARE_EDGES: the others are not counted */
     uint64_t side_read_bytes;
     struct ft_reader_cursor cursors[FT_MAX_CURSORS];

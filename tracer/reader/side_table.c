@@ -9,7 +9,7 @@ static enum ft_read_status add_block(struct ft_reader *reader, uint32_t id, uint
 {
     if (id != reader->n_blocks + 1 || id >= MAX_BLOCKS || n_slots > FT_TAG_MAX)
         return ft_reader_corrupt(reader, "a block is numbered out of order");
-    if (!ft_tree_reserve((void **)&reader->blocks, &reader->blocks_capacity, id, sizeof *reader->blocks))
+    if (!ft_reserve(&reader->blocks, &reader->blocks_capacity, id, sizeof *reader->blocks))
         return FT_READ_MEMORY;
     reader->n_blocks = id;
     reader->blocks[id].n_slots = (uint16_t)n_slots;
@@ -46,7 +46,7 @@ enum ft_read_status ft_reader_add_operation(struct ft_reader *reader, uint32_t b
     uint32_t id = reader->n_operations;
     if (id == FT_NO_OPERATION - 1)
         return FT_READ_MEMORY;
-    if (!ft_tree_reserve((void **)&reader->operations, &reader->operations_capacity, id, sizeof *reader->operations))
+    if (!ft_reserve(&reader->operations, &reader->operations_capacity, id, sizeof *reader->operations))
         return FT_READ_MEMORY;
     reader->operations[id] = (struct ft_operation){.block_id = block_id, .slot = slot, .array_id = array_id};
     reader->n_operations = id + 1;
@@ -63,7 +63,7 @@ static enum ft_read_status add_array(struct ft_reader *reader, const struct ft_s
     for (uint32_t i = 0; i < facts->n_operands; i++)
         if (facts->operands[i].size_bytes == 0)
             return ft_reader_corrupt(reader, "an array operand has no size");
-    if (!ft_tree_reserve((void **)&reader->arrays, &reader->arrays_capacity, id, sizeof *reader->arrays))
+    if (!ft_reserve(&reader->arrays, &reader->arrays_capacity, id, sizeof *reader->arrays))
         return FT_READ_MEMORY;
     struct ft_array *array = &reader->arrays[id];
     array->facts = *facts;

@@ -13,18 +13,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Annotated
 
 import numpy as np
 import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
+from . import schema
+from .schema import Column, Flags, Floats, Ints, Scale, no_ints, packed_rows
+
+OfNode = Annotated[int, Column(Scale.OWNER, of="tree_nodes", column="node_id")]
+OperationOrNone = Annotated[int, Column(Scale.REFERENCE, of="memory_operations", null=-1)]
 
 OPERATIONS = frozenset({"", "add", "multiply", "min", "max", "and", "or", "xor"})
 """Operations by which reductions and collisions combine values."""
-LARGEST = 2**63 - 1
-"""The largest number that a signature's file has room for (SQLite, "Datatypes": integers have 8 bytes at most)."""
 OUTSIDE = -1
 """The writer of what no node wrote: static data, what the system read from a file, untouched pages."""
 
@@ -48,9 +49,9 @@ class MemoryObject:
 
     kind: ObjectKind
     name: str
-    first: int
-    last_exclusive: int
-    allocation: int = -1
+    first: schema.Lowest
+    last_exclusive: schema.Highest
+    allocation: Annotated[int, Column(Scale.REFERENCE, of="allocations", least=-1)] = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +67,8 @@ class Allocation:
     function: str
     file: str
     line: int
-    count: int
-    total_bytes: int
+    count: schema.Count
+    total_bytes: schema.Bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,22 +98,32 @@ class DataFlow:
     """
 
     set_starts: Ints
-    set_nodes: Ints
-    flow_writer: Ints
-    flow_readers: Ints
-    flow_bytes: Floats
-    touched_object: Ints
-    touched_by: Ints
-    touched_bytes: Floats
+    set_nodes: Annotated[
+        Ints, Column(Scale.REFERENCE, of="tree_nodes", column="nodes", packed="<u4", length=("members",))
+    ]
+    flow_writer: Annotated[Ints, packed_rows("<i4", "writer", Scale.REFERENCE, of="tree_nodes", least=OUTSIDE)]
+    flow_readers: Annotated[Ints, packed_rows("<u4", "readers", Scale.REFERENCE)]
+    flow_bytes: Annotated[Floats, packed_rows("<f8", "bytes", Scale.COUNT, unit="bytes")]
+    touched_object: Annotated[Ints, packed_rows("<u4", "object", Scale.REFERENCE, of="memory_objects")]
+    touched_by: Annotated[Ints, packed_rows("<u4", "touched_by", Scale.REFERENCE)]
+    touched_bytes: Annotated[Floats, packed_rows("<f8", "bytes", Scale.COUNT, unit="bytes")]
     objects: tuple[MemoryObject, ...]
-    sampled_share: float = 1.0
-    relative_error: float = 0.0
-    merged_bytes: float = 0.0
+    sampled_share: Annotated[float, Column(Scale.SHARE, most=1)] = 1.0
+    relative_error: Annotated[float, Column(Scale.SHARE)] = 0.0
+    merged_bytes: Annotated[float, Column(Scale.COUNT, "bytes")] = 0.0
     allocations: tuple[Allocation, ...] = ()
-    flow_allocation: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    flow_by_system: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    set_has_system: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
-    node_place: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    flow_allocation: Annotated[Ints, packed_rows("<i4", "allocation", Scale.REFERENCE, of="allocations", least=-1)] = (
+        field(default_factory=no_ints)
+    )
+    flow_by_system: Annotated[Flags, packed_rows("<u1", "by_system")] = field(
+        default_factory=lambda: np.zeros(0, np.bool_)
+    )
+    set_has_system: Annotated[Flags, Column(column="has_system", packed="<u1", length=("sets",))] = field(
+        default_factory=lambda: np.zeros(0, np.bool_)
+    )
+    node_place: Annotated[Ints, packed_rows("<u4", "place", Scale.REFERENCE, of="tree_nodes")] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )
 
     def __post_init__(self) -> None:
         """Fill in columns that were left out."""
@@ -168,15 +179,15 @@ class Dependence:
     `operation` of a reduction or collision is "add", "multiply", "min", "max", "and", "or", "xor", or "" where unknown.
     """
 
-    node: int
+    node: OfNode
     kind: DependenceKind
-    source: int
-    sink: int
-    count: int
-    least_distance: int
-    most_distance: int
+    source: OperationOrNone
+    sink: OperationOrNone
+    count: schema.Count
+    least_distance: schema.Lowest
+    most_distance: schema.Highest
     operation: str = ""
-    where: str = ""
+    where: Annotated[str, Column(column="place")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,10 +200,10 @@ class ExaminedLoop:
     out.
     """
 
-    node: int
-    iterations: int
-    written_bytes: int = 0
-    overwritten_bytes: int = 0
+    node: OfNode
+    iterations: schema.Count
+    written_bytes: schema.Bytes = 0
+    overwritten_bytes: schema.Bytes = 0
 
     @property
     def overwritten(self) -> float:
@@ -201,7 +212,7 @@ class ExaminedLoop:
 
 
 def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
-    """Refuse a data flow whose parts do not fit together, or the execution tree.
+    """Refuse a data flow whose columns, each of them allowed, do not fit together, or the execution tree.
 
     Raises:
         ValueError: says what is wrong.
@@ -209,66 +220,43 @@ def check_data_flow(flow: DataFlow, num_nodes: int) -> None:
     starts, nodes = flow.set_starts, flow.set_nodes
     if len(starts) < 2 or starts[0] != 0 or starts[1] != 0 or starts[-1] != len(nodes) or np.any(np.diff(starts) < 0):
         raise ValueError("the sets of the data flow do not fit together")
-    if np.any(nodes < 0) or np.any(nodes >= num_nodes):
-        raise ValueError("the data flow names a node that does not exist")
-    num_sets = len(starts) - 1
-    rows = (
-        (flow.flow_writer, OUTSIDE, num_nodes, flow.flow_readers, flow.flow_bytes),
-        (flow.touched_object, 0, len(flow.objects), flow.touched_by, flow.touched_bytes),
-    )
-    for of_one, least, bound, of_set, values in rows:
-        if not len(of_one) == len(of_set) == len(values):
-            raise ValueError("the columns of the data flow differ in length")
-        if np.any(of_one < least) or np.any(of_one >= bound) or np.any(of_set < 0) or np.any(of_set >= num_sets):
-            raise ValueError("the data flow names a node, an object or a set that does not exist")
-        if not np.all(np.isfinite(values)) or np.any(values < 0):
-            raise ValueError("bytes of the data flow are negative or no number")
-    if not len(flow.flow_allocation) == len(flow.flow_by_system) == len(flow.flow_bytes):
+    num_sets, versions, touched = len(starts) - 1, len(flow.flow_bytes), len(flow.touched_bytes)
+    lengths = (
+        (flow.flow_writer, versions), (flow.flow_readers, versions), (flow.flow_allocation, versions),
+        (flow.flow_by_system, versions), (flow.touched_object, touched), (flow.touched_by, touched),
+        (flow.set_has_system, num_sets), (flow.node_place, len(flow.node_place) and num_nodes),
+    )  # fmt: skip
+    if any(len(column) != length for column, length in lengths):
         raise ValueError("the columns of the data flow differ in length")
-    by_nodes_too = np.any(flow.flow_writer[flow.flow_by_system] >= 0)
-    if len(flow.set_has_system) != num_sets or flow.set_has_system[0] or by_nodes_too:
+    if any(np.any(sets >= num_sets) for sets in (flow.flow_readers, flow.touched_by)):
+        raise ValueError("the data flow names a set that does not exist")
+    if flow.set_has_system[0] or np.any(flow.flow_writer[flow.flow_by_system] >= 0):
         raise ValueError("the system's part of the data flow does not fit the rest")
-    of_allocations = (flow.flow_allocation, np.array([one.allocation for one in flow.objects], np.int64))
-    if any(np.any(column < -1) or np.any(column >= len(flow.allocations)) for column in of_allocations):
-        raise ValueError("the data flow names an allocation that does not exist")
-    if any(not 0 <= number <= LARGEST for one in flow.allocations for number in (one.count, one.total_bytes, one.line)):
-        raise ValueError("an allocation of the data flow has impossible figures")
     if len(flow.node_place):
-        if len(flow.node_place) != num_nodes or np.any(flow.node_place < 0) or np.any(flow.node_place >= num_nodes):
-            raise ValueError("the data flow counts nodes for ones that do not exist")
         counts = flow.node_place == np.arange(num_nodes)
-        if not np.all(counts[flow.node_place]) or not np.all(counts[nodes]):
+        if not all(map(np.all, (counts[flow.node_place], counts[nodes], np.append(counts, True)[flow.flow_writer]))):
             raise ValueError("the data flow names a node that counts for another one")
-        if not np.all(np.append(counts, True)[flow.flow_writer]):
-            raise ValueError("the data flow names a node that counts for another one")
-    if not 0 < flow.sampled_share <= 1 or not 0 <= flow.relative_error < np.inf or not 0 <= flow.merged_bytes < np.inf:
+    if not flow.sampled_share > 0:
         raise ValueError("the data flow's sampling is impossible")
-    if any(not 0 <= one.first <= one.last_exclusive <= LARGEST for one in flow.objects):
-        raise ValueError("an object of the data flow ends before it begins, or after all memory")
+    if any(one.first > one.last_exclusive for one in flow.objects):
+        raise ValueError("an object of the data flow ends before it begins")
 
 
-def check_dependences(
-    dependences: tuple[Dependence, ...], examined: tuple[ExaminedLoop, ...], num_nodes: int, num_operations: int
-) -> None:
-    """Refuse dependences of loops or operations that do not exist.
+def check_dependences(dependences: tuple[Dependence, ...], examined: tuple[ExaminedLoop, ...]) -> None:
+    """Refuse dependences whose columns, each of them allowed, do not fit together.
 
     Raises:
         ValueError: says what is wrong.
     """
-    if any(not 0 <= one.node < num_nodes or not 0 <= one.iterations <= LARGEST for one in examined):
-        raise ValueError("a loop whose dependences were examined does not exist")
-    if any(not 0 <= one.overwritten_bytes <= one.written_bytes <= LARGEST for one in examined):
+    if any(one.overwritten_bytes > one.written_bytes for one in examined):
         raise ValueError("a loop overwrites more bytes than it writes")
     nodes = {one.node for one in examined}
     if len(nodes) != len(examined):
         raise ValueError("a loop was examined for dependences twice")
     for one in dependences:
-        operations_exist = all(-1 <= number < num_operations for number in (one.source, one.sink))
-        if not 0 <= one.node < num_nodes or not operations_exist:
-            raise ValueError("a dependence is of a loop or an operation that does not exist")
         if one.node not in nodes:
             raise ValueError("a dependence is of a loop that was not examined")
-        if not 0 <= one.count <= LARGEST or not 0 <= one.least_distance <= one.most_distance <= LARGEST:
-            raise ValueError("a dependence has an impossible count or distance")
+        if one.least_distance > one.most_distance:
+            raise ValueError("a dependence has an impossible distance")
         if one.operation not in OPERATIONS:
             raise ValueError("a dependence is by an impossible operation")

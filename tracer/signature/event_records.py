@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+
+from . import schema
+from .schema import Column, Floats, Ints, Scale
 
 NUM_QUANTILES = 1001
 """Of a recorder: those of 0, 0.001, ..., 1."""
@@ -114,7 +118,7 @@ class EventElement:
 
     content: bytes
     type_id: int
-    count: int
+    count: Annotated[int, Column(Scale.COUNT, least=1)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +146,7 @@ class RecordedEvent:
     type: str
     is_instant: bool
     description: str
-    value: int | float | None
+    value: Annotated[int | float | None, Column(Scale.COUNT, least=-math.inf, most=math.inf)]
     unread: str = ""
     values: RecordedValues | None = None
     elements: tuple[EventElement, ...] = ()
@@ -157,6 +161,10 @@ class RecordedEvent:
         """What stands in brackets at the end of the description: "bytes sent [bytes]"."""
         found = _UNIT.search(self.description)
         return found[1] if found else None
+
+
+def _sampled(kind: str, column: str, *length: str, scale: Scale = Scale.REFERENCE, **more: Any) -> Column:
+    return Column(scale, column=column, packed=kind, length=length, **more)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,11 +186,11 @@ class EventSamples:
     """
 
     process: int
-    events: npt.NDArray[np.int64]
-    position: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
-    nodes: npt.NDArray[np.int64]
-    executions: npt.NDArray[np.int64]
+    events: Annotated[Ints, _sampled("<u4", "event_id", "events", of="events")]
+    position: Annotated[Ints, _sampled("<u8", "position", "samples", scale=Scale.COUNT)]
+    values: Annotated[Floats, _sampled("<f8", "sampled", "samples", "events", scale=Scale.COUNT, least=-math.inf)]
+    nodes: Annotated[Ints, _sampled("<u4", "node_id", "nodes", of="tree_nodes")]
+    executions: Annotated[Ints, _sampled("<u8", "executions", "samples", "nodes", scale=Scale.COUNT)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,33 +199,23 @@ class Events:
 
     events: tuple[RecordedEvent, ...] = ()
     samples: tuple[EventSamples, ...] = ()
-    lost_bytes: int = 0
+    lost_bytes: schema.Bytes = 0
     """Of what was counted and recorded, for which there was no memory."""
 
 
 NO_EVENTS = Events()
 
 
-def check_events(events: Events, processes: Collection[int], num_nodes: int) -> None:
-    """Refuse events whose parts do not fit together, or the rest of the signature.
-
-    Args:
-        events: of a signature.
-        processes: their numbers.
-        num_nodes: of the execution tree.
+def check_events(events: Events, processes: Collection[int]) -> None:
+    """Refuse events whose columns, each of them allowed, do not fit together, or processes of other numbers.
 
     Raises:
         ValueError: says what is wrong.
     """
     for event in events.events:
         _check_event(event, processes)
-    sampled = [samples.process for samples in events.samples]
-    if len(set(sampled)) != len(sampled):
-        raise ValueError("a process has samples of its events twice")
     for samples in events.samples:
-        _check_samples(samples, events.events, num_nodes)
-    if events.lost_bytes < 0:
-        raise ValueError("memory for events was lost, but less than none")
+        _check_samples(samples, events.events)
 
 
 def _check_event(event: RecordedEvent, processes: Collection[int]) -> None:
@@ -235,8 +233,8 @@ def _check_event(event: RecordedEvent, processes: Collection[int]) -> None:
     ):
         raise ValueError("a recorder or a counting set has an impossible number of values")
     counts = [element.count for element in event.elements]
-    if any(count < 1 for count in counts) or sorted(counts, reverse=True) != counts:
-        raise ValueError("elements of a counting set were in it less than once, or are not sorted by how often")
+    if sorted(counts, reverse=True) != counts:
+        raise ValueError("elements of a counting set are not sorted by how often they were in it")
     if event.values is not None and type(event.value) is int:
         _check_values(event.values, event.type, event.value)
 
@@ -257,17 +255,15 @@ def _check_values(values: RecordedValues, of_type: str, count: int) -> None:
         raise ValueError("a recorder has more values than it recorded")
 
 
-def _check_samples(samples: EventSamples, events: tuple[RecordedEvent, ...], num_nodes: int) -> None:
-    numbers, nodes, num_samples = samples.events, samples.nodes, len(samples.position)
-    if num_samples > MOST_SAMPLES or np.any(np.diff(samples.position, prepend=0) < 0):
-        raise ValueError("samples of events are too many, or not in order")
-    if samples.values.shape != (num_samples, len(numbers)) or samples.executions.shape != (num_samples, len(nodes)):
-        raise ValueError("samples of events are of another number of events or nodes than they say")
-    if len(set(numbers.tolist())) != len(numbers) or np.any(numbers < 0) or np.any(numbers >= len(events)):
-        raise ValueError("samples are of an event that does not exist, or of the same event twice")
+def _check_samples(samples: EventSamples, events: tuple[RecordedEvent, ...]) -> None:
+    numbers = samples.events
+    if np.any(np.diff(samples.position) < 0):
+        raise ValueError("samples of events are not in order")
+    if len(set(numbers.tolist())) != len(numbers):
+        raise ValueError("samples are of the same event twice")
     if any(events[number].process != samples.process for number in numbers.tolist()):
         raise ValueError("samples are of an event of another process")
-    if np.any(np.diff(nodes, prepend=-1) < 1) or np.any(nodes >= num_nodes):
-        raise ValueError("samples of events name a node that does not exist, or the same one twice")
+    if np.any(np.diff(samples.nodes) < 1):
+        raise ValueError("samples of events name the same node twice")
     if np.any(np.diff(samples.executions, axis=0, prepend=0) < 0):
         raise ValueError("a node's executions fall from one sample of events to the next")

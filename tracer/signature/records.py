@@ -18,6 +18,7 @@ from foretrace.base.names import brief_name
 from foretrace.cache_sim.base.results import SimulatedHierarchy as SimulatedHierarchy
 from foretrace.cache_sim.reuse.results import ReuseHistograms as ReuseHistograms
 
+from . import schema
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .event_records import NO_EVENTS, Events
 from .linear_algebra import LinearRoutine
@@ -120,14 +121,14 @@ class Block(msgspec.Struct, frozen=True):
     the function of the program for whose call it ran most, and `file` and `line` are those of that call.
     """
 
-    block_id: int
+    block_id: schema.Identity
     module: str
-    offset: int
+    offset: schema.Offset
     function: str
     file: str
     line: int
-    loop_id: int | None
-    executions: int
+    loop_id: schema.LoopId | None
+    executions: schema.Count
     instructions: int
     operations: tuple[OperationCount, ...]
     caller: str = ""
@@ -147,10 +148,10 @@ class InterpreterTime(msgspec.Struct, frozen=True):
     seen came to a page that had to be mapped.
     """
 
-    block_id: int
-    lines: float
-    recording_lines: float
-    array_faults: float = 0.0
+    block_id: schema.OfBlock
+    lines: schema.MeanLines
+    recording_lines: schema.MeanLines
+    array_faults: schema.Faults = 0.0
 
 
 class ArrayTime(msgspec.Struct, frozen=True):
@@ -162,11 +163,11 @@ class ArrayTime(msgspec.Struct, frozen=True):
     to be mapped. `kept_calls` are those whose time is in that of the line that called, or in a compiled function's.
     """
 
-    block_id: int
+    block_id: schema.OfBlock
     operand_types: str
-    lines: float
-    faults: float
-    kept_calls: int
+    lines: schema.Lines
+    faults: schema.Faults
+    kept_calls: schema.Count
 
 
 class LinearAlgebra(msgspec.Struct, frozen=True):
@@ -177,14 +178,14 @@ class LinearAlgebra(msgspec.Struct, frozen=True):
     Its memory operations are one pass over each operand.
     """
 
-    loop_id: int
+    loop_id: schema.OfLoop
     routine: LinearRoutine
     element_type: str
     m: int
     n: int
     k: int
     batch: int
-    calls: int
+    calls: schema.Count
     flops: float
 
 
@@ -202,25 +203,25 @@ class MemoryOperation(msgspec.Struct, frozen=True):
     single execution (None for all others).
     """
 
-    operation_id: int
-    block_id: int
-    offset: int
+    operation_id: schema.Identity
+    block_id: schema.OfBlock
+    offset: schema.Offset
     file: str
     line: int
     is_store: bool
-    size_bytes: int
-    executions: int
-    total_bytes: int
-    first: int
-    last_exclusive: int
-    repeated: int
-    unit_stride: int
-    strided: int
-    irregular: int
-    index_operation: int | None = None
-    self_dependent: bool = False
+    size_bytes: schema.MostBytes
+    executions: schema.Count
+    total_bytes: schema.Bytes
+    first: schema.Lowest
+    last_exclusive: schema.Highest
+    repeated: schema.Count
+    unit_stride: schema.Count
+    strided: schema.Count
+    irregular: schema.Count
+    index_operation: schema.OperationId | None = None
+    self_dependent: schema.Flag = False
     array_operation: str = ""
-    execution_range_bytes: int | None = None
+    execution_range_bytes: schema.MostBytes | None = None
 
     @property
     def range_bytes(self) -> int:
@@ -247,7 +248,7 @@ class LibraryCall(msgspec.Struct, frozen=True):
     function: str
     file: str
     line: int
-    share: float
+    share: schema.Share
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -264,17 +265,17 @@ class Loop(msgspec.Struct, frozen=True):
     the chain of functions, innermost first. One of them is at the loop's place; libraries' come before it.
     """
 
-    loop_id: int
-    parent_id: int | None
-    header_block_id: int
+    loop_id: schema.Identity
+    parent_id: schema.LoopId | None
+    header_block_id: schema.OfBlock
     module: str
     function: str
     file: str
     line: int
     depth: int
-    entries: int
-    iterations: int
-    order: int
+    entries: schema.Count
+    iterations: schema.Count
+    order: schema.Lowest
     kind: str = "code"
     calls: tuple[LibraryCall, ...] = ()
     frames: tuple[Frame, ...] = ()
@@ -365,8 +366,8 @@ class Idiom(msgspec.Struct, frozen=True):
     it; a reduction in a register may have none.
     """
 
-    idiom_id: int
-    loop_id: int
+    idiom_id: schema.Identity
+    loop_id: schema.OfLoop
     kind: IdiomKind
     file: str
     line: int

@@ -14,16 +14,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import numpy.typing as npt
 
+from . import schema
+from .schema import Column, Flags, Floats, Ints, Scale, no_ints
+
 if TYPE_CHECKING:
     from .records import Signature
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+Counts = Annotated[Ints, Column(Scale.COUNT)]
+ThreadId = Annotated[int, Column(Scale.REFERENCE, of="tree_threads")]
+OfNode = Annotated[Ints, Column(Scale.OWNER, of="tree_nodes", column="node_id")]
+Entries = Annotated[Ints, Column(Scale.COUNT, column="entries")]
+PartEntries = Annotated[Ints, Column(Scale.COUNT, column="entries", least=1)]
+Iterations = Annotated[Ints, Column(Scale.COUNT, column="iterations")]
 
 BUCKETS = 64
 """Of a histogram of iterations. Bucket 0 holds entries with 0 iterations, bucket b > 0 those with 2^(b-1) to 2^b -
@@ -75,12 +82,12 @@ class TreeThread:
     created it, -1 where that is not known.
     """
 
-    number: int
+    number: Annotated[int, Column(Scale.IDENTITY, column="thread_id")]
     process: int
-    root: int
+    root: Annotated[int, Column(Scale.REFERENCE, of="tree_nodes", column="root_id")]
     first: int
     last: int
-    parent: int = -1
+    parent: Annotated[int, Column(Scale.REFERENCE, of="tree_threads", least=-1)] = -1
 
 
 class SynchronisationKind(IntEnum):
@@ -103,11 +110,11 @@ class Synchronisation:
     """
 
     kind: SynchronisationKind
-    source: int
-    target: int
-    count: int
-    source_node: int = -1
-    target_node: int = -1
+    source: ThreadId
+    target: ThreadId
+    count: schema.Count
+    source_node: Annotated[int, Column(Scale.REFERENCE, of="tree_nodes", column="source_node_id", null=-1)] = -1
+    target_node: Annotated[int, Column(Scale.REFERENCE, of="tree_nodes", column="target_node_id", null=-1)] = -1
     source_line: int = 0
     target_line: int = 0
 
@@ -171,34 +178,36 @@ class ExecutionTree:
     could not be told: jumps out of nowhere, coroutines.
     """
 
-    kind: Ints
-    parent: Ints
+    kind: Annotated[Ints, Column(kinds=TreeNodeKind)]
+    parent: Annotated[Ints, Column(Scale.OWNER, of="tree_nodes", column="parent_id", null=-1)]
     rank: Ints
     keys: tuple[NodeKey, ...]
-    loop_id: Ints
-    entries: Ints
-    iterations: Ints
-    least: Ints
-    most: Ints
-    depth: Ints
-    recursive_entries: Ints
-    is_estimated: npt.NDArray[np.bool_]
-    histogram_node: Ints
-    histogram_bucket: Ints
-    histogram_entries: Ints
-    work_node: Ints
-    work_block: Ints
-    work_executions: Ints
+    loop_id: Annotated[Ints, Column(Scale.REFERENCE, of="loops", null=-1)]
+    entries: Counts
+    iterations: Counts
+    least: Annotated[Ints, Column(Scale.LOWEST)]
+    most: Annotated[Ints, Column(Scale.HIGHEST)]
+    depth: Annotated[Ints, Column(Scale.HIGHEST)]
+    recursive_entries: Counts
+    is_estimated: Annotated[Flags, Column(Scale.FLAG)]
+    histogram_node: OfNode
+    histogram_bucket: Annotated[Ints, Column(column="bucket", most=BUCKETS - 1)]
+    histogram_entries: Entries
+    work_node: OfNode
+    work_block: Annotated[Ints, Column(Scale.REFERENCE, of="blocks", column="block_id")]
+    work_executions: Annotated[Ints, Column(Scale.COUNT, column="executions")]
     threads: tuple[TreeThread, ...]
     synchronisation: tuple[Synchronisation, ...] = ()
-    phase_node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    phase_entries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    phase_iterations: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    round_node: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    round_entries: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    round_iterations: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    round_around: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    merged_contexts: int = 0
+    phase_node: OfNode = field(default_factory=no_ints)
+    phase_entries: PartEntries = field(default_factory=no_ints)
+    phase_iterations: Iterations = field(default_factory=no_ints)
+    round_node: OfNode = field(default_factory=no_ints)
+    round_entries: PartEntries = field(default_factory=no_ints)
+    round_iterations: Iterations = field(default_factory=no_ints)
+    round_around: Annotated[Ints, Column(column="iterations_around", least=1, most=MOST_AROUND)] = field(
+        default_factory=lambda: np.zeros(0, np.int64)
+    )
+    merged_contexts: schema.Count = 0
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
@@ -301,72 +310,34 @@ def own_counts(signature: Signature, tree: ExecutionTree) -> TreeCounts:
     return TreeCounts(*sums)
 
 
-def check_tree(tree: ExecutionTree, num_blocks: int, num_loops: int) -> None:
-    """Refuse a tree whose parts do not fit together, or the rest of the signature.
+def check_tree(tree: ExecutionTree) -> None:
+    """Refuse a tree whose columns, each of them allowed, do not fit together.
 
     Raises:
         ValueError: says what is wrong.
     """
     nodes = len(tree)
-    columns = (
-        tree.parent, tree.rank, tree.keys, tree.loop_id, tree.entries, tree.iterations, tree.least, tree.most,
-        tree.depth, tree.recursive_entries, tree.is_estimated,
-    )  # fmt: skip
-    if any(len(column) != nodes for column in columns):
-        raise ValueError("the columns of the execution tree differ in length")
-    number = np.arange(nodes)
-    if np.any(tree.parent < -1) or np.any(tree.parent >= number):
-        raise ValueError("a node of the execution tree comes before its parent, or has none")
+    if np.any(tree.parent >= np.arange(nodes)):
+        raise ValueError("a node of the execution tree comes before its parent")
     is_root = tree.kind == TreeNodeKind.THREAD
-    if np.any(tree.kind < 0) or np.any(tree.kind > max(TreeNodeKind)) or np.any(is_root != (tree.parent < 0)):
+    if np.any(is_root != (tree.parent < 0)):
         raise ValueError("a node of the execution tree is of an impossible kind")
-    if np.any(tree.loop_id < -1) or np.any(tree.loop_id >= num_loops):
-        raise ValueError("a node of the execution tree is of a loop that does not exist")
-    counts = (
-        tree.rank, tree.entries, tree.iterations, tree.least, tree.depth, tree.recursive_entries,
-        tree.histogram_entries, tree.work_executions,
-    )  # fmt: skip
-    if any(np.any(column < 0) for column in counts) or np.any(tree.most < tree.least):
-        raise ValueError("a count in the execution tree is negative, or a distribution impossible")
-    rows = (
-        (tree.histogram_node, tree.histogram_bucket, BUCKETS, tree.histogram_entries),
-        (tree.work_node, tree.work_block, num_blocks, tree.work_executions),
-    )
-    for of_node, of_other, bound, values in rows:
-        if not len(of_node) == len(of_other) == len(values):
-            raise ValueError("the columns of the execution tree differ in length")
-        is_known = (of_node >= 0) & (of_node < nodes) & (of_other >= 0) & (of_other < bound)
-        if not np.all(is_known) or np.any(np.diff(of_node) < 0):
-            raise ValueError("work or a distribution belongs to a node or block that does not exist")
+    if np.any(tree.most < tree.least):
+        raise ValueError("a distribution of the execution tree is impossible")
+    if np.any(np.diff(tree.histogram_node) < 0) or np.any(np.diff(tree.work_node) < 0):
+        raise ValueError("work or distributions of the execution tree are not in the order of their nodes")
     _check_parts(tree, tree.phase_node, tree.phase_entries, tree.phase_iterations, "phases")
-    around = tree.round_around
     _check_parts(tree, tree.round_node, tree.round_entries, tree.round_iterations, "rounds")
-    if len(around) != len(tree.round_node) or np.any(around < 1) or np.any(around > MOST_AROUND):
-        raise ValueError("the rounds of a loop are of impossibly many iterations")
-    if [thread.number for thread in tree.threads] != list(range(len(tree.threads))):
-        raise ValueError("the threads of the execution tree are not numbered 0, 1, 2, ...")
     for thread in tree.threads:
-        if not -1 <= thread.parent < len(tree.threads) or thread.process < 0:
-            raise ValueError("a thread of the execution tree has an impossible parent or process")
-        if not 0 <= thread.root < nodes or not is_root[thread.root] or not 0 <= thread.first <= thread.last:
+        if not is_root[thread.root] or thread.first > thread.last:
             raise ValueError("a thread of the execution tree has no root, or ends before it begins")
-    if tree.merged_contexts < 0:
-        raise ValueError("a count in the execution tree is negative, or a distribution impossible")
-    for edge in tree.synchronisation:
-        are_threads = all(0 <= end < len(tree.threads) for end in (edge.source, edge.target))
-        are_nodes = all(-1 <= node < nodes for node in (edge.source_node, edge.target_node))
-        if min(edge.count, edge.source_line, edge.target_line) < 0 or not are_threads or not are_nodes:
-            raise ValueError("threads wait for one another in an impossible way")
 
 
 def _check_parts(tree: ExecutionTree, of_node: Ints, entries: Ints, iterations: Ints, what: str) -> None:
-    if not len(of_node) == len(entries) == len(iterations):
-        raise ValueError("the columns of the execution tree differ in length")
-    is_known = (of_node >= 0) & (of_node < len(tree)) & (entries > 0) & (iterations >= 0)
-    if not np.all(is_known) or np.any(np.diff(of_node) < 0):
-        raise ValueError(f"{what} belong to a node that does not exist, or have impossible counts")
+    if np.any(np.diff(of_node) < 0):
+        raise ValueError(f"{what} of the execution tree are not in the order of their nodes")
+    has_any = np.bincount(of_node, minlength=len(tree)) > 0
     for totals, parts in ((tree.entries, entries), (tree.iterations, iterations)):
         sums = np.bincount(of_node, weights=parts.astype(np.float64), minlength=len(tree))
-        has_any = np.bincount(of_node, minlength=len(tree)) > 0
         if np.any(sums[has_any] != totals[has_any]):
             raise ValueError(f"the {what} of a loop are not its entries")

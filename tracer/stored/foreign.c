@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CAPACITY 4096u /* of the table of instructions; it is at most half full */
 
 struct ft_foreign *ft_foreign_new(enum ft_foreign_format format, uint32_t assumed_bytes, struct ft_sink sink)
 {
@@ -15,19 +14,14 @@ struct ft_foreign *ft_foreign_new(enum ft_foreign_format format, uint32_t assume
     foreign->assumed_bytes = assumed_bytes;
     foreign->sink = sink;
     foreign->stale = true;
-    foreign->instructions = calloc(FIRST_CAPACITY, sizeof *foreign->instructions);
-    foreign->capacity = FIRST_CAPACITY;
-    if (foreign->instructions)
-        return foreign;
-    ft_foreign_free(foreign);
-    return NULL;
+    return foreign;
 }
 
 void ft_foreign_free(struct ft_foreign *foreign)
 {
     if (!foreign)
         return;
-    free(foreign->instructions);
+    free(foreign->instructions.entries);
     free(foreign->operations.pc);
     free(foreign->operations.kind);
     free(foreign->fetches.pc);
@@ -51,33 +45,22 @@ bool ft_foreign_flush(struct ft_foreign *foreign)
 
 /* ---- operations ------------------------------------------------------------------------------------------------- */
 
-static bool is_free(const struct ft_foreign_instruction *entry)
+static inline bool is_used(const struct ft_foreign_instruction *entry)
 {
-    return !(entry->id[FT_LOAD] | entry->id[FT_STORE] | entry->id[FT_FETCH]);
+    return entry->id[FT_LOAD] | entry->id[FT_STORE] | entry->id[FT_FETCH];
 }
 
-static size_t slot_of(const struct ft_foreign_instruction *entries, size_t capacity, uint64_t pc)
+static inline uint64_t hash_of(const struct ft_foreign_instruction *entry)
 {
-    size_t slot = (pc * UINT64_C(0x9e3779b97f4a7c15)) >> 32 & (capacity - 1);
-    while (!is_free(&entries[slot]) && entries[slot].pc != pc)
-        slot = (slot + 1) & (capacity - 1);
-    return slot;
+    return (entry->pc * FT_HASH_FACTOR) >> 32;
 }
 
-static bool grow(struct ft_foreign *foreign)
+static inline bool is_same(const struct ft_foreign_instruction *one, const struct ft_foreign_instruction *other)
 {
-    size_t capacity = 2 * foreign->capacity;
-    struct ft_foreign_instruction *bigger = calloc(capacity, sizeof *bigger);
-    if (!bigger)
-        return false;
-    for (size_t i = 0; i < foreign->capacity; i++)
-        if (!is_free(&foreign->instructions[i]))
-            bigger[slot_of(bigger, capacity, foreign->instructions[i].pc)] = foreign->instructions[i];
-    free(foreign->instructions);
-    foreign->instructions = bigger;
-    foreign->capacity = capacity;
-    return true;
+    return one->pc == other->pc;
 }
+
+FT_TABLE(ft_foreign_table, struct ft_foreign_instruction, 4096, hash_of, is_used, is_same)
 
 static bool reserve_id(struct ft_foreign_ids *ids)
 {
@@ -100,29 +83,26 @@ static bool reserve_id(struct ft_foreign_ids *ids)
 bool ft_foreign_find(struct ft_foreign *foreign, enum ft_foreign_kind kind)
 {
     struct ft_foreign_ids *ids = kind == FT_FETCH ? &foreign->fetches : &foreign->operations;
-    uint64_t pc = foreign->pc;
-    size_t slot = slot_of(foreign->instructions, foreign->capacity, pc);
-    if (!foreign->instructions[slot].id[kind] && ids->number >= FT_FOREIGN_MAX_OPERATIONS) {
+    struct ft_foreign_instruction like = {.pc = foreign->pc};
+    if (!ft_foreign_table_make_room(&foreign->instructions))
+        return false;
+    struct ft_foreign_instruction *entry = ft_foreign_table_at(&foreign->instructions, &like);
+    if (!entry->id[kind] && ids->number >= FT_FOREIGN_MAX_OPERATIONS) {
         foreign->counts.merged++;
-        pc = 0;
-        slot = slot_of(foreign->instructions, foreign->capacity, pc);
+        like.pc = 0;
+        entry = ft_foreign_table_at(&foreign->instructions, &like);
     }
-    if (is_free(&foreign->instructions[slot]) && 2 * ++foreign->used > foreign->capacity) {
-        if (!grow(foreign))
-            return false;
-        slot = slot_of(foreign->instructions, foreign->capacity, pc);
-    }
-    struct ft_foreign_instruction *entry = &foreign->instructions[slot];
+    foreign->instructions.used += !is_used(entry);
     if (!entry->id[kind]) {
         if (!reserve_id(ids))
             return false;
-        ids->pc[ids->number] = pc;
+        ids->pc[ids->number] = like.pc;
         ids->kind[ids->number] = (uint8_t)kind;
         entry->id[kind] = ++ids->number;
     }
-    entry->pc = pc;
-    foreign->current = slot;
-    foreign->stale = pc != foreign->pc; /* a merged access is looked up, and counted, each time */
+    entry->pc = like.pc;
+    foreign->current = (size_t)(entry - foreign->instructions.entries);
+    foreign->stale = like.pc != foreign->pc; /* a merged access is looked up, and counted, each time */
     return true;
 }
 

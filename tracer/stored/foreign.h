@@ -13,6 +13,7 @@
 #ifndef FORETRACE_FOREIGN_H
 #define FORETRACE_FOREIGN_H
 
+#include "foretrace/base/tables.h"
 #include "cache_sim/simulation/access.h"
 
 #include <stdbool.h>
@@ -59,6 +60,8 @@ struct ft_foreign_instruction {
     uint32_t id[FT_FOREIGN_KINDS]; /* plus 1; 0: none yet. All 0 in a free entry. */
 };
 
+FT_TABLE_TYPE(ft_foreign_table, struct ft_foreign_instruction);
+
 struct ft_foreign {
     enum ft_foreign_format format;
     uint32_t assumed_bytes; /* size of an access where the trace has none: a power of two */
@@ -70,9 +73,8 @@ struct ft_foreign {
     uint64_t problem_offset;
     bool failed; /* memory ran out */
 
-    /* Open addressing, a power of two; `current` is the entry of `pc`, valid unless `stale`. */
-    struct ft_foreign_instruction *instructions;
-    size_t capacity, used, current;
+    struct ft_foreign_table instructions;
+    size_t current; /* the entry of `pc`, valid unless `stale` */
     uint64_t pc, last_fetch, next_pc;
     bool stale;
     struct ft_foreign_ids operations, fetches;
@@ -138,9 +140,9 @@ static inline bool ft_foreign_emit(struct ft_foreign *foreign, uint64_t address,
 {
     if (foreign->batch_length == FT_FOREIGN_BATCH && !ft_foreign_flush(foreign))
         return false;
-    if ((foreign->stale || !foreign->instructions[foreign->current].id[kind]) && !ft_foreign_find(foreign, kind))
+    if ((foreign->stale || !foreign->instructions.entries[foreign->current].id[kind]) && !ft_foreign_find(foreign, kind))
         return false;
-    uint32_t id = foreign->instructions[foreign->current].id[kind] - 1;
+    uint32_t id = foreign->instructions.entries[foreign->current].id[kind] - 1;
     foreign->batch[foreign->batch_length++] = (struct ft_access){address, id, (uint16_t)size_bytes, flags};
     return true;
 }

@@ -31,7 +31,7 @@ _SELECTIONS = 3
 
 @dataclass(frozen=True, slots=True)
 class SortWork:
-    """Of one call on average: elements, bytes of a key, bytes that go with it, passes, kernels.
+    """Mean work of one sort: elements, bytes of a key, bytes that go with it, passes, kernels.
 
     `least_passes` may do for a selection.
     """
@@ -102,7 +102,7 @@ def sort_s(sort: SortWork, rates: Rates) -> Floats:
 
 
 def searched(work: Work, node: int) -> float:
-    """How many values all calls of a search look for."""
+    """Values that all calls of a search look for."""
     operations = work.operations_of(node)
     stored = [one.executions for one in operations if one.is_store]
     return float(max(stored, default=max((one.executions for one in operations), default=1)))

@@ -21,7 +21,7 @@ _TIMED = " (timed)"
 
 
 def with_whole_calls(work: Work) -> Work:
-    """The same with each call's time at one node."""
+    """Copy of a program's work with each call's time at one node."""
     own_s, kinds = [dict(own) for own in work.own_s], list(work.kinds)
     unseen = np.zeros(len(work), np.bool_)
     of_call: dict[tuple[int, str, int], list[int]] = defaultdict(list)
@@ -29,12 +29,12 @@ def with_whole_calls(work: Work) -> Work:
     for node, kind in enumerate(work.kinds):
         place = work.places[node]
         if kind is NodeKind.ARRAY:
-            of_call[int(work.parent[node]), place.module.removesuffix(_TIMED), place.line].append(node)
+            of_call[work.parents[node], place.module.removesuffix(_TIMED), place.line].append(node)
             if _name(work, node).endswith(_TIMED):
-                of_line[int(work.parent[node]), place.file, place.line].append(node)
+                of_line[work.parents[node], place.file, place.line].append(node)
     for node, kind in enumerate(work.kinds):
         place = work.places[node]
-        calls = of_call.get((int(work.parent[node]), place.module, place.line), [])
+        calls = of_call.get((work.parents[node], place.module, place.line), [])
         if kind is NodeKind.COMPILED and calls:
             whole = max(calls, key=lambda one: work.iterations[one])
             _move(own_s, node, whole, list(own_s[node]))

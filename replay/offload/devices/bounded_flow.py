@@ -118,7 +118,7 @@ def _largest(num_bytes: Floats, pairs: Ints) -> npt.NDArray[np.bool_]:
 
 
 def _of_used_sets(flow: DataFlow) -> DataFlow:
-    """The same without sets that no row has."""
+    """Copy of a data flow without sets that no row has."""
     is_used = np.zeros(len(flow.set_starts) - 1, np.bool_)
     is_used[flow.flow_readers] = is_used[flow.touched_by] = is_used[0] = True
     number = np.cumsum(is_used) - 1

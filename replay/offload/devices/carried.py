@@ -14,12 +14,13 @@ import numpy as np
 
 from foretrace.cache_sim.reuse.model import misses_fully_associative
 from foretrace.replay.base.spread import Floats
+from foretrace.replay.tree.timed_tree import Ints
 from foretrace.tracer.signature.data_flow_records import DataFlow
 from foretrace.tracer.signature.records import MemoryOperation
 
 from .gather_scatter import is_loader
-from .stores import ARRAY_BYTES, Stores, loop_around
-from .work import Ints, Work, shown
+from .stores import ARRAY_BYTES, Stores
+from .work import Work, shown
 
 HANDED_ON = "an iteration reads what an earlier one wrote"
 _MOST_PAIRS = 20_000
@@ -83,13 +84,13 @@ def carried(work: Work, stores: Stores, accessed: Floats) -> dict[int, str]:
         stores: of it.
         accessed: float64 [nodes], bytes of each node and all below it.
     """
-    reads, found, depth = _Reads.of(work.flow), dict[int, str](), _depths(work)
+    reads, found = _Reads.of(work.flow), dict[int, str]()
     reuse = _Reuse(stores, accessed) if work.run.workload.signature.reuse is not None else None
     is_resolving = [is_loader(place.module) for place in work.places]  # calls, at their first execution
     for (writer, reader), size in reads.backward(len(work)).items():
         if is_resolving[writer] or is_resolving[reader]:
             continue
-        loop = _carrier(work, depth, writer, reader) if writer != reader else _again(stores, reuse, writer, size)
+        loop = _carrier(work, writer, reader) if writer != reader else _again(stores, reuse, writer, size)
         if loop < 0:
             continue
         rounds = max(int(work.iterations[loop] - work.entries[loop]), 1)
@@ -100,7 +101,7 @@ def carried(work: Work, stores: Stores, accessed: Floats) -> dict[int, str]:
             if work.iterations[loop] > work.entries[loop] and loop not in found:
                 source, sink = shown(work.places[writer]), shown(work.places[reader])
                 found[loop] = f"{HANDED_ON} ({source} to {sink})"
-            outer = loop_around(work, int(work.parent[loop]))
+            outer = work.loop_around(work.parents[loop])
             if outer >= 0 and _begins_anew(stores, reads, outer, loop, writer, reader, each):
                 break
             loop = outer
@@ -135,19 +136,19 @@ def _again(stores: Stores, reuse: _Reuse | None, node: int, size: float) -> int:
     total = sum(one.stored_bytes for one in arrays)
     if not arrays or size < _SELF_SHARE * total:
         return -1
-    loop = loop_around(work, node)
+    loop = work.loop_around(node)
     if reuse is not None:
         while loop >= 0 and reuse.missed_bytes(node, loop) > _MISSED_SHARE * size:
-            loop = loop_around(work, int(work.parent[loop]))
+            loop = work.loop_around(work.parents[loop])
         return loop
     distinct = sum(one.distinct_bytes for one in arrays)
     while loop >= 0 and total / max(int(work.entries[loop]), 1) < _SWEEP_SHARE * distinct:
-        loop = loop_around(work, int(work.parent[loop]))
-    return loop_around(work, int(work.parent[loop])) if loop >= 0 else -1
+        loop = work.loop_around(work.parents[loop])
+    return work.loop_around(work.parents[loop]) if loop >= 0 else -1
 
 
 class _Reuse:
-    """What nodes load again after how many other bytes, by the signature's reuse distances."""
+    """Reloads of nodes by the bytes accessed in between, from the signature's reuse distances."""
 
     _LINE_BYTES = 32
     _SIZES = tuple(1 << power for power in range(9, 36))
@@ -202,7 +203,7 @@ class _Reuse:
 
     def _level(self, loop: int) -> int:
         inside = np.zeros(len(self.work), np.bool_)
-        inside[loop : self.stores.last[loop] + 1] = True
+        inside[loop : self.work.last_below[loop] + 1] = True
         held = self.accessed[loop] / max(int(self.work.iterations[loop]), 1)
         size = min(held, self.work.flow.footprint_bytes(inside) or held)
         return min(int(np.searchsorted(self._SIZES, size)), len(self._SIZES) - 1)
@@ -213,27 +214,7 @@ def _is_same_part(one: MemoryOperation, other: MemoryOperation) -> bool:
     return away <= _SAME_PART_SHARE * other.range_bytes
 
 
-def _depths(work: Work) -> list[int]:
-    depth: list[int] = []
-    for parent in work.parent.tolist():
-        depth.append(0 if parent < 0 else depth[parent] + 1)
-    return depth
-
-
-def _carrier(work: Work, depth: list[int], writer: int, reader: int) -> int:
+def _carrier(work: Work, writer: int, reader: int) -> int:
     """The innermost loop that must carry a flow between two nodes; -1 where it need not cross an iteration."""
-    parent = work.parent
-    low, high = writer, reader
-    while depth[low] > depth[high]:
-        low = int(parent[low])
-        if low == high:
-            return -1
-    while depth[high] > depth[low]:
-        high = int(parent[high])
-        if low == high:
-            return -1
-    while parent[low] != parent[high]:
-        low, high = int(parent[low]), int(parent[high])
-        if low < 0 or high < 0:
-            return -1
-    return loop_around(work, int(parent[low])) if low > high else -1
+    sides = work.siblings_around(writer, reader)
+    return work.loop_around(work.parents[sides[0]]) if sides is not None and sides[0] > sides[1] else -1

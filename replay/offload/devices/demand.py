@@ -1,4 +1,4 @@
-"""What each node of a program demands of a general accelerator: operations by kind, accesses, bytes by level.
+"""Demand of each node of a program on a general accelerator: operations by kind, accesses, bytes by level.
 
 Counts are the node's own, over the whole run, in operations of single threads: an instruction on four lanes is four
 operations. A multiplication and an addition beside it are one instruction there, as compilers for accelerators fuse
@@ -210,7 +210,7 @@ def _atomics(work: Work, signature: Signature) -> tuple[Floats, Floats, Floats]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """What each node moves on a device, float64 [nodes]: bytes that the first, the second and a third cache miss (two
+    """Traffic of each node on a device, float64 [nodes]: bytes that the first, the second and a third cache miss (two
     levels: the last two are the same); and the accesses that wait for the second cache, and for memory."""
 
     l2_bytes: Floats

@@ -15,11 +15,11 @@ import numpy as np
 from foretrace.base.errors import PredictionError
 from foretrace.base.units import format_bytes, format_seconds
 from foretrace.profiles.accelerator import DeviceKind
-from foretrace.profiles.device_figures import Range, device_figures
-from foretrace.profiles.figure import figures_of_record
+from foretrace.profiles.device_figures import device_figures
+from foretrace.profiles.figure import CoreClass
 from foretrace.profiles.profile import Link as PublishedLink
 from foretrace.profiles.profile import MachineKind, Profile
-from foretrace.replay.base.records import Assumption
+from foretrace.profiles.ranges import Assumption, Range, default_of
 from foretrace.replay.base.spread import Floats, between, exactly
 
 L2_LATENCY = 0.4
@@ -43,7 +43,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rates:
-    """What a general accelerator does a second, and how much it holds: [fast, typical, slow] where it is an array.
+    """Rates and capacities of a general accelerator: [fast, typical, slow] where it is an array.
 
     `granule_bytes` is what an access at random moves. `threads` are all that can be resident. `last_bytes` is a third
     cache's size, None where there is none or its speed is not known.
@@ -133,8 +133,7 @@ def _is_general(profile: Profile) -> bool:
     return kind is not DeviceKind.GATHER_SCATTER_UNIT
 
 
-_DEFAULT = figures_of_record(PublishedLink)["launch_latency_s"].defaults[0]
-_LAUNCH = (_DEFAULT.fast, _DEFAULT.typical, _DEFAULT.slow)
+_LAUNCH = Range.of(default_of(PublishedLink, "launch_latency_s", CoreClass()))
 
 
 def _way(profile: Profile, is_general: bool, notes: list[Assumption]) -> tuple[Way, bool]:
@@ -167,7 +166,7 @@ def _way(profile: Profile, is_general: bool, notes: list[Assumption]) -> tuple[W
 
 
 def _launch(given: PublishedLink, is_general: bool, notes: list[Assumption]) -> tuple[Floats, Floats, bool]:
-    """What each launch takes; what the host waits for a result beyond it; whether that is known."""
+    """Time of a launch; the host's wait for a result beyond it; whether both are known."""
     latency_s, interval_s = given.launch_latency_s, given.launch_interval_s
     if latency_s is not None:
         each_s = latency_s if interval_s is None or not is_general else interval_s
@@ -195,49 +194,38 @@ def _launch(given: PublishedLink, is_general: bool, notes: list[Assumption]) -> 
 def _rates(profile: Profile, notes: list[Assumption]) -> Rates:
     """A general accelerator's rates. What its profile does not give is assumed, and noted."""
     found = device_figures(profile)
-    notes += [Assumption(name, text) for name, text in found.assumed.items()]
+    notes += found.assumptions
     if found.memory_capacity_bytes is None:
         notes.append(Assumption("memory_capacity_bytes", "not in the profile: everything is taken to fit"))
-    threads = found.threads_per_multiprocessor.times(found.multiprocessors)
-    latency_s = _ends(found.memory_latency_s)
-    last = found.last_cache_bytes_per_s
+    as_given = {name: np.array(getattr(found, name)) for name in _AS_GIVEN}
     second_s = profile.caches[1].latency_s if len(profile.caches) > 1 else None
+    last = found.last_cache_bytes_per_s
     return Rates(
-        multiprocessors=_ends(found.multiprocessors),
-        threads=_ends(threads),
+        **as_given,
+        threads=np.array(found.threads_per_multiprocessor.times(found.multiprocessors)),
         block_threads=1024.0,
-        fp64_flops_per_s=_ends(found.fp64_flops_per_s),
-        fp32_flops_per_s=_ends(found.fp32_flops_per_s),
-        integer_ops_per_s=_ends(found.integer_ops_per_s),
-        special_ops_per_s=_ends(found.special_ops_per_s),
-        atomics_per_s=_ends(found.atomics_per_s),
-        same_address_atomics_per_s=_ends(found.same_address_atomics_per_s),
-        memory_bytes_per_s=_ends(found.memory_bytes_per_s),
-        memory_latency_s=latency_s,
         last_bytes=found.last_cache_bytes if last else None,
-        last_bytes_per_s=_ends(last) if last else None,
+        last_bytes_per_s=np.array(last) if last else None,
         l2_bytes=round(found.l2_bytes.typical),
-        l2_bytes_per_s=_ends(found.l2_bytes_per_s),
-        l2_latency_s=exactly(second_s) if second_s else latency_s * L2_LATENCY,
+        l2_latency_s=exactly(second_s) if second_s else as_given["memory_latency_s"] * L2_LATENCY,
         l1_bytes=round(found.l1_bytes.typical),
-        l1_bytes_per_s=_ends(found.l1_bytes_per_s),
-        warp_threads=_ends(found.warp_threads),
         granule_bytes=_granule_bytes(profile, found.memory_bytes_per_s.typical, notes),
         capacity_bytes=float(found.memory_capacity_bytes or "inf"),
-        thread_instructions_per_s=_ends(found.thread_instructions_per_s),
     )
 
 
-def _ends(figure: Range) -> Floats:
-    return np.array([figure.fast, figure.typical, figure.slow])
-
-
+_AS_GIVEN = (
+    *("multiprocessors", "warp_threads", "fp64_flops_per_s", "fp32_flops_per_s", "integer_ops_per_s"),
+    *("special_ops_per_s", "atomics_per_s", "same_address_atomics_per_s", "thread_instructions_per_s"),
+    *("memory_bytes_per_s", "memory_latency_s", "l2_bytes_per_s", "l1_bytes_per_s"),
+)
+"""Rates that are figures of the device, under the same name."""
 _WIDEST_BYTES = 1 << 32
 """An address range beyond all caches."""
 
 
 def _granule_bytes(profile: Profile, memory_bytes_per_s: float, notes: list[Assumption]) -> int:
-    """What an access at random moves, by the gather curve beyond all caches.
+    """Bytes that a random access moves, by the gather curve beyond all caches.
 
     That curve counts an 8-byte element, its index (of 8 bytes where published, of 4 as calibrated) and 8 bytes of a
     dense array (Carrington et al., ICS'11, equation 2); the last two stream. A power of two from 32 to 256 bytes.

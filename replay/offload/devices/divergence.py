@@ -41,7 +41,7 @@ def expected_longest(first: Sequence[float], last: Sequence[float], share: Seque
 
 
 class TripCounts:
-    """How the iterations of each loop's entries differ, and how much longer than the mean the longest of some is.
+    """Spread of iterations over each loop's entries: how much longer than the mean the longest of some is.
 
     The distribution is that of the tree's histogram, whose buckets are powers of two: even within a bucket, between the
     least and the most of any entry. What changes slowly over the run is no difference between neighbours: of the
@@ -49,7 +49,7 @@ class TripCounts:
     """
 
     def __init__(self, work: Work) -> None:
-        """Of a program; without a tree no loop is known to vary."""
+        """Trip counts of a program; without a tree no loop is known to vary."""
         tree = work.run.workload.signature.tree
         self._nodes = work.tree_node
         self._tree = tree

@@ -1,4 +1,4 @@
-"""What may run in parallel, by the evidence of a signature; and what cannot run on a device at all.
+"""Evidence of parallelism in a signature, and reasons why nodes cannot run on a device at all.
 
 Where dependences were recorded, they decide: in all iterations, or in windows of the run, where some iterations of hot
 loops were seen. Where they were not, a loop counts as parallel, unless the data flow shows that it carries something
@@ -42,7 +42,7 @@ _HOST_ONLY = re.compile(
 
 
 class Parallel(StrEnum):
-    """What is known of a loop's iterations."""
+    """Dependences between a loop's iterations, as far as known."""
 
     YES = "parallel"  # examined, none depends on another
     REDUCTION = "reduction"  # examined, they only combine into one value
@@ -54,7 +54,7 @@ class Parallel(StrEnum):
 
     @property
     def verdict(self) -> Verdict:
-        """The same on the scale of verdicts. What a repetition's iterations store, each could store for itself."""
+        """Its place on the scale of verdicts. What a repetition's iterations store, each could store for itself."""
         return _ON_SCALE[self]
 
     @property
@@ -85,7 +85,7 @@ Sources = Mapping[int, Said]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """Of each node: whether its iterations are independent, why, and why it cannot run on a device ("" if it can).
+    """Verdict on each node: whether its iterations are independent, why, and why no device can run it ("" if one can).
 
     `refusals` are of the node itself, `refused_below` of it or a node below it. `is_candidate` bool [nodes]: loops and
     array operations, without serial loops that hold parallel ones. Those are sequences of kernels. Of a call into
@@ -112,19 +112,18 @@ class Evidence:
         refusals = [_refusal(work, demand, node) for node in range(len(work))]
         is_outside = _outside_main(work)
         for node in range(len(work)):  # what a call does that needs the host is of no interest of its own
-            parent = int(work.parent[node])
+            parent = work.parents[node]
             if parent >= 0 and refusals[parent].startswith("calls "):
                 refusals[node] = refusals[parent]
         below = list(refusals)
         for node in range(len(work) - 1, 0, -1):
-            parent = int(work.parent[node])
+            parent = work.parents[node]
             if parent >= 0 and below[node] and not below[parent] and refusals[node] != LOADERS_CODE:
                 below[parent] = below[node]
         runs = np.array([kind in (NodeKind.LOOP, NodeKind.ARRAY) for kind in work.kinds])
         runs &= work.place == np.arange(len(work))  # of what libraries do inside, nobody knows which data it needs
         goes = [not kind.is_serial and why != LOADERS_CODE for (kind, _), why in zip(judged, refusals, strict=True)]
-        has_loops = work.inclusive(np.array(goes, np.float64)) > 0
-        is_sequence = has_loops & ~np.array(goes)
+        is_sequence = work.any_below(np.array(goes)) & ~np.array(goes)
         return cls(
             parallel=tuple(kind for kind, _ in judged),
             texts=tuple(text for _, text in judged),
@@ -139,19 +138,13 @@ class Evidence:
 
 
 def _outside_main(work: Work) -> np.typing.NDArray[np.bool_]:
-    """What runs before and after `main`, in the thread that runs it. All that other threads run is the program's."""
+    """Flags nodes before and after `main`, in the thread that runs it. All that other threads run is the program's."""
     is_main = [
         kind is NodeKind.CALL and place.function == "main" for kind, place in zip(work.kinds, work.places, strict=True)
     ]
-    root = np.arange(len(work))
-    inside = np.array(is_main, np.bool_)
-    for node in range(len(work)):
-        parent = int(work.parent[node])
-        if parent >= 0:
-            root[node] = root[parent]
-            inside[node] |= inside[parent]
-    runs_main = np.isin(root, root[inside])
-    return runs_main & ~inside
+    main = np.array(is_main, np.bool_)
+    runs_main = work.any_below(main) & (work.parent < 0)
+    return work.any_around(runs_main) & ~work.any_around(main)
 
 
 def _refusal(work: Work, demand: Demand, node: int) -> str:
@@ -206,7 +199,7 @@ def _judged(work: Work, demand: Demand) -> list[tuple[Parallel, str]]:
 def _with_sources(
     work: Work, judged: Sequence[tuple[Parallel, str]], sources: Sources
 ) -> tuple[list[tuple[Parallel, str]], tuple[LoopVerdict | None, ...]]:
-    """What is known of each node when the source has been heard, and the verdicts on the loops."""
+    """Combines what is known of each node with its source; also returns the verdicts on the loops."""
     signature = work.run.workload.signature
     found: dict[int, list[Dependence]] = defaultdict(list)
     for one in signature.dependences:
@@ -231,7 +224,7 @@ def _with_sources(
 
 
 def _said(loop: ExaminedLoop | None, found: Sequence[Dependence]) -> tuple[Said | None, Said | None]:
-    """What the accesses of a run, and the registers of the binary, say of a loop; None where it was not examined."""
+    """Finding of a run's accesses and the binary's registers on a loop; None where it was not examined."""
     if loop is None:
         return None, None
     said = []
@@ -243,7 +236,7 @@ def _said(loop: ExaminedLoop | None, found: Sequence[Dependence]) -> tuple[Said 
 
 
 def with_source(kind: Parallel, text: str, source: Said | None, run: Said | None) -> tuple[Parallel, str, Authority]:
-    """What is known of a loop when the source has been heard: what it proves decides.
+    """Combines what is known of a loop with its source: what that proves decides.
 
     Args:
         kind: what is known of it without.
@@ -289,7 +282,7 @@ def _examined(work: Work, found: list[Dependence], iterations: int, repeated: st
 
 
 def _sampled(work: Work, node: int, found: list[Dependence], iterations: int, repeated: str) -> tuple[Parallel, str]:
-    """The same of a loop that was examined in windows of the run: what was not seen there may have been elsewhere."""
+    """Finding on a loop that was examined in windows of the run: what was not seen there may have been elsewhere."""
     kind, text = _examined(work, found, iterations, repeated)
     if kind is Parallel.YES:
         return Parallel.SAMPLED, f"no dependence seen in {iterations:,} of {int(work.iterations[node]):,} iterations"

@@ -33,7 +33,7 @@ def is_loader(module: str) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatherScatter:
-    """What a region gathers and scatters: `kinds`, over `range_bytes`.
+    """Gathers and scatters of a region: `kinds`, over `range_bytes`.
 
     `refs` and `moved_bytes` are all memory references of the loop, `indirect_refs` those that gather or scatter.
     """
@@ -46,7 +46,7 @@ class GatherScatter:
 
     @classmethod
     def of(cls, signature: Signature, region: Region) -> GatherScatter | None:
-        """Of a region; None where it does neither."""
+        """The gathers and scatters of a region; None where it has neither."""
         if not region.idioms:
             return None
         indirect = tuple({op for idiom in region.idioms for op in idiom.operations})
@@ -79,7 +79,7 @@ def indirect_range_bytes(signature: Signature, operations: Sequence[int]) -> int
 
 
 def _length(signature: Signature, merged: AddressRange, operations: list[MemoryOperation]) -> int:
-    """Of one merged range, what its operations reach in one execution, as far as that is known."""
+    """Bytes of one merged range that its operations reach in one execution, as far as known."""
     inside = [op for op in operations if merged.first <= op.first and op.last_exclusive <= merged.last_exclusive]
     reached = max(op.execution_range_bytes or merged.range_bytes for op in inside)
     if signature.data_flow is None:

@@ -1,4 +1,4 @@
-"""What a node of a program takes on an accelerator, all its entries together: a kernel, its launches, its memory.
+"""Time of a node on an accelerator, all its entries together: a kernel, its launches, its memory.
 
 On a general accelerator a kernel takes the greatest of: its operations by kind at the device's rates; its instructions
 at the rate of issue; its bytes by level; its atomics; and the time of its threads one after the other over how many
@@ -27,7 +27,6 @@ from .device import Device, Rates
 from .divergence import TripCounts
 from .evidence import Evidence, Parallel, Sources, trip_counts
 from .gather_scatter import GatherScatter
-from .stores import loop_around
 from .work import NodeKind, Work
 
 _IN_WARPS = ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged")
@@ -169,7 +168,7 @@ class _General:
         self._rereads: dict[int, float] = {}
         stores = [one.executions if one.is_store else 0 for one in work.run.workload.signature.operations]
         self.stores = work.inclusive(work.of_operations(np.array(stores, np.float64)))
-        self.host_s = work.inclusive(work.own_host_s)
+        self.host_s = work.inclusive_s
         self.counts = {
             name: getattr(demand, name)
             for name in ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged", "atomics",
@@ -199,9 +198,7 @@ class _General:
         if work.kinds[node] is NodeKind.ARRAY:
             terms, each = self._of_algorithm(node, terms)
             launches *= each
-        inside = np.zeros(len(work), np.bool_)
-        inside[nodes] = True
-        footprint = work.flow.footprint_bytes(inside)
+        footprint = work.flow.footprint_bytes(work.flags(nodes))
         entries = int(work.entries[node])
         beyond = not way.shared_memory and footprint > self.rates.capacity_bytes
         return Candidate(
@@ -287,7 +284,7 @@ class _General:
         longer: dict[int, Floats] = {}
         longest: dict[int, Floats] = {}
         for node in nodes:
-            around = int(work.parent[node])
+            around = work.parents[node]
             outer, block, is_serial = wide[around] if node != root else (np.ones(3), 1.0, False)
             alone[node] = node != root and alone[around]
             longer[node], longest[node] = (
@@ -335,9 +332,7 @@ class _General:
         """
         if node not in self._rereads:
             nodes = self.work.below(node)
-            inside = np.zeros(len(self.work), np.bool_)
-            inside[nodes] = True
-            footprint = max(self.work.flow.footprint_bytes(inside), 1.0)
+            footprint = max(self.work.flow.footprint_bytes(self.work.flags(nodes)), 1.0)
             self._rereads[node] = float(self.demand.array_bytes[nodes].sum()) / footprint
         rereads = self._rereads[node] / max(int(self.work.entries[root]), 1)
         return float(outer[TYPICAL]) >= self.rates.multiprocessors[TYPICAL] and rereads >= _SHARED_REREADS
@@ -353,12 +348,12 @@ class _General:
     def _is_called(self, root: int, node: int) -> bool:
         """Whether a loop is in a function that the loop around it calls, expanded in line or not."""
         work, around = self.work, self._loop_around(root, node)
-        between = int(work.parent[node]) != around
+        between = work.parents[node] != around
         return between or work.places[node].inlined != work.places[around].inlined
 
     def _loop_around(self, root: int, node: int) -> int:
         """The nearest loop around one below `root`, which may be `root`."""
-        return max(loop_around(self.work, int(self.work.parent[node])), root)
+        return max(self.work.loop_around(self.work.parents[node]), root)
 
     def _is_in_reduction(self, root: int, node: int) -> bool:
         """Whether a loop below `root` is part of a reduction of the loop around it: both are divided, as one is."""

@@ -47,8 +47,8 @@ def repetitions(
         examined: examined loops.
     """
     stored = work.inclusive(work.of_operations(_store_bytes(work)))
-    host_s = work.inclusive(work.own_host_s)
-    least_s = LEAST_SHOWN_SHARE * float(work.own_host_s.sum())
+    host_s = work.inclusive_s
+    least_s = LEAST_SHOWN_SHARE * float(work.own_total_s.sum())
     kept = _kept_bytes(work)
     made: dict[int, str] = {}
     for node, kind in enumerate(work.kinds):
@@ -57,7 +57,7 @@ def repetitions(
             continue
         if stored[node] < ARRAY_BYTES * iterations:
             continue
-        last = stores.last[node]
+        last = work.last_below[node]
         arrays = stores.arrays(node, last)
         distinct = sum(one.distinct_bytes for one in arrays)
         if distinct < ARRAY_BYTES:

@@ -1,4 +1,4 @@
-"""What nodes store: different bytes and how often, to tell loops that go over new bytes from those that go over the
+"""Stores of nodes: different bytes and how often, to tell loops that go over new bytes from those that go over the
 same ones again."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from foretrace.tracer.signature.records import AddressRange, MemoryOperation, merge_ranges
 
-from .work import NodeKind, Work
+from .work import Work
 
 ARRAY_BYTES = 4096
 """Span of a store above which it is taken to go to an array, not to a few scalars or registers spilled."""
@@ -37,10 +37,9 @@ class Stores:
         for one in work.run.workload.signature.operations:
             if one.is_store and one.range_bytes > ARRAY_BYTES:
                 self.of_block[one.block_id].append(one)
-        self.last = last_below(work)
 
     def arrays(self, first: int, last: int) -> list[StoredArray]:
-        """Of nodes `first` to `last`. Operations whose ranges overlap store to one array."""
+        """Arrays that nodes `first` to `last` store to. Operations whose ranges overlap store to one array."""
         work = self.work
         low, high = np.searchsorted(work.row_node, [first, last + 1])
         shares: dict[int, float] = defaultdict(float)
@@ -80,20 +79,3 @@ class Stores:
         hits = flow.sets_with(inside)[flow.touched_by]
         touched = float(flow.touched_bytes[hits & np.isin(flow.touched_object, objects)].sum())
         return min(float(bounds.range_bytes), touched or float(bounds.range_bytes))
-
-
-def last_below(work: Work) -> list[int]:
-    """Of each node, the last one below it; itself where there is none. Nodes are numbered depth first."""
-    last = list(range(len(work)))
-    for node in range(len(work) - 1, 0, -1):
-        parent = int(work.parent[node])
-        if parent >= 0:
-            last[parent] = max(last[parent], last[node])
-    return last
-
-
-def loop_around(work: Work, node: int) -> int:
-    """The innermost loop that a node is in or is; -1 where there is none."""
-    while node >= 0 and work.kinds[node] is not NodeKind.LOOP:
-        node = int(work.parent[node])
-    return node

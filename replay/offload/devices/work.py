@@ -14,13 +14,13 @@ from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
 from foretrace.base.units import format_bytes
 from foretrace.replay.base.records import LoopKind, Place
 from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.prediction.predict import HostRun
 from foretrace.replay.threads.tree_work import TreeWork
+from foretrace.replay.tree.timed_tree import Flags, Ints, TimedTree, add_seconds, children_of, divided_among_rows
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.analysis.data_flow.library_code import places_of
 from foretrace.tracer.signature.data_flow_records import OUTSIDE, DataFlow
@@ -30,11 +30,9 @@ from foretrace.tracer.signature.tree_records import ExecutionTree, TreeNodeKind
 from .bounded_flow import BoundedFlow, bounded, counted_for
 from .spans import flow_by_spans
 
-Ints = npt.NDArray[np.int64]
-
 
 class NodeKind(StrEnum):
-    """What a node is."""
+    """Kind of a node."""
 
     LOOP = "loop"
     CALL = "call"
@@ -51,16 +49,14 @@ _OF_REGION = {
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
-    """The nodes of a program: parents before their children, siblings in the order in which they first ran.
+class Work(TimedTree):
+    """The timed tree of a program on one core of the host, without the first touch of pages.
 
     Attributes:
         run: the program on the host.
-        parent: int64 [nodes], -1 for roots; `children` of each node.
         kinds, places: of each node. `entries` and `iterations`: int64 [nodes].
         tree_node: int64 [nodes], the node of the signature's tree, -1 where there is none.
         loop_number: int64 [nodes], the signature's loop, -1 for other nodes.
-        own_s: of each node, {region: seconds} on one core of the host, without the first touch of pages.
         pages_s: float64 [nodes], the first touch of pages: somebody does it wherever a loop runs.
         row_node, row_block, row_share: the share of a block's executions that are a node's own.
         flow: which node uses whose data.
@@ -71,15 +67,12 @@ class Work:
     """
 
     run: HostRun
-    parent: Ints
-    children: list[list[int]]
     kinds: tuple[NodeKind, ...]
     places: tuple[Place, ...]
     entries: Ints
     iterations: Ints
     tree_node: Ints
     loop_number: Ints
-    own_s: list[dict[int, float]]
     pages_s: Floats
     row_node: Ints
     row_block: Ints
@@ -88,11 +81,7 @@ class Work:
     place: Ints
     left_out_bytes: float
     notes: tuple[str, ...]
-    has_unseen: npt.NDArray[np.bool_] | None = None
-
-    def __len__(self) -> int:
-        """How many nodes."""
-        return len(self.parent)
+    has_unseen: Flags | None = None
 
     @classmethod
     def of_tree(cls, run: HostRun) -> Work:
@@ -104,11 +93,8 @@ class Work:
         times = TreeWork.of(run.workload, tree, run.times.time_s[TYPICAL] - pages_s)
         executions = np.array([max(block.executions, 1) for block in signature.blocks], np.float64)
         share = tree.work_executions / executions[tree.work_block]
-        weights = np.array([max(block.instructions, 1) for block in signature.blocks], np.float64)[tree.work_block]
-        regions = run.workload.region_of_block[tree.work_block]
-        of_region = np.bincount(regions, tree.work_executions * weights, minlength=len(pages_s))
-        rate = np.divide(pages_s, of_region, out=np.zeros_like(of_region), where=of_region > 0)[regions]
-        pages = np.bincount(tree.work_node, tree.work_executions * weights * rate, minlength=len(tree))
+        _, row_pages_s, _ = divided_among_rows(run.workload, tree, pages_s)
+        pages = np.bincount(tree.work_node, row_pages_s, minlength=len(tree))
         flow = signature.data_flow
         notes: tuple[str, ...] = ()
         if flow is None:
@@ -118,8 +104,7 @@ class Work:
             flow = counted_for(flow, places_of(tree, [block.instructions for block in signature.blocks]))
         limited = bounded(flow)
         notes += _notes_on(limited)
-        for root, seconds in times.elsewhere_s.items():  # of regions that the tree has no node for
-            times.own_s[0][root] = times.own_s[0].get(root, 0.0) + seconds
+        add_seconds(times.own_s[0], times.elsewhere_s)
         return cls(
             run=run,
             parent=tree.parent,
@@ -159,7 +144,7 @@ class Work:
         return cls(
             run=run,
             parent=parent,
-            children=_children(parent),
+            children=children_of(parent),
             kinds=tuple(_OF_REGION.get(region.kind, NodeKind.OTHER) for region in regions),
             places=tuple(region.place for region in regions),
             entries=entries,
@@ -177,19 +162,6 @@ class Work:
             notes=((_NO_TREE,) if nested else ()) + _notes_on(limited),
         )
 
-    @property
-    def own_host_s(self) -> Floats:
-        """[nodes]: seconds of their own on one core."""
-        return np.array([sum(times.values()) for times in self.own_s])
-
-    def inclusive(self, own: Floats) -> Floats:
-        """Sums over each node and all below it, [nodes]."""
-        sums = own.astype(np.float64)
-        for node in range(len(self) - 1, -1, -1):
-            if self.parent[node] >= 0:
-                sums[self.parent[node]] += sums[node]
-        return sums
-
     def operations_of(self, node: int) -> list[MemoryOperation]:
         """The memory operations of a node's own blocks."""
         rows = slice(*np.searchsorted(self.row_node, [node, node + 1]).tolist())
@@ -202,37 +174,18 @@ class Work:
             found[one.block_id].append(one)
         return found
 
-    def below(self, node: int) -> Sequence[int]:
-        """A node and all below it, ascending: a range where they are numbered depth first, which takes no memory."""
-        size, last = self._subtrees
-        if last[node] - node + 1 == size[node]:
-            return range(node, last[node] + 1)
-        found, pending = [], [node]
-        while pending:
-            one = pending.pop()
-            found.append(one)
-            pending += self.children[one]
-        return sorted(found)
-
-    @cached_property
-    def _subtrees(self) -> tuple[list[int], list[int]]:
-        """For each node, the size of its subtree and the last node in it."""
-        size, last = [1] * len(self), list(range(len(self)))
-        for node in range(len(self) - 1, -1, -1):
-            parent = int(self.parent[node])
-            if parent >= 0:
-                size[parent] += size[node]
-                last[parent] = max(last[parent], last[node])
-        return size, last
+    def loop_around(self, node: int) -> int:
+        """The innermost loop that a node is in or is; -1 where there is none."""
+        return next((one for one in self.around(node) if self.kinds[one] is NodeKind.LOOP), -1)
 
     def of_operations(self, values: Floats) -> Floats:
-        """What memory operations count, [operations], as their nodes' own: [nodes]."""
+        """Sums counts of memory operations, [operations], into their nodes' own: [nodes]."""
         blocks = np.array([operation.block_id for operation in self.run.workload.signature.operations], np.int64)
         sums = np.bincount(blocks, values, minlength=len(self.run.workload.signature.blocks))
         return self.of_blocks(sums.astype(np.float64))
 
     def of_blocks(self, values: Floats) -> Floats:
-        """What blocks count in all their executions, [blocks], as their nodes' own: [nodes]."""
+        """Sums counts of blocks in all executions, [blocks], into their nodes' own: [nodes]."""
         return np.bincount(self.row_node, values[self.row_block] * self.row_share, minlength=len(self)).astype(
             np.float64
         )
@@ -268,7 +221,7 @@ LEAST_TOLD_SHARE = 0.02
 
 
 def _notes_on(limited: BoundedFlow) -> tuple[str, ...]:
-    """What the data flow does not tell."""
+    """Notes on gaps of the data flow."""
     flow, notes = limited.flow, []
     total = float(flow.flow_bytes.sum()) + limited.left_out_bytes
     if flow.merged_bytes > LEAST_TOLD_SHARE * total:
@@ -356,11 +309,3 @@ def _depth_first(parents: Sequence[int]) -> list[int]:
         order.append(one)
         pending += reversed(below[one])
     return order
-
-
-def _children(parent: Ints) -> list[list[int]]:
-    below: list[list[int]] = [[] for _ in range(len(parent))]
-    for node, around in enumerate(parent.tolist()):
-        if around >= 0:
-            below[around].append(node)
-    return below

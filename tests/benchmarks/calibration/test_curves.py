@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from cache_reference import Access, simulate
+from effort import examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -54,14 +55,14 @@ noise = st.lists(st.floats(0, 0.08), min_size=1, max_size=40)
 
 
 @given(three_caches, four_times, st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_whole_caches_are_not_taken_for_parts(ends, times, eviction, bumps):
     points = latency_curve(ends, times, eviction=eviction, bumps=bumps)
     assert effective_size(points, ends) is None
 
 
 @given(three_caches, four_times, st.sampled_from([0.125, 0.25, 0.5]), st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_part_of_the_last_cache_is_found(ends, times, part, eviction, bumps):
     got = max(part * ends[-1], 4 * ends[1])
     points = latency_curve((*ends[:2], got), times, eviction=eviction, bumps=bumps)
@@ -72,7 +73,7 @@ def test_a_part_of_the_last_cache_is_found(ends, times, part, eviction, bumps):
 
 
 @given(three_caches, four_times, st.sampled_from([2.0, 2.5, 3.0]), noise)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_a_part_hardly_larger_than_the_cache_before_is_found(ends, times, part, bumps):
     got = part * ends[1]
     found = effective_size(latency_curve((*ends[:2], got), times, bumps=bumps), ends)
@@ -82,7 +83,7 @@ def test_a_part_hardly_larger_than_the_cache_before_is_found(ends, times, part, 
 
 
 @given(three_caches, four_times, st.sampled_from([0.125, 0.25, 0.4]), st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_what_streams_get_is_found(ends, times, part, eviction, bumps):
     got = max(part * ends[-1], 4 * ends[1])
     points = latency_curve((*ends[:2], got), times, eviction=eviction, bumps=bumps)
@@ -93,7 +94,7 @@ def test_what_streams_get_is_found(ends, times, part, eviction, bumps):
 
 
 @given(three_caches, four_times, st.sampled_from(["lru", "random"]), noise)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_ends_are_found_without_being_told(ends, times, eviction, bumps):
     found = cache_ends(latency_curve(ends, times, eviction=eviction, bumps=bumps))
     assert len(found) == 3 or eviction == "random", "shares of one level may hide the next"

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 from core_samples import ITERATIONS, WIDTH, instruction, loop_of, machine, with_path
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
@@ -16,7 +17,7 @@ from replay_samples import Program, with_changes
 from foretrace.profiles.hierarchies import hierarchy_of
 from foretrace.profiles.points import Operation, OperationCost
 from foretrace.profiles.profile import LatencyPoint, Memory
-from foretrace.replay.base.interval import CONVOLUTION_ERROR, path_error, together
+from foretrace.replay.base.interval import CONVOLUTION_ERROR, combined, path_error
 from foretrace.replay.base.records import Bound
 from foretrace.replay.base.residuals import model_error_range
 from foretrace.replay.core import _core_model
@@ -376,7 +377,7 @@ def test_paths_that_differ_widen_the_interval():
     narrow, wide = path_error([1.0, 1.0], 1.0), path_error([0.8, 1.2], 1.0)
     assert (narrow.low, narrow.high) == (1, 1)
     assert wide.high == pytest.approx(1.4)
-    assert together([wide, wide])[1] > wide.high > together([wide, narrow])[1] * 0.999
+    assert combined([wide, wide])[1] > wide.high > combined([wide, narrow])[1] * 0.999
 
 
 # ---- what calibration measures of the core --------------------------------------------------------------------------
@@ -718,7 +719,7 @@ FASTER = {
 }
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(programs(), st.sampled_from(sorted(FASTER)))
 def test_a_faster_core_is_never_slower(signature, figure):
     """But for the little by which a greedy order of instructions can get worse (Graham, "Bounds on multiprocessing
@@ -728,14 +729,14 @@ def test_a_faster_core_is_never_slower(signature, figure):
     assert region(signature, fast).time_s <= region(signature, slow).time_s * 1.06
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(programs())
 def test_keeping_the_order_is_never_faster(signature):
     """But for what a window of 168 instructions hides less than none."""
     assert region(signature, machine(in_order=True)).time_s >= region(signature, machine()).time_s * 0.97
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(programs())
 def test_faster_memory_is_never_slower_and_times_are_in_their_interval(signature):
     slow = machine()

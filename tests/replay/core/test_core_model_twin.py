@@ -5,6 +5,7 @@ from __future__ import annotations
 import core_model_reference as reference
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -85,7 +86,7 @@ def figures(**given):
     return record
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.integers(0, 1 << 32), st.integers(1, 5), st.integers(1, 120))
 def test_both_take_the_same_cycles_for_the_same_causes(seed, num_blocks, executions):
     core, instructions, registers, blocks, operations, path = made(seed, num_blocks, executions)

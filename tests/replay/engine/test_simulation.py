@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import simpy
+from effort import examples
 from engine_reference import Reference, exact_filling, progressive_filling
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -355,7 +356,7 @@ def entity_lists(draw):
     return entities
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(entity_lists(), st.booleans(), st.sampled_from(WAKINGS))
 @example(threads([Sleep("sleep", 1.0), Broadcast("a")], [work(1.0, "a"), Wait("a")]), False, Waking())
 @example(threads([work(1.0, "a"), Wait("a")], [Sleep("sleep", 1.0), Broadcast("a")]), True, Waking())
@@ -374,7 +375,7 @@ def test_the_event_loop_agrees_with_its_twin(entities, folding, waking):
         assert outcome.seconds(kind) == pytest.approx(spent, rel=1e-9, abs=1e-9), kind
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(entity_lists())
 def test_work_is_conserved_and_runs_are_deterministic(entities):
     try:
@@ -390,7 +391,7 @@ def test_work_is_conserved_and_runs_are_deterministic(entities):
     assert np.all(elapsed <= first.end_s * (1 + 1e-9) + 1e-9)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(entity_lists())
 def test_segments_of_an_entity_follow_each_other(entities):
     try:
@@ -436,7 +437,7 @@ def test_rates_are_max_min_fair(case):
     assert given_ == pytest.approx(exact_filling(asked, ways, capacities), rel=1e-9)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(flows())
 def test_rates_are_those_of_filling_in_small_steps(case):
     asked, ways, capacities = case
@@ -507,7 +508,7 @@ def test_loops_without_a_common_period_are_estimated_and_counted():
     assert 0 < outcome.estimated_s < outcome.makespan_s
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(entity_lists(), st.integers(20, 60))
 def test_folding_random_programs_changes_no_result(entities, count):
     repeated = [

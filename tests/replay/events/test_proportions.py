@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,7 +141,7 @@ def reference(values, work):
     return 0.0
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 50)), min_size=14, max_size=60))
 def test_as_the_reference(steps):
     values = np.cumsum([1.0, *(float(rise) for rise, _ in steps), 1.0])

@@ -5,6 +5,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_samples import CACHES, Program, measured_host, published_host, with_changes
@@ -409,7 +410,7 @@ hosts = st.sampled_from(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(programs(), hosts)
 def test_interval_holds_the_time_and_the_regions_add_up(program, host):
     prediction = predict(program.signature(), host)
@@ -421,7 +422,7 @@ def test_interval_holds_the_time_and_the_regions_add_up(program, host):
         assert region.time_s == pytest.approx(parts, abs=1e-18)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(programs(), hosts, st.data())
 def test_more_misses_are_never_faster(program, host, data):
     before = predict(program.signature(), host)
@@ -435,7 +436,7 @@ def test_more_misses_are_never_faster(program, host, data):
     assert after.high_s >= before.high_s * (1 - 1e-12)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(programs(), hosts, st.integers(2, 9))
 def test_doing_all_of_it_several_times_takes_as_many_times_as_long(program, host, factor):
     once = predict(program.signature(), host).time_s

@@ -10,7 +10,7 @@ from replay_samples import Program, gather_into, measured_host, with_changes
 
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import BandwidthPoint, Pattern
-from foretrace.replay.offload.decisions import among
+from foretrace.replay.offload.decisions import decided_beforehand
 from foretrace.replay.offload.devices.device import Device
 from foretrace.replay.offload.devices.kernels import Offers
 from foretrace.replay.offload.host_threads import HostTimes
@@ -76,7 +76,7 @@ def test_all_and_the_top_33_take_what_was_published(flash):
     planner = Planner(Offers.of(work, device), HostTimes.of(work, 1, None, None))
     top = sorted(planner.able, key=lambda node: -planner.able[node].host_s)[:TOP]
     made = activities(planner, top)
-    names, pays = node_names(work), among(frozenset(top))
+    names, pays = node_names(work), decided_beforehand(frozenset(top))
     found = replay([made], planner.versions, names, way=device.way, accelerators=1, pays=pays)
     assert found.makespan_s == pytest.approx(0.1987, rel=0.01)
     assert 1 - report.program.after_s / 0.250 == pytest.approx(

@@ -3,13 +3,14 @@
 import networkx
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from offload_samples import divisions, planner_of, random_planner, work_of
 
 from foretrace.replay.base.spread import exactly
 from foretrace.replay.offload.cut import Network
-from foretrace.replay.offload.decisions import Policy, among
+from foretrace.replay.offload.decisions import Policy, decided_beforehand
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.policies import kernels_of
 from foretrace.replay.offload.ranks import activities, replay
@@ -47,7 +48,12 @@ def test_a_plans_replay_takes_the_sum(seed):
     names = [str(node) for node in range(len(planner.work))]
     way = planner.offers.device.way
     found = replay(
-        [activities(planner, kernels)], planner.versions, names, way=way, accelerators=1, pays=among(frozenset(kernels))
+        [activities(planner, kernels)],
+        planner.versions,
+        names,
+        way=way,
+        accelerators=1,
+        pays=decided_beforehand(frozenset(kernels)),
     )
     assert found.makespan_s == pytest.approx(planner.time_s(kernels))
 
@@ -86,7 +92,7 @@ def test_policies_differ():
 edges = st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7), st.integers(0, 50)), max_size=30)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(edges)
 def test_minimum_cuts_are_those_of_networkx(chosen):
     network, oracle = Network(6), networkx.DiGraph()

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from foretrace.replay.base.spread import exactly
 from foretrace.replay.engine.program import Run, Sharing
-from foretrace.replay.offload.decisions import Activity, Offload, among
+from foretrace.replay.offload.decisions import Activity, Offload, decided_beforehand
 from foretrace.replay.offload.devices.device import Way
-from foretrace.replay.offload.ranks import HOST, replay
+from foretrace.replay.offload.ranks import replay
 from foretrace.replay.offload.residency import Residency, Versions, moved_by_allocation
+from foretrace.replay.prediction.conditions import CORES
+from foretrace.replay.tree.timed_tree import NodeTree
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 
 times = st.floats(0, 1e6)
@@ -26,11 +28,11 @@ MB = 1e6
 
 
 def on_host(node, host_s):
-    return Activity(node, (node,), host_s, own_nodes=(node,), runs=(Run(str(node), host_s, Sharing(HOST)),))
+    return Activity(node, (node,), host_s, own_nodes=(node,), runs=(Run(str(node), host_s, Sharing(CORES)),))
 
 
 def offloaded(node, host_s, **terms):
-    run = (Run(str(node), host_s, Sharing(HOST)),)
+    run = (Run(str(node), host_s, Sharing(CORES)),)
     return Activity(node, (node,), host_s, Offload(**terms), (node,), run)
 
 
@@ -114,7 +116,7 @@ def test_two_accelerators_exchange_through_the_host():
     flow = [(0, [1], MB)]
     alone = replayed([rank], flow, LINK, accelerators=2)
     assert alone.makespan_s == 1.0
-    both = replayed([rank, busy], flow, LINK, accelerators=2, pays=among(frozenset({0, 1, 3})))
+    both = replayed([rank, busy], flow, LINK, accelerators=2, pays=decided_beforehand(frozenset({0, 1, 3})))
     assert both.makespan_s == 50.0
 
 
@@ -168,7 +170,7 @@ def test_queue_is_what_is_left_of_it():
 
 def test_where_a_parent_stays_its_children_are_asked():
     inner = offloaded(1, 9.0, kernel_s=1.0)
-    outer = Activity(0, (0, 1), 10.0, Offload(kernel_s=20.0), (0,), (Run("0", 1.0, Sharing(HOST)),), (inner,))
+    outer = Activity(0, (0, 1), 10.0, Offload(kernel_s=20.0), (0,), (Run("0", 1.0, Sharing(CORES)),), (inner,))
     result = replayed([[outer]], accelerators=1)
     assert [(decision.node, decision.offload) for decision in result.decisions] == [(0, False), (1, True)]
     assert result.makespan_s == 2.0
@@ -209,7 +211,7 @@ def test_what_moves_is_that_of_the_division_in_whatever_order_nodes_are_placed(v
 def test_what_is_written_before_a_loop_begins_moves_once(rounds, transfers):
     """A version's writer runs 100 times, its reader 40 times; both are in one node, whose rounds differ."""
     flow = flow_of([(1, [2], 1e6)])
-    known = Versions(flow, np.array([rounds, 100, 40]), np.array([-1, 0, 0]))
+    known = Versions(flow, np.array([rounds, 100, 40]), NodeTree(np.array([-1, 0, 0])))
     there, runs = np.array([False, False, True]), np.array([rounds, 100, 40])
     assert known.moved(there, runs).to_device == transfers
     residency = Residency(known)

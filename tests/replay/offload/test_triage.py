@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from offload_samples import gpu, nest
 from replay_samples import (
     PROVENANCE,
     Program,
@@ -20,6 +21,9 @@ from foretrace.base.errors import PredictionError
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Memory
 from foretrace.replay.base.records import Instance, Place
+from foretrace.replay.node.machine_run import Offloading
+from foretrace.replay.node.replay import replay_on
+from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.offload.devices.gather_scatter import LOADERS_CODE, is_loader
 from foretrace.replay.offload.triage import program_gain, triage
 from foretrace.replay.prediction.predict import predict
@@ -299,3 +303,18 @@ def test_the_library_leaves_out_what_takes_less_than_a_thousandth(compile_c):
     small = [loop for loop in prediction.loops if loop not in prediction.notable_loops]
     assert small
     assert max(loop.share for loop in small) < 1e-3 <= min(loop.share for loop in prediction.notable_loops)
+
+
+LINK = {"shared_memory": False, "to_device_bytes_per_s": 1e10, "from_device_bytes_per_s": 1e10}
+
+
+@pytest.mark.parametrize("options", [{}, LINK])
+def test_a_triage_ends_when_a_replay_of_its_plan_does(options):
+    """Both run on the same machine model."""
+    tree, _, _ = nest(outer=100, inner=1 << 16)
+    signature, device = tree.signature(), gpu(**options)
+    found = triage(signature, measured_host(), device)
+    replayed = replay_on(signature, measured_host(), cores=1, offloading=Offloading(device, 1, Policy.PLAN))
+    assert found.program.loops_offloaded == 1
+    assert replayed.makespan_s == pytest.approx(found.program.after_s, rel=1e-9)
+    assert [one.offload for one in replayed.decisions if one.offload] == [True]

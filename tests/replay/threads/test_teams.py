@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from binary_runs import run_traced
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_samples import measured_host, with_changes
@@ -211,7 +212,7 @@ def programs(draw):
     return tree.signature()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(programs(), st.sampled_from([1, 2, 3, 8]))
 def test_all_time_that_was_predicted_is_replayed_once(signature, threads):
     node = Node.of(Workload.of(signature), host(), 8, 1, None, None)

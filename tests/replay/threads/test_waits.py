@@ -12,7 +12,9 @@ from foretrace.replay.node.replay import replay_on
 from foretrace.replay.node.speedup import predict_threads
 from foretrace.replay.prediction.predict import predict
 from foretrace.replay.threads.stops import Stops, finished, repeated, units_at_start
+from foretrace.tracer.signature.file import check_tables
 from foretrace.tracer.signature.tree_records import SynchronisationKind, check_tree
+from foretrace.tracer.signature.tree_tables import TREE_TABLES
 
 CREATE, JOIN, WAKE, _ = SynchronisationKind
 STEP_S = 1000e-9
@@ -127,7 +129,8 @@ def test_phases_are_replayed_in_order():
     tree.does(inner, 120_000)
     tree.does(tree.call(outer, "rest", entries=3), 3000)
     signature = tree.signature()
-    check_tree(signature.tree, len(signature.blocks), len(signature.loops))
+    check_tables(signature, TREE_TABLES)
+    check_tree(signature.tree)
     replayed = replay_on(signature, host())
     assert replayed.makespan_s == pytest.approx(predict(signature, host()).time_s, rel=1e-9)
     table = replayed.timeline_frame

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from data_flow_reference import OUTSIDE, Core, Flows, Operand, Reference, build_core
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,7 +46,7 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return build_core(tmp_path_factory.mktemp("core"))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(accesses | arrays, max_size=60), st.integers(0, 60))
 def test_any_accesses(core: Any, steps: list[Any], tidy_at: int) -> None:
     reference, flow = Reference(), Core(core)
@@ -65,7 +66,7 @@ def test_any_accesses(core: Any, steps: list[Any], tidy_at: int) -> None:
     assert footprints == reference.footprints()
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(events, max_size=60), st.integers(0, 60))
 def test_any_objects(core: Any, steps: list[Any], tidy_at: int) -> None:
     """Memory that is allocated, used and released, byte by byte."""
@@ -136,7 +137,7 @@ def test_by_hand(core: Any) -> None:
     assert footprints == {frozenset({1, 2}): 4, frozenset({1, 2, 3}): 4, frozenset({4}): 2}
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(accesses, max_size=80))
 def test_places_that_become_one(core: Any, steps: list[Any]) -> None:
     reference, flow = Reference(), Core(core)

@@ -8,6 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from dependence_reference import AccessProgram, Row
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_programs import Path
@@ -69,7 +70,7 @@ def check_bytes(
         assert key[1] in program.known_late or written[key] == program.written[key]
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.integers(0, 1 << 30), st.booleans(), st.booleans())
 def test_dependences_of_random_loop_nests(seed: int, only_words: bool, has_branches: bool) -> None:
     """All kinds, counts and distances are equal, with branches that are first taken late, too.

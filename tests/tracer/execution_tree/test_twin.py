@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_programs import ISAS, linked
@@ -29,7 +30,7 @@ def paths_of(tree: RawTree) -> list[Path | None]:
     return paths
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 1 << 30))
 def test_calls_loops_and_work(seed: int) -> None:
     program = Program(seed)
@@ -55,7 +56,7 @@ def test_calls_loops_and_work(seed: int) -> None:
         assert histograms[place] == {bucket: lengths.count(bucket) for bucket in lengths}
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=400), st.integers(0, 1 << 30))
 def test_any_order_of_blocks_is_counted(order: list[int], seed: int) -> None:
     """Blocks in an order that no program has: every execution is in one node, of any kind."""
@@ -91,7 +92,7 @@ PYTHON_BLOCKS = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2
 """Function, offset, instructions, whether a generator goes on."""
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(PYTHON_BLOCKS, min_size=1, max_size=12), st.lists(st.integers(0, 1 << 20), min_size=1, max_size=200))
 def test_any_order_of_python_blocks_is_counted(blocks: list[tuple[int, int, int, bool]], order: list[int]) -> None:
     """Blocks that no agent sends, in any order: every execution of one with instructions is in one node."""

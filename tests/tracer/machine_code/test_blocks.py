@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from analysis_toy import BRANCH, CALL, FLOWS, JUMP, LENGTH, LOAD, NOP, RETURN, UPDATE, Program, ToyEngine, ToyIsa, run
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_programs import programs
@@ -22,7 +23,7 @@ def number_of(blocks: BasicBlocks, instruction: int) -> int:
     return int(blocks.addresses[instruction]) // LENGTH
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(programs(), st.integers(0, 99), st.integers(2, 9), st.integers(1, 9), st.integers(1, 150))
 def test_counts_are_those_of_the_program(program: Program, seed: int, page: int, limit: int, max_blocks: int) -> None:
     raw, engine = run(program, seed=seed, page=page, limit=limit, max_blocks=max_blocks)
@@ -70,7 +71,7 @@ def _check_operations(blocks: BasicBlocks, raw: RawTrace, engine: ToyEngine) -> 
     assert len(blocks.operation_instruction) == len(sums)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(programs(), st.integers(0, 99), st.integers(1, 150))
 def test_blocks_do_not_depend_on_where_the_engine_ends_its_own(program: Program, seed: int, max_blocks: int) -> None:
     """Pages and limits leave no trace: only how often instructions ran together counts."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import networkx as nx
 import pytest
 from analysis_toy import BRANCH, CALL, JUMP, LENGTH, NOP, RETURN, Program, ToyIsa, run, run_counted
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_programs import programs
@@ -100,7 +101,7 @@ def forest_of(program: Program, seed: int) -> tuple[BasicBlocks, LoopForest]:
     return blocks, find_loops(blocks, [0] * blocks.num_blocks)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(programs(), st.integers(0, 99))
 def test_every_cycle_is_in_a_loop_and_every_loop_is_a_cycle(program: Program, seed: int) -> None:
     blocks, forest = forest_of(program, seed)
@@ -131,7 +132,7 @@ def test_every_cycle_is_in_a_loop_and_every_loop_is_a_cycle(program: Program, se
         assert (forest.loops[innermost].depth if innermost >= 0 else 0) == max(depths, default=0)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(programs(), st.integers(0, 99))
 def test_headers_are_those_of_natural_loops_where_flow_is_reducible(program: Program, seed: int) -> None:
     """Independent oracle: back edges by dominators."""

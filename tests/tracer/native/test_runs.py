@@ -3,13 +3,12 @@
 import os
 import statistics
 import threading
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foretrace.base.neighbours import DISTURBED, Alone, LoopSample, SegmentTime, alone
+from foretrace.base.neighbours import DISTURBED, Alone, LoopSample, alone
 from foretrace.benchmarks.harness import reference_loop, tools
 from foretrace.benchmarks.harness.native_runs import Measured, Run, Timed, measure_in_rounds, summarise
 from foretrace.benchmarks.harness.reference_loop import ReferenceLoop
@@ -35,10 +34,6 @@ def test_the_least_processor_time_counts_and_the_start_is_taken_off():
 def test_the_clock_is_that_of_the_time_which_counts():
     measured = summarise(runs((2.0, BESIDE)), [])
     assert measured.time_clock_hz == CLOCK_HZ
-    by_segments = replace(measured, segments=SegmentTime(1.0, 0.9, 1.1, 20, 900, 0.0, 0.0, 3.5e9))
-    assert by_segments.time_clock_hz == 3.5e9
-    of_before = replace(measured, segments=SegmentTime(1.0, 0.9, 1.1, 20, 900, 0.0, 0.0))
-    assert of_before.time_clock_hz is None, "that of other runs is none of it"
 
 
 def test_runs_beside_a_neighbour_do_not_count_where_there_are_others():
@@ -197,15 +192,6 @@ def test_a_slower_clock_is_no_neighbour(monkeypatch):
 def test_the_clock_beside_a_sample_is_that_of_both_chains(monkeypatch):
     loop = pretended(monkeypatch, issue=[50.0], chain=[20.0, 30.0])
     assert loop.sample().clock_hz == pytest.approx(4e9)
-
-
-def test_the_clock_of_moments_is_that_of_each(monkeypatch):
-    loop = pretended(monkeypatch, issue=[], chain=[25.0] * 9 + [50.0])
-    assert loop.clocks_hz() == pytest.approx([4e9] * 9 + [2e9])
-
-
-def test_the_clock_of_this_machine_is_one():
-    assert all(1e7 < clock_hz < 1e10 for clock_hz in ReferenceLoop().clocks_hz())
 
 
 def test_nothing_is_learnt_beside_a_chain_that_was_interrupted(monkeypatch):

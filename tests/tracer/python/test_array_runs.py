@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from array_streams import ADDRESS_MASK, BLOCK_ID, NUM_BLOCKS, STORE_ID, Entry, Operand, Operation, Step, Stream, walked
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -88,7 +89,7 @@ def programs(draw: st.DrawFn) -> list[Step]:
     return result
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(programs(), st.sampled_from(HIERARCHIES))
 def test_every_count_is_that_of_a_walk(steps: list[Step], hierarchy: Hierarchy) -> None:
     check(steps, hierarchy)
@@ -217,7 +218,7 @@ def streams(draw: st.DrawFn) -> Operation:
     return Operation((draw(st.sampled_from([700, 3000, 3001, 9000])),), tuple(operands))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(streams(), min_size=1, max_size=4), st.sampled_from(ONE_LINE_SIZE), st.data())
 def test_streams_leave_the_caches_as_a_walk_does(
     pool: list[Operation], hierarchy: Hierarchy, data: st.DataObject

@@ -11,6 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from word_streams import (
@@ -116,7 +117,7 @@ def loops(draw: st.DrawFn) -> list[Execution]:
     return executions
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(loops())
 def test_every_count_is_that_of_a_plain_walk(executions: list[Execution]) -> None:
     check(executions, chunk_words=8192)
@@ -141,7 +142,7 @@ def branches(draw: st.DrawFn) -> list[Execution]:
     return executions
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(branches(), st.sampled_from([211, 8192]))
 def test_every_count_of_a_loop_that_branches_is_that_of_a_plain_walk(
     executions: list[Execution], chunk_words: int
@@ -197,7 +198,7 @@ def test_arrays_that_share_their_sets_drive_each_other_out_only_where_ways_are_t
     check(together, chunk_words=8192, hierarchy=Hierarchy.parse(f"L1={ways * 256}/{ways}/32,L2=64K/4/64"))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     st.lists(st.tuples(st.integers(0, 1 << 14), st.sampled_from([0, 1, 4, 8, -8, 16, 40])), min_size=2, max_size=6),
     st.sampled_from([1, 2, 3]),
@@ -237,7 +238,7 @@ def test_damaged_streams_are_refused(words: list[int], what: str) -> None:
 WORDS = [(0, 2**64 - 1), (0, 4), (2**51, 2**55), (2**63, 2**63 + 3), (2**63 + 2**48, 2**63 + 3 * 2**48)]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.one_of(*(st.integers(low, high) for low, high in WORDS)), max_size=60))
 def test_random_words_are_read_or_refused(words: list[int]) -> None:
     damaged = Stream()

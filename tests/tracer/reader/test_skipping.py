@@ -8,6 +8,7 @@ import burst_schedule_reference
 import numpy as np
 from array_streams import BLOCK_ID, Entry, Operand, Operation, Step, Stream
 from burst_schedule_reference import COUNT, NEW_CODE
+from effort import examples
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -36,7 +37,7 @@ def _handed_over(marks: list[tuple[int, int]], total: int) -> list[tuple[int, in
     return [(a, b) for a, b, phase in zip(starts, ends, phases, strict=True) if phase != COUNT and b > a]
 
 
-@settings(max_examples=12, phases=[Phase.explicit, Phase.generate])
+@settings(max_examples=examples(12), phases=[Phase.explicit, Phase.generate])
 @given(
     seed=st.integers(0, 2**63 - 1),
     lengths=st.tuples(st.integers(1, 3), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3)),

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from changed_files import change_signature
@@ -33,7 +34,8 @@ from foretrace.tracer.signature.event_records import (
     record_values,
     thinned,
 )
-from foretrace.tracer.signature.file import read_signature, write_signature
+from foretrace.tracer.signature.file import read_signature, read_tables, write_signature, write_tables
+from foretrace.tracer.signature.records import ProcessRecord
 
 NODES = 20
 
@@ -52,17 +54,13 @@ def same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def written_and_read(events: Events, num_nodes: int = NODES) -> Events:
+def written_and_read(events: Events) -> Events:
+    made = signature_with(events, NODES)
+    processes = (ProcessRecord(number, 0, (), 0, 0, 1) for number in (0, 3))
+    provenance = msgspec.structs.replace(made.provenance, processes=tuple(processes))
     with closing(sqlite3.connect(":memory:")) as database:
-        for statement in event_tables.SCHEMA.values():
-            database.execute(statement)
-
-        def insert(table: str, rows: Any) -> None:
-            for row in rows:
-                database.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-
-        event_tables.insert_events(events, insert)
-        return event_tables.read_events(database, {0, 3}, num_nodes, lambda text: text)
+        write_tables(dataclasses.replace(made, provenance=provenance), database)
+        return read_tables(database).events
 
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -281,7 +279,7 @@ def test_samples_of_a_process_twice_or_too_many_are_refused() -> None:
     (one,) = events.samples
     rows = np.arange(MOST_SAMPLES + 1)
     many = EventSamples(0, one.events[:1], rows, rows[:, None] * 1.0, one.nodes[:0], np.zeros((len(rows), 0), np.int64))
-    with pytest.raises(ValueError, match="moments"):
+    with pytest.raises(ValueError, match=r"event_samples\.samples has the value 257"):
         written_and_read(Events(events.events, (many,)))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from analysis_toy import BRANCH, LOAD, NOP, UPDATE, ToyEngine, ToyIsa
 from changed_files import change_signature
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from traces import trace_binary
@@ -198,7 +199,7 @@ def test_impossible_parts_are_refused(part: Part) -> None:
         found_distances([part], 4)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.integers(0, 1 << 30), st.integers(1, 6))
 def test_basic_blocks_of_a_path_are_those_that_ran(seed: int, limit: int) -> None:
     """Whatever blocks an engine makes of a program: the path in basic blocks runs the same instructions."""

@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,7 +134,7 @@ COLUMNS = ("range(n)", "range(3)", "range(i)")
 LEFT = ("range(j)", "range(3)")
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.data())
 def test_no_linearised_subscript_hides_a_meeting(data: st.DataObject) -> None:
     rows, columns, left = (data.draw(st.sampled_from(ranges)) for ranges in (ROWS, COLUMNS, LEFT))

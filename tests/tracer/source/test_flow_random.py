@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
+from effort import examples
 from form_interpreter import Interpreter
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ def ran(function: form.Function, seed: int, n: int) -> dict[str, list[object]]:
     return {name: values.tolist() for name, values in given_arrays.items()}
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.integers(0, 1 << 40))
 def test_the_normal_form_computes_the_same_values(seed: int) -> None:
     function = random_function(Random(seed))
@@ -35,7 +36,7 @@ def test_the_normal_form_computes_the_same_values(seed: int) -> None:
     assert before == after, f"{function_text(function)}\n{function_text(shaped)}"
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(st.integers(0, 1 << 40))
 def test_no_loop_is_called_parallel_whose_iterations_meet(seed: int) -> None:
     shaped = normal(random_function(Random(seed)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,7 +112,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_any_expression_survives_json_and_rebuilding(expression: Expression) -> None:
     function = Function("f", Place(1), (), {}, (Assign(Place(2), Name("r"), expression),))
     assert from_json(to_json(unit(function))) == unit(function)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from effort import examples
 from form_interpreter import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -77,7 +78,7 @@ def result(body: tuple[form.Statement, ...]) -> list[int]:
     return cells.tolist()
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(bodies())
 def test_random_jumps(body: tuple[form.Statement, ...]) -> None:
     made = without_gotos(body)

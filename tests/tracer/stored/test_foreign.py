@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stored_samples import (
@@ -72,7 +73,7 @@ def check_counters(found: SimulatedStream, accesses: Sequence[Access]) -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(accesses=ACCESSES)
 def test_each_format_gives_its_accesses_in_order(name: str, accesses: list[Access], tmp_path: Path) -> None:
     stored = tmp_path / "stored"
@@ -98,7 +99,7 @@ INSTRUCTIONS = st.lists(
 ).filter(lambda instructions: any(i.loads or i.stores for i in instructions))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(instructions=INSTRUCTIONS, size_bytes=st.sampled_from([None, 1, 16]))
 def test_champsim_gives_aligned_words(instructions: list[Instruction], size_bytes: int | None, tmp_path: Path) -> None:
     stored = tmp_path / "stored"
@@ -110,7 +111,7 @@ def test_champsim_gives_aligned_words(instructions: list[Instruction], size_byte
     assert f"{found.loads + found.stores} accesses have no size" in found.notes[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(accesses=ACCESSES)
 def test_din_round_trips(accesses: list[Access], tmp_path: Path) -> None:
     written, again = tmp_path / "written", tmp_path / "again"

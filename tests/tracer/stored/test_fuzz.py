@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
+from effort import examples
 from fuzz_streams import FOREIGN, SMALL, Check, fuzz, read_foreign, read_frame
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,19 +32,19 @@ LINES = st.lists(
 ENTRIES = st.lists(st.builds(entry, st.integers(0, 55), st.integers(0, 2**16 - 1), st.integers(0, 2**64 - 1)))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(lines=LINES, number=st.sampled_from([FOREIGN["lackey"][0], FOREIGN["din"][0]]))
 def test_lines(lines: list[bytes], number: int) -> None:
     read_foreign(number, b"\n".join(lines), Check(), random.Random(0))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(entries=ENTRIES)
 def test_entries(entries: list[bytes]) -> None:
     read_foreign(FOREIGN["drmemtrace"][0], entry(25, 0, 7) + b"".join(entries), Check(), random.Random(0))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     head=st.tuples(*[st.integers(0, 2**32 - 1) | st.integers(0, 9)] * 3),
     rest=st.binary(max_size=300),
@@ -52,7 +53,7 @@ def test_frames(head: tuple[int, int, int], rest: bytes) -> None:
     read_frame(b"".join(number.to_bytes(4, "little") for number in head) + rest, Check(), random.Random(0))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(data=st.binary(max_size=400))
 def test_any_bytes_as_a_file(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "trace").write_bytes(data)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from polling import wait_until
@@ -90,7 +91,7 @@ def looping(draw: st.DrawFn) -> list[tuple[int, int, int, int]]:
     return columns
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(columns=looping())
 def test_what_goes_in_comes_out(columns: list[tuple[int, int, int, int]], tmp_path: Path) -> None:
     path = tmp_path / "stream"

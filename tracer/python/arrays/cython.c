@@ -19,33 +19,25 @@ struct function {
     const char *name;
 };
 
-static struct function *functions;
-static size_t capacity, n_functions;
-
-static struct function *find(struct function *table, size_t slots, const PyObject *object)
+static inline uint64_t hash_of(const struct function *function)
 {
-    size_t slot = ((uintptr_t)object >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (slots - 1);
-    while (table[slot].object && table[slot].object != object)
-        slot = (slot + 1) & (slots - 1);
-    return &table[slot];
+    return ft_hash_pointer(function->object);
 }
 
-static bool make_room(void)
+static inline bool is_used(const struct function *function)
 {
-    if (2 * (n_functions + 1) <= capacity)
-        return true;
-    size_t slots = capacity ? 2 * capacity : 1024;
-    struct function *table = calloc(slots, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < capacity; i++)
-        if (functions[i].object)
-            *find(table, slots, functions[i].object) = functions[i];
-    free(functions);
-    functions = table;
-    capacity = slots;
-    return true;
+    return function->object;
 }
+
+static inline bool is_same(const struct function *one, const struct function *other)
+{
+    return one->object == other->object;
+}
+
+FT_TABLE_TYPE(functions, struct function);
+FT_TABLE(functions, struct function, 1024, hash_of, is_used, is_same)
+
+static struct functions functions;
 
 static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyObject *result, bool one_pass)
 {
@@ -66,7 +58,7 @@ static void note_call(const char *name, PyObject *const *args, Py_ssize_t n, PyO
 
 static PyObject *hooked_call(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    const struct function *function = find(functions, capacity, object);
+    const struct function *function = functions_at(&functions, &(struct function){.object = object});
     const char *name = function->name; /* the table can move meanwhile */
     if (agent_hook_running())
         return function->original(object, args, nargsf, kwnames);
@@ -115,10 +107,11 @@ bool cython_hook_object(PyObject *object, char *name)
 {
     Py_ssize_t offset = Py_TYPE(object)->tp_vectorcall_offset;
     vectorcallfunc *function = offset > 0 ? (vectorcallfunc *)((char *)object + offset) : NULL;
-    if (!name || !function || !*function || *function == hooked_call || !make_room())
+    if (!name || !function || !*function || *function == hooked_call || !functions_make_room(&functions))
         return false;
-    *find(functions, capacity, object) = (struct function){Py_NewRef(object), *function, name};
-    n_functions++;
+    const struct function added = {Py_NewRef(object), *function, name};
+    *functions_at(&functions, &added) = added;
+    functions.used++;
     *function = hooked_call;
     return true;
 }

@@ -33,44 +33,33 @@ struct entry {
     struct ft_side_linear *counts;
 };
 
-static struct entry *entries;
-static uint64_t entries_capacity, n_entries;
-
 /* ---- the table -------------------------------------------------------------------------------------------------- */
 
-static uint64_t hash_of(const struct key *key)
+static uint64_t hash_of(const struct entry *entry)
 {
-    uint64_t words[sizeof *key / sizeof(uint64_t)], hash = 0;
-    memcpy(words, key, sizeof words);
+    uint64_t words[sizeof entry->key / sizeof(uint64_t)], hash = 0;
+    memcpy(words, &entry->key, sizeof words);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash = (hash ^ words[i]) * FT_HASH_FACTOR;
         hash ^= hash >> 32;
     }
     return hash;
 }
 
-static struct entry *find(struct entry *table, uint64_t capacity, const struct key *key)
+static inline bool is_used(const struct entry *entry)
 {
-    uint64_t slot = hash_of(key) & (capacity - 1);
-    while (table[slot].counts && memcmp(&table[slot].key, key, sizeof *key) != 0)
-        slot = (slot + 1) & (capacity - 1);
-    return &table[slot];
+    return entry->counts;
 }
 
-static bool grow(void)
+static inline bool is_same(const struct entry *one, const struct entry *other)
 {
-    uint64_t capacity = entries_capacity ? 2 * entries_capacity : 256;
-    struct entry *table = calloc(capacity, sizeof *table);
-    if (!table)
-        return false;
-    for (uint64_t i = 0; i < entries_capacity; i++)
-        if (entries[i].counts)
-            *find(table, capacity, &entries[i].key) = entries[i];
-    free(entries);
-    entries = table;
-    entries_capacity = capacity;
-    return true;
+    return memcmp(&one->key, &other->key, sizeof one->key) == 0;
 }
+
+FT_TABLE_TYPE(entries, struct entry);
+FT_TABLE(entries, struct entry, 256, hash_of, is_used, is_same)
+
+static struct entries entries;
 
 static void fill(void *memory, uint32_t number, void *context)
 {
@@ -101,22 +90,23 @@ static bool count(struct key *key)
 {
     key->block = agent_charged_block(); /* before the site, which goes by it */
     key->site = agent_charged_site();
-    if (2 * (n_entries + 1) > entries_capacity && !grow())
+    struct entry added = {.key = *key};
+    if (!entries_make_room(&entries))
         return false;
-    struct entry *found = find(entries, entries_capacity, key);
-    if (!found->counts && n_entries >= EXACT_SHAPES) {
+    struct entry *found = entries_at(&entries, &added);
+    if (!found->counts && entries.used >= EXACT_SHAPES) {
         for (size_t i = 0; i < sizeof key->shape / sizeof *key->shape; i++)
             key->shape[i] = round_bits(key->shape[i]);
         key->batch = round_bits(key->batch);
-        found = find(entries, entries_capacity, key);
+        added.key = *key;
+        found = entries_at(&entries, &added);
     }
     if (!found->counts) {
-        struct entry added = {.key = *key};
-        if (n_entries >= MAX_SHAPES ||
+        if (entries.used >= MAX_SHAPES ||
             !ft_writer_append(sizeof(struct ft_side_linear) + strlen(key->name), NULL, fill, &added))
             return false;
         *found = added;
-        n_entries++;
+        entries.used++;
     }
     atomic_fetch_add_explicit(&found->counts->calls, 1, memory_order_relaxed);
     native_threads_note(true); /* the call may have started some */
@@ -363,7 +353,7 @@ static char *read_name(PyObject *function)
 
 const char *linear_fortran_name(PyObject *function)
 {
-    size_t slot = ((uintptr_t)function >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (N_NAMES - 1);
+    size_t slot = ft_hash_pointer(function) & (N_NAMES - 1);
     while (names[slot].function && names[slot].function != function)
         slot = (slot + 1) & (N_NAMES - 1);
     if (!names[slot].function) {

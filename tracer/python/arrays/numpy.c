@@ -25,8 +25,25 @@ struct ufunc_entry {
 
 struct np_state np;
 
-static struct ufunc_entry *ufuncs;
-static size_t ufuncs_capacity, n_ufuncs;
+static inline uint64_t hash_of(const struct ufunc_entry *entry)
+{
+    return ft_hash_pointer(entry->ufunc);
+}
+
+static inline bool is_used(const struct ufunc_entry *entry)
+{
+    return entry->ufunc;
+}
+
+static inline bool is_same(const struct ufunc_entry *one, const struct ufunc_entry *other)
+{
+    return one->ufunc == other->ufunc;
+}
+
+FT_TABLE_TYPE(ufuncs, struct ufunc_entry);
+FT_TABLE(ufuncs, struct ufunc_entry, 1024, hash_of, is_used, is_same)
+
+static struct ufuncs ufuncs;
 
 static vectorcallfunc original_vectorcall;
 static binaryfunc original_subscript;
@@ -80,29 +97,6 @@ void np_count_unseen(const struct agent_call *call)
 }
 
 /* ---- ufuncs ----------------------------------------------------------------------------------------------------- */
-
-static struct ufunc_entry *find_ufunc(struct ufunc_entry *table, size_t capacity, const PyObject *ufunc)
-{
-    size_t slot = ((uintptr_t)ufunc >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (capacity - 1);
-    while (table[slot].ufunc && table[slot].ufunc != ufunc)
-        slot = (slot + 1) & (capacity - 1);
-    return &table[slot];
-}
-
-static bool grow_ufuncs(void)
-{
-    size_t capacity = ufuncs_capacity ? 2 * ufuncs_capacity : 1024;
-    struct ufunc_entry *table = calloc(capacity, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < ufuncs_capacity; i++)
-        if (ufuncs[i].ufunc)
-            *find_ufunc(table, capacity, ufuncs[i].ufunc) = ufuncs[i];
-    free(ufuncs);
-    ufuncs = table;
-    ufuncs_capacity = capacity;
-    return true;
-}
 
 static void record_ufunc_call(struct agent_call *call)
 {
@@ -165,7 +159,7 @@ static struct np_cost cost_of(const char *name)
 const char *np_ufunc_name(PyObject *ufunc, enum np_method method, struct np_cost *cost)
 {
     static const char *const suffix[] = {"", ".reduce", ".accumulate", ".reduceat", ".outer", ".at"};
-    struct ufunc_entry *entry = ufuncs ? find_ufunc(ufuncs, ufuncs_capacity, ufunc) : NULL;
+    struct ufunc_entry *entry = ufuncs.used ? ufuncs_at(&ufuncs, &(struct ufunc_entry){.ufunc = ufunc}) : NULL;
     if (!entry || !entry->ufunc)
         return NULL;
     if (!entry->name[method]) {
@@ -194,16 +188,16 @@ static void hook_ufunc(PyObject *ufunc, const char *module, const char *name)
         return;
     if (!original_vectorcall)
         original_vectorcall = *function;
-    if (*function != original_vectorcall || (2 * (n_ufuncs + 1) > ufuncs_capacity && !grow_ufuncs()))
+    if (*function != original_vectorcall || !ufuncs_make_room(&ufuncs))
         return;
-    struct ufunc_entry *entry = find_ufunc(ufuncs, ufuncs_capacity, ufunc);
+    struct ufunc_entry *entry = ufuncs_at(&ufuncs, &(struct ufunc_entry){.ufunc = ufunc});
     entry->name[NP_CALL] = np_full_name(module, name);
     if (!entry->name[NP_CALL])
         return;
     entry->cost = cost_of(name);
     entry->cost.generalised = is_generalised(ufunc);
     entry->ufunc = Py_NewRef(ufunc);
-    n_ufuncs++;
+    ufuncs.used++;
     *function = hooked_vectorcall;
 }
 

@@ -18,15 +18,13 @@ struct operation {
     struct ft_operand operands[FT_MAX_OPERANDS];
 };
 
-static struct operation *operations;
-static uint64_t operations_capacity, n_operations;
 static uint32_t last_operation_id;
 
 /* ---- operation ids ---------------------------------------------------------------------------------------------- */
 
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
-    hash = (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ value) * FT_HASH_FACTOR;
     return hash ^ hash >> 32;
 }
 
@@ -47,28 +45,15 @@ static bool same(const struct operation *a, const struct operation *b)
            memcmp(a->operands, b->operands, a->n_operands * sizeof *a->operands) == 0;
 }
 
-static struct operation *find(struct operation *table, uint64_t capacity, const struct operation *key)
+static inline bool is_used(const struct operation *operation)
 {
-    uint64_t slot = hash_of(key) & (capacity - 1);
-    while (table[slot].id && !same(&table[slot], key))
-        slot = (slot + 1) & (capacity - 1);
-    return &table[slot];
+    return operation->id;
 }
 
-static bool grow(void)
-{
-    uint64_t capacity = operations_capacity ? 2 * operations_capacity : 1024;
-    struct operation *table = calloc(capacity, sizeof *table);
-    if (!table)
-        return false;
-    for (uint64_t i = 0; i < operations_capacity; i++)
-        if (operations[i].id)
-            *find(table, capacity, &operations[i]) = operations[i];
-    free(operations);
-    operations = table;
-    operations_capacity = capacity;
-    return true;
-}
+FT_TABLE_TYPE(operations, struct operation);
+FT_TABLE(operations, struct operation, 1024, hash_of, is_used, same)
+
+static struct operations operations;
 
 static void fill_operation(void *memory, uint32_t number, void *context)
 {
@@ -89,9 +74,9 @@ static void fill_operation(void *memory, uint32_t number, void *context)
 /* The id of an operation, described in the side table on first use; 0 if that is full. */
 static uint32_t operation_id(struct operation *key)
 {
-    if (2 * (n_operations + 1) > operations_capacity && !grow())
+    if (!operations_make_room(&operations))
         return 0;
-    struct operation *found = find(operations, operations_capacity, key);
+    struct operation *found = operations_at(&operations, key);
     if (found->id) {
         key->entry = found->entry;
         return key->id = found->id;
@@ -100,7 +85,7 @@ static uint32_t operation_id(struct operation *key)
                                fill_operation, key);
     if (key->id) {
         *found = *key;
-        n_operations++;
+        operations.used++;
     }
     return key->id;
 }

@@ -16,32 +16,25 @@ struct unseen {
     uint64_t slot; /* of `compiled`, below */
 };
 
-static struct unseen *entries;
-static uint64_t entries_capacity, n_entries;
-
-static struct unseen *find(struct unseen *table, uint64_t capacity, uint32_t block, const char *name)
+static inline uint64_t hash_of(const struct unseen *entry)
 {
-    uint64_t hash = ((uintptr_t)name ^ (uint64_t)block << 32) * UINT64_C(0x9e3779b97f4a7c15);
-    uint64_t slot = hash >> 32 & (capacity - 1);
-    while (table[slot].counts && (table[slot].block != block || table[slot].name != name))
-        slot = (slot + 1) & (capacity - 1);
-    return &table[slot];
+    return ((uintptr_t)entry->name ^ (uint64_t)entry->block << 32) * FT_HASH_FACTOR >> 32;
 }
 
-static bool grow(void)
+static inline bool is_used(const struct unseen *entry)
 {
-    uint64_t capacity = entries_capacity ? 2 * entries_capacity : 256;
-    struct unseen *table = calloc(capacity, sizeof *table);
-    if (!table)
-        return false;
-    for (uint64_t i = 0; i < entries_capacity; i++)
-        if (entries[i].counts)
-            *find(table, capacity, entries[i].block, entries[i].name) = entries[i];
-    free(entries);
-    entries = table;
-    entries_capacity = capacity;
-    return true;
+    return entry->counts;
 }
+
+static inline bool is_same(const struct unseen *one, const struct unseen *other)
+{
+    return one->block == other->block && one->name == other->name;
+}
+
+FT_TABLE_TYPE(entries, struct unseen);
+FT_TABLE(entries, struct unseen, 256, hash_of, is_used, is_same)
+
+static struct entries entries;
 
 static void fill(void *memory, uint32_t number, void *context)
 {
@@ -59,14 +52,14 @@ void agent_count_unseen(const char *name, uint64_t bytes, bool one_pass)
 {
     struct unseen key = {.block = agent_charged_block(), .name = name};
     atomic_fetch_add_explicit(&ft_writer_header()->unseen_calls, 1, memory_order_relaxed);
-    if (2 * (n_entries + 1) > entries_capacity && !grow())
+    if (!entries_make_room(&entries))
         return;
-    struct unseen *found = find(entries, entries_capacity, key.block, name);
+    struct unseen *found = entries_at(&entries, &key);
     if (!found->counts) {
         if (!ft_writer_append(sizeof(struct ft_side_unseen) + strlen(name), NULL, fill, &key))
             return;
         *found = key;
-        n_entries++;
+        entries.used++;
     }
     atomic_fetch_add_explicit(&found->counts->calls, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&found->counts->bytes, bytes, memory_order_relaxed);
@@ -97,8 +90,8 @@ static void fill_compiled(void *memory, uint32_t number, void *context)
 
 void agent_count_compiled(uint32_t block, const char *name, uint64_t rounds)
 {
-    uint64_t hash = ((uintptr_t)name ^ (uint64_t)block << 32) * UINT64_C(0x9e3779b97f4a7c15);
-    struct unseen key = {.block = block, .name = name, .slot = hash >> 32 & (N_COMPILED - 1)};
+    struct unseen key = {.block = block, .name = name};
+    key.slot = hash_of(&key) & (N_COMPILED - 1);
     for (uint32_t tries = 0; compiled[key.slot]; tries++, key.slot = (key.slot + 1) & (N_COMPILED - 1)) {
         if (compiled_keys[key.slot].block == block && compiled_keys[key.slot].name == name)
             break;

@@ -319,43 +319,36 @@ static const struct slot {
 
 #define N_SLOTS (sizeof slots / sizeof *slots)
 
-/* Hooks of slots: types inherit them. Open addressing, at most half full. */
-static struct known {
+/* Hooks of slots: types inherit them. */
+struct known {
     extension_function original; /* NULL: free */
     const struct slot *slot;
     extension_function hook;
-} *known;
-static size_t known_capacity, n_known;
+};
 
-static struct known *find_known(struct known *table, size_t capacity, extension_function original, const struct slot *slot)
+static inline uint64_t hash_of_known(const struct known *known)
 {
-    size_t place = ((uintptr_t)original + (size_t)(slot - slots)) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (capacity - 1);
-    while (table[place].original && (table[place].original != original || table[place].slot != slot))
-        place = (place + 1) & (capacity - 1);
-    return &table[place];
+    return ((uintptr_t)known->original + (size_t)(known->slot - slots)) * FT_HASH_FACTOR >> 32;
 }
+
+static inline bool is_known(const struct known *known)
+{
+    return known->original;
+}
+
+static inline bool is_same_known(const struct known *one, const struct known *other)
+{
+    return one->original == other->original && one->slot == other->slot;
+}
+
+FT_TABLE_TYPE(known_hooks, struct known);
+FT_TABLE(known_hooks, struct known, 1024, hash_of_known, is_known, is_same_known)
+
+static struct known_hooks known_hooks;
 
 static extension_function known_hook(extension_function original, const struct slot *slot)
 {
-    return known ? find_known(known, known_capacity, original, slot)->hook : NULL;
-}
-
-/* Makes room for one more. */
-static bool grow_known(void)
-{
-    if (2 * (n_known + 1) <= known_capacity)
-        return true;
-    const size_t capacity = known_capacity ? 2 * known_capacity : 1024;
-    struct known *table = calloc(capacity, sizeof *table);
-    if (!table)
-        return false;
-    for (size_t i = 0; i < known_capacity; i++)
-        if (known[i].original)
-            *find_known(table, capacity, known[i].original, known[i].slot) = known[i];
-    free(known);
-    known = table;
-    known_capacity = capacity;
-    return true;
+    return known_hooks.used ? known_hooks_at(&known_hooks, &(struct known){original, slot, NULL})->hook : NULL;
 }
 
 /* A slot's place, or NULL if the type has no such table. */
@@ -401,9 +394,10 @@ static void hook_slot(PyTypeObject *type, const struct slot *slot, const char *p
     extension_function hook = known_hook(original, slot);
     const bool is_call = slot->suite == IN_TYPE && slot->offset == offsetof(PyTypeObject, tp_call);
     if (!hook && prefix && owner_of(original) != INTERPRETER && is_in_scope(original, module) && defines(type, slot) &&
-        grow_known() && (hook = hook_or_count(slot->convention, original, prefix, slot->name, is_call))) {
-        *find_known(known, known_capacity, original, slot) = (struct known){original, slot, hook};
-        n_known++;
+        known_hooks_make_room(&known_hooks) && (hook = hook_or_count(slot->convention, original, prefix, slot->name, is_call))) {
+        const struct known added = {original, slot, hook};
+        *known_hooks_at(&known_hooks, &added) = added;
+        known_hooks.used++;
     }
     extension_function *writable = hook ? writable_place_of(type, slot) : NULL;
     if (writable)
@@ -439,39 +433,40 @@ static void hook_wrappers(PyTypeObject *type)
 
 /* ---- types -------------------------------------------------------------------------------------------------------- */
 
-static struct seen {
+struct seen {
     const PyTypeObject *type;
     const char *name; /* another type may come to lie where one was */
     uint32_t walk;    /* in which it was met last */
-} *seen;
-static size_t seen_capacity, n_seen;
-static uint32_t walk;
+};
 
-static struct seen *find(struct seen *table, size_t capacity, const PyTypeObject *type)
+static inline uint64_t hash_of_seen(const struct seen *seen)
 {
-    size_t place = ((uintptr_t)type >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 32 & (capacity - 1);
-    while (table[place].type && table[place].type != type)
-        place = (place + 1) & (capacity - 1);
-    return &table[place];
+    return ft_hash_pointer(seen->type);
 }
+
+static inline bool is_seen(const struct seen *seen)
+{
+    return seen->type;
+}
+
+static inline bool is_same_seen(const struct seen *one, const struct seen *other)
+{
+    return one->type == other->type;
+}
+
+FT_TABLE_TYPE(seen_types, struct seen);
+FT_TABLE(seen_types, struct seen, 4096, hash_of_seen, is_seen, is_same_seen)
+
+static struct seen_types seen_types;
+static uint32_t walk;
 
 /* The entry of a type, which is added if there is none. NULL when out of memory. */
 static struct seen *entry_of(const PyTypeObject *type)
 {
-    if (2 * (n_seen + 1) > seen_capacity) {
-        const size_t capacity = seen_capacity ? 2 * seen_capacity : 4096;
-        struct seen *table = calloc(capacity, sizeof *table);
-        if (!table)
-            return NULL;
-        for (size_t i = 0; i < seen_capacity; i++)
-            if (seen[i].type)
-                *find(table, capacity, seen[i].type) = seen[i];
-        free(seen);
-        seen = table;
-        seen_capacity = capacity;
-    }
-    struct seen *entry = find(seen, seen_capacity, type);
-    n_seen += !entry->type;
+    if (!seen_types_make_room(&seen_types))
+        return NULL;
+    struct seen *entry = seen_types_at(&seen_types, &(struct seen){.type = type});
+    seen_types.used += !entry->type;
     entry->type = type;
     return entry;
 }

@@ -15,6 +15,8 @@
  */
 #include "dependences.h"
 
+#include "foretrace/base/tables.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,10 +66,7 @@ struct row {
     uint32_t source, sink, loop, kind;
 };
 
-struct rows {
-    struct row *rows; /* open addressing */
-    uint64_t capacity, number;
-};
+FT_TABLE_TYPE(rows, struct row);
 
 struct thread {
     struct level *levels;
@@ -134,51 +133,24 @@ static uint64_t mix(uint64_t value)
     return value ^ value >> 32;
 }
 
-/* Makes room for element `index`; what is new is zero. */
-static bool reserve(void *array, uint32_t *capacity, uint32_t index, size_t element_bytes)
-{
-    void *old;
-    if (index < *capacity)
-        return true;
-    uint64_t wanted = *capacity ? *capacity : 16;
-    while (wanted <= index)
-        wanted *= 2;
-    memcpy(&old, array, sizeof old);
-    unsigned char *grown = wanted > UINT32_MAX ? NULL : realloc(old, wanted * element_bytes);
-    if (!grown)
-        return false;
-    memset(grown + *capacity * element_bytes, 0, (wanted - *capacity) * element_bytes);
-    memcpy(array, &grown, sizeof grown);
-    *capacity = (uint32_t)wanted;
-    return true;
-}
-
 /* ---- what was found ----------------------------------------------------------------------------------------------- */
 
-static struct row *row_at(const struct rows *rows, const struct row *like)
+static inline uint64_t hash_of(const struct row *row)
 {
-    const uint64_t hash = mix(((uint64_t)like->source << 32 | like->sink) ^ mix((uint64_t)like->loop << 3 | like->kind));
-    for (uint64_t at = hash & (rows->capacity - 1);; at = (at + 1) & (rows->capacity - 1)) {
-        struct row *row = &rows->rows[at];
-        if (!row->count || (row->source == like->source && row->sink == like->sink && row->loop == like->loop &&
-                            row->kind == like->kind))
-            return row;
-    }
+    return mix(((uint64_t)row->source << 32 | row->sink) ^ mix((uint64_t)row->loop << 3 | row->kind));
 }
 
-static bool grow_rows(struct rows *rows)
+static inline bool is_used(const struct row *row)
 {
-    struct rows grown = {.capacity = rows->capacity ? 2 * rows->capacity : 64, .number = rows->number};
-    grown.rows = calloc(grown.capacity, sizeof *grown.rows);
-    if (!grown.rows)
-        return false;
-    for (uint64_t i = 0; i < rows->capacity; i++)
-        if (rows->rows[i].count)
-            *row_at(&grown, &rows->rows[i]) = rows->rows[i];
-    free(rows->rows);
-    *rows = grown;
-    return true;
+    return row->count;
 }
+
+static inline bool is_same(const struct row *one, const struct row *other)
+{
+    return one->source == other->source && one->sink == other->sink && one->loop == other->loop && one->kind == other->kind;
+}
+
+FT_TABLE(rows, struct row, 64, hash_of, is_used, is_same)
 
 static inline void add_to_row(struct row *row, const struct row *added)
 {
@@ -190,15 +162,15 @@ static inline void add_to_row(struct row *row, const struct row *added)
 
 static bool add_row(struct rows *rows, const struct row *added)
 {
-    if (2 * rows->number >= rows->capacity && !grow_rows(rows))
+    if (!rows_make_room(rows))
         return false;
-    struct row *row = row_at(rows, added);
+    struct row *row = rows_at(rows, added);
     if (row->count) {
         add_to_row(row, added);
         return true;
     }
     *row = *added;
-    rows->number++;
+    rows->used++;
     return true;
 }
 
@@ -207,15 +179,14 @@ static inline bool add_sure_row(struct ft_dependences *d, const struct row *adde
 {
     uint32_t *at = &d->operations[added->sink].at[added->kind][(added->source ^ added->loop) % WAYS];
     struct rows *rows = &d->rows;
-    struct row *row = *at < rows->capacity ? &rows->rows[*at] : NULL;
-    if (row && row->count && row->source == added->source && row->sink == added->sink && row->loop == added->loop &&
-        row->kind == added->kind) {
+    struct row *row = *at < rows->capacity ? &rows->entries[*at] : NULL;
+    if (row && row->count && is_same(row, added)) {
         add_to_row(row, added);
         return true;
     }
     if (!add_row(rows, added))
         return false;
-    *at = (uint32_t)(row_at(rows, added) - rows->rows);
+    *at = (uint32_t)(rows_at(rows, added) - rows->entries);
     return true;
 }
 
@@ -317,13 +288,13 @@ static bool end_levels(struct ft_dependences *d, uint32_t number)
     const struct rows doubtful = t->doubtful;
     bool done = true;
     t->num_levels = number;
-    if (!doubtful.number || (number >= t->doubtful_levels && !t->doubts_ended))
+    if (!doubtful.used || (number >= t->doubtful_levels && !t->doubts_ended))
         return true;
     t->doubtful = (struct rows){0};
     t->doubtful_levels = 0;
     t->doubts_ended = false;
     for (uint64_t i = 0; i < doubtful.capacity && done; i++) {
-        struct row row = doubtful.rows[i];
+        struct row row = doubtful.entries[i];
         if (!row.count)
             continue;
         if (row.kind == FT_WRITTEN && row.source >= number)
@@ -337,7 +308,7 @@ static bool end_levels(struct ft_dependences *d, uint32_t number)
         }
         done = row.kind == FT_WRITTEN ? add_to_levels(d, row) : add_to_level(d, row);
     }
-    free(doubtful.rows);
+    free(doubtful.entries);
     return done;
 }
 
@@ -370,7 +341,7 @@ static uint32_t number_of(struct ft_dependences *d, struct loop loop)
     const uint64_t at = loop_place(d, &loop);
     if (d->loop_table[at])
         return d->loop_table[at] - 1;
-    if (!reserve(&d->loops, &d->loops_capacity, d->num_loops, sizeof *d->loops))
+    if (!ft_reserve(&d->loops, &d->loops_capacity, d->num_loops, sizeof *d->loops))
         return NONE;
     d->loops[d->num_loops] = loop;
     d->loop_table[at] = ++d->num_loops;
@@ -386,7 +357,7 @@ static bool begin_iteration(struct ft_dependences *d, struct level *level)
     d->loops[level->loop].iterations++;
     if (number % RECENT)
         return true;
-    if (!reserve(&level->coarse, &level->coarse_capacity, (uint32_t)(number / RECENT), sizeof *level->coarse))
+    if (!ft_reserve(&level->coarse, &level->coarse_capacity, (uint32_t)(number / RECENT), sizeof *level->coarse))
         return false;
     level->coarse[number / RECENT] = d->time;
     return true;
@@ -396,7 +367,7 @@ static bool begin_iteration(struct ft_dependences *d, struct level *level)
 static bool push_level(struct ft_dependences *d, struct loop loop, uint32_t depth, uint64_t entry)
 {
     struct thread *t = d->thread;
-    if (!reserve(&t->levels, &t->levels_capacity, t->num_levels, sizeof *t->levels))
+    if (!ft_reserve(&t->levels, &t->levels_capacity, t->num_levels, sizeof *t->levels))
         return false;
     struct level *level = &t->levels[t->num_levels];
     if (!level->recent && !(level->recent = malloc(RECENT * sizeof *level->recent)))
@@ -443,7 +414,7 @@ static uint64_t iteration_at(const struct level *level, uint64_t then)
 
 static struct thread *thread_of(struct ft_dependences *d, uint32_t number)
 {
-    if (!reserve(&d->threads, &d->threads_capacity, number, sizeof(struct thread *)))
+    if (!ft_reserve(&d->threads, &d->threads_capacity, number, sizeof(struct thread *)))
         return NULL;
     if (!d->threads[number])
         d->threads[number] = calloc(1, sizeof(struct thread));
@@ -457,7 +428,7 @@ static bool follow_frames(struct ft_dependences *d, const struct ft_tree_place *
     struct thread *t = d->thread;
     const struct frame fresh = {.since = d->time + 1, .node = place->node, .function = place->function,
                                 .version = place->version};
-    if (!reserve(&t->frames, &t->frames_capacity, place->depth, sizeof *t->frames))
+    if (!ft_reserve(&t->frames, &t->frames_capacity, place->depth, sizeof *t->frames))
         return false;
     struct frame *frame = &t->frames[place->depth];
     const bool stays = place->depth < t->num_frames && frame->node == place->node && frame->function == place->function;
@@ -478,10 +449,10 @@ static bool follow_frames(struct ft_dependences *d, const struct ft_tree_place *
 /* Of a function's local block. NULL when memory ran out. */
 static struct runs *runs_of(struct ft_dependences *d, uint32_t function, uint32_t local)
 {
-    if (!reserve(&d->functions, &d->functions_capacity, function, sizeof *d->functions))
+    if (!ft_reserve(&d->functions, &d->functions_capacity, function, sizeof *d->functions))
         return NULL;
     struct times *times = &d->functions[function];
-    return reserve(&times->runs, &times->capacity, local, sizeof *times->runs) ? &times->runs[local] : NULL;
+    return ft_reserve(&times->runs, &times->capacity, local, sizeof *times->runs) ? &times->runs[local] : NULL;
 }
 
 /* When a loop was entered that the tree did not know of until now; now if it knew. */
@@ -614,7 +585,7 @@ void ft_dependences_resume(struct ft_dependences *d)
         struct thread *t = d->threads[i];
         if (!t)
             continue;
-        free(t->doubtful.rows);
+        free(t->doubtful.entries);
         t->doubtful = (struct rows){0};
         t->num_levels = t->num_frames = 0;
     }
@@ -881,7 +852,7 @@ static bool end_piece(struct ft_dependences *d, const struct piece *piece, uint3
 /* Remembers where an operation goes. The parts of one access follow on one another. */
 static bool note_operation(struct ft_dependences *d, uint64_t address, uint32_t op, uint32_t size_bytes)
 {
-    if (!reserve(&d->operations, &d->operations_capacity, op, sizeof *d->operations))
+    if (!ft_reserve(&d->operations, &d->operations_capacity, op, sizeof *d->operations))
         return false;
     struct operation *operation = &d->operations[op];
     if (d->last_operation != op || operation->last_exclusive != address)
@@ -956,7 +927,7 @@ void ft_dependences_free(struct ft_dependences *d)
         if (t) {
             free(t->levels);
             free(t->frames);
-            free(t->doubtful.rows);
+            free(t->doubtful.entries);
         }
         free(t);
     }
@@ -969,7 +940,7 @@ void ft_dependences_free(struct ft_dependences *d)
     free(d->pages);
     free(d->loops);
     free(d->loop_table);
-    free(d->rows.rows);
+    free(d->rows.entries);
     free(d->operations);
     free(d->functions);
     free(d);
@@ -978,7 +949,7 @@ void ft_dependences_free(struct ft_dependences *d)
 uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out)
 {
     for (uint64_t i = 0; i < d->rows.capacity && out; i++) {
-        const struct row *row = &d->rows.rows[i];
+        const struct row *row = &d->rows.entries[i];
         if (!row->count)
             continue;
         const uint64_t values[FT_DEPENDENCE_COLUMNS] = {row->kind,  row->source, row->sink, row->loop,
@@ -986,7 +957,7 @@ uint64_t ft_dependences_rows(const struct ft_dependences *d, uint64_t *out)
         memcpy(out, values, sizeof values);
         out += FT_DEPENDENCE_COLUMNS;
     }
-    uint64_t num_rows = d->rows.number;
+    uint64_t num_rows = d->rows.used;
     for (uint32_t op = 0; op < d->operations_capacity; op++) {
         if (!d->operations[op].stores)
             continue;

@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define OFFSET_MASK (FT_FLOW_BLOCK_BYTES - 1)
 #define LARGEST_SHIFT 3 /* of an entry's length in bytes */
 #define HOT_FACTOR 16u  /* a block is hot that has as many times the accesses of others */
@@ -234,7 +232,7 @@ static bool leave(struct ft_flow *flow, uint32_t object, uint32_t set, uint64_t 
     uint32_t number = ft_flow_pairs_find(&flow->left_numbers, object, set);
     if (number == FT_FLOW_NONE) {
         number = flow->num_left;
-        if (!ft_flow_reserve((void **)&flow->left, &flow->left_capacity, number, sizeof *flow->left) ||
+        if (!ft_reserve(&flow->left, &flow->left_capacity, number, sizeof *flow->left) ||
             !ft_flow_pairs_put(&flow->left_numbers, object, set, number))
             return false;
         flow->left[number] = (struct left){object, set, 0};

@@ -2,8 +2,7 @@
 #ifndef FORETRACE_FLOW_PAIRS_H
 #define FORETRACE_FLOW_PAIRS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "foretrace/base/tables.h"
 
 #define FT_FLOW_NONE UINT32_MAX
 
@@ -12,10 +11,7 @@ struct ft_flow_pair {
     uint32_t value;
 };
 
-struct ft_flow_pairs {
-    struct ft_flow_pair *slots;
-    uint32_t capacity, used;
-};
+FT_TABLE_TYPE(ft_flow_pairs, struct ft_flow_pair);
 
 /* FT_FLOW_NONE if there is none. No pair is (UINT32_MAX, UINT32_MAX). */
 uint32_t ft_flow_pairs_find(const struct ft_flow_pairs *pairs, uint32_t a, uint32_t b);
@@ -24,9 +20,6 @@ uint32_t ft_flow_pairs_find(const struct ft_flow_pairs *pairs, uint32_t a, uint3
 bool ft_flow_pairs_put(struct ft_flow_pairs *pairs, uint32_t a, uint32_t b, uint32_t value);
 
 void ft_flow_pairs_free(struct ft_flow_pairs *pairs);
-
-/* Makes room in an array for element `index`; what is new is zero. False when memory ran out. */
-bool ft_flow_reserve(void **array, uint32_t *capacity, uint32_t index, uint64_t element_bytes);
 
 /* The finalizer of MurmurHash3. */
 static inline uint64_t ft_flow_mixed(uint64_t x)

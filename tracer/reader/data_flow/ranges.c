@@ -48,7 +48,7 @@ const struct ft_flow_range *ft_flow_ranges_at(const struct ft_flow_ranges *r, ui
 
 static bool add_piece(struct ft_flow_ranges *r, uint32_t number)
 {
-    if (!ft_flow_reserve((void **)&r->pieces, &r->capacity, r->num_pieces, sizeof *r->pieces))
+    if (!ft_reserve(&r->pieces, &r->capacity, r->num_pieces, sizeof *r->pieces))
         return false;
     struct ft_flow_range *ranges = malloc(FT_FLOW_PIECE * sizeof *ranges);
     if (!ranges)

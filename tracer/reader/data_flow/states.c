@@ -57,7 +57,7 @@ static uint32_t intern_last(struct ft_flow_states *s, uint32_t length)
         }
     }
     const uint32_t number = s->num_sets;
-    if (!ft_flow_reserve((void **)&s->sets, &s->sets_capacity, number, sizeof *s->sets))
+    if (!ft_reserve(&s->sets, &s->sets_capacity, number, sizeof *s->sets))
         return FT_FLOW_NONE;
     s->sets[number] = (struct ft_flow_set){.first = first, .length = length, .last_place = FT_FLOW_NONE};
     s->num_sets++;
@@ -79,7 +79,7 @@ static uint32_t intern_last(struct ft_flow_states *s, uint32_t length)
 
 static bool add_to_merged(struct ft_flow_states *s, uint32_t place)
 {
-    if (!ft_flow_reserve((void **)&s->is_merged, &s->merged_capacity, place, sizeof *s->is_merged))
+    if (!ft_reserve(&s->is_merged, &s->merged_capacity, place, sizeof *s->is_merged))
         return false;
     s->is_merged[place] = true;
     return true;
@@ -102,7 +102,7 @@ static uint32_t add_place(struct ft_flow_states *s, uint32_t set, uint32_t place
     if (set == FT_FLOW_MERGED || s->num_sets >= s->max_sets || s->num_members + s->sets[set].length >= MAX_MEMBERS)
         return add_to_merged(s, place) ? merge(s, set) : FT_FLOW_NONE;
     const uint32_t length = s->sets[set].length;
-    if (!ft_flow_reserve((void **)&s->members, &s->members_capacity, s->num_members + length, sizeof *s->members))
+    if (!ft_reserve(&s->members, &s->members_capacity, s->num_members + length, sizeof *s->members))
         return FT_FLOW_NONE;
     const uint32_t *from = s->members + s->sets[set].first;
     uint32_t *to = s->members + s->num_members, i = 0;
@@ -147,8 +147,8 @@ static uint32_t state_of(struct ft_flow_states *s, uint32_t writer, uint32_t obj
     if (s->num_states >= MAX_STATES && set > FT_FLOW_MERGED)
         return merge(s, set) == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, writer, object, FT_FLOW_MERGED);
     number = s->num_states;
-    if (!ft_flow_reserve((void **)&s->states, &s->states_capacity, number, sizeof *s->states) ||
-        !ft_flow_reserve((void **)&s->bytes, &s->bytes_capacity, number, sizeof *s->bytes) || 
+    if (!ft_reserve(&s->states, &s->states_capacity, number, sizeof *s->states) ||
+        !ft_reserve(&s->bytes, &s->bytes_capacity, number, sizeof *s->bytes) || 
         !ft_flow_pairs_put(&s->pairs, origin, set, number))
         return FT_FLOW_NONE;
     s->states[number] = (struct ft_flow_state){.writer = writer, .set = set, .object = object, .origin = origin,
@@ -216,7 +216,7 @@ uint32_t ft_flow_set_again(struct ft_flow_states *s, const struct ft_flow_states
                 return FT_FLOW_NONE;
     } else {
         const struct ft_flow_set *old = &before->sets[set];
-        if (!ft_flow_reserve((void **)&s->members, &s->members_capacity, s->num_members + old->length, sizeof *s->members))
+        if (!ft_reserve(&s->members, &s->members_capacity, s->num_members + old->length, sizeof *s->members))
             return FT_FLOW_NONE;
         uint32_t *to = s->members + s->num_members;
         for (uint32_t i = 0; i < old->length; i++)
@@ -271,8 +271,8 @@ bool ft_flow_states_init(struct ft_flow_states *s, uint32_t max_sets)
 {
     *s = (struct ft_flow_states){.max_sets = max_sets, .num_buckets = 1024};
     s->buckets = calloc(s->num_buckets, sizeof *s->buckets);
-    if (!s->buckets || !ft_flow_reserve((void **)&s->members, &s->members_capacity, 0, sizeof *s->members) ||
-        intern_last(s, 0) != 0 || !ft_flow_reserve((void **)&s->sets, &s->sets_capacity, 1, sizeof *s->sets))
+    if (!s->buckets || !ft_reserve(&s->members, &s->members_capacity, 0, sizeof *s->members) ||
+        intern_last(s, 0) != 0 || !ft_reserve(&s->sets, &s->sets_capacity, 1, sizeof *s->sets))
         return false;
     s->sets[FT_FLOW_MERGED] = (struct ft_flow_set){.last_place = FT_FLOW_NONE};
     s->num_sets = 2;

@@ -10,7 +10,7 @@
 bool ft_tree_add_bytecode(struct ft_tree *tree, uint32_t id, uint32_t code_id, uint32_t offset_bytes, uint32_t n_instructions,
                           bool goes_on)
 {
-    if (!ft_tree_reserve((void **)&tree->codes, &tree->codes_capacity, id, sizeof *tree->codes))
+    if (!ft_reserve(&tree->codes, &tree->codes_capacity, id, sizeof *tree->codes))
         return false;
     const uint64_t place = (uint64_t)code_id << 32 | offset_bytes;
     struct ft_code *block = &tree->codes[id];

@@ -141,8 +141,8 @@ static void end_work(struct work *w)
 static bool add_segment(struct work *w, const uint32_t *members, uint32_t number, uint32_t parent)
 {
     const uint32_t begin = w->num_items;
-    if (!ft_tree_reserve((void **)&w->items, &w->items_capacity, begin + number, sizeof *w->items) ||
-        !ft_tree_reserve((void **)&w->segments, &w->segments_capacity, w->num_segments, sizeof *w->segments))
+    if (!ft_reserve(&w->items, &w->items_capacity, begin + number, sizeof *w->items) ||
+        !ft_reserve(&w->segments, &w->segments_capacity, w->num_segments, sizeof *w->segments))
         return false;
     const uint32_t group = w->num_groups++;
     for (uint32_t i = 0; i < number; i++) {
@@ -168,7 +168,7 @@ static uint32_t slot_with(struct work *w, uint32_t header, uint32_t parent)
     uint32_t slot = w->slot_of[header];
     if (slot == FT_NONE) {
         slot = f->num_loops;
-        if (!ft_tree_reserve((void **)&f->loops, &f->loops_capacity, slot, sizeof *f->loops))
+        if (!ft_reserve(&f->loops, &f->loops_capacity, slot, sizeof *f->loops))
             return FT_NONE;
         f->num_loops++;
         w->slot_of[header] = slot;
@@ -306,7 +306,7 @@ static bool find_covers(struct work *w)
                 f->loops[w->slot_of[block]].num_cover++;
                 number++;
             }
-    if (!ft_tree_reserve((void **)&f->cover, &f->cover_capacity, number, sizeof *f->cover))
+    if (!ft_reserve(&f->cover, &f->cover_capacity, number, sizeof *f->cover))
         return false;
     number = 0;
     for (uint32_t slot = 0; slot < f->num_loops; slot++) {
@@ -337,7 +337,7 @@ static bool append_entered(struct ft_function *f, uint32_t from, uint32_t to)
     uint32_t number = 0;
     for (uint32_t slot = f->locals[to].loop; slot != FT_NONE && !contains(f, slot, from); slot = f->loops[slot].parent)
         number++;
-    if (!ft_tree_reserve((void **)&f->actions, &f->actions_capacity, f->num_actions + number, sizeof *f->actions))
+    if (!ft_reserve(&f->actions, &f->actions_capacity, f->num_actions + number, sizeof *f->actions))
         return false;
     uint32_t at = f->num_actions + number;
     for (uint32_t slot = f->locals[to].loop; slot != FT_NONE && !contains(f, slot, from); slot = f->loops[slot].parent)
@@ -352,7 +352,7 @@ bool ft_forest_action(struct ft_tree *tree, struct ft_function *f, uint32_t from
     if (f->num_actions == 0)
         f->num_actions = 1; /* 0 is no action */
     const uint32_t begin = f->num_actions;
-    if (!ft_tree_reserve((void **)&f->actions, &f->actions_capacity, begin, sizeof *f->actions))
+    if (!ft_reserve(&f->actions, &f->actions_capacity, begin, sizeof *f->actions))
         return false;
     f->num_actions++;
     uint32_t before = from == FT_NONE ? FT_NONE : f->locals[from].last;
@@ -416,7 +416,7 @@ static bool save_interrupted(struct work *w, struct ft_tree_thread *t, uint32_t 
             !w->number[f->locals[t->frames[below].current].last])
             continue;
         const uint32_t at = is_last ? t->num_saved : t->frames[i + 1].saved;
-        if (!ft_tree_reserve((void **)&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
+        if (!ft_reserve(&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
             return false;
         memmove(t->saved + at + 1, t->saved + at, (t->num_saved - at) * sizeof *t->saved);
         t->saved[at] = (struct ft_saved_loop){node, slot, 1, 0};

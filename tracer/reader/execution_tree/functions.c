@@ -13,7 +13,7 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t len
 bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, const unsigned char *lengths, uint32_t n,
                        const unsigned char *code, uint32_t bytes)
 {
-    if (!ft_tree_reserve((void **)&tree->codes, &tree->codes_capacity, id, sizeof *tree->codes))
+    if (!ft_reserve(&tree->codes, &tree->codes_capacity, id, sizeof *tree->codes))
         return false;
     uint32_t before = 0;
     for (uint32_t i = 0; i + 1 < n && before + lengths[i] <= bytes; i++)
@@ -45,7 +45,7 @@ uint32_t ft_function_of(struct ft_tree *tree, uint32_t id)
     if (tree->codes[id].entered != FT_NONE)
         return tree->codes[id].entered;
     const uint32_t number = tree->num_functions;
-    if (!ft_tree_reserve((void **)&tree->functions, &tree->functions_capacity, number, sizeof *tree->functions))
+    if (!ft_reserve(&tree->functions, &tree->functions_capacity, number, sizeof *tree->functions))
         return FT_NONE;
     tree->functions[number] = (struct ft_function){.entry = id, .low = UINT64_MAX, .nodes = FT_NONE};
     tree->num_functions++;
@@ -83,7 +83,7 @@ uint32_t ft_local_of(struct ft_tree *tree, uint32_t function, uint32_t id, bool 
     local = f->num_locals;
     const bool splits = overlaps(tree, f, id);
     *is_end = !splits;
-    if (!ft_tree_reserve((void **)&f->locals, &f->locals_capacity, local, sizeof *f->locals) ||
+    if (!ft_reserve(&f->locals, &f->locals_capacity, local, sizeof *f->locals) ||
         !ft_table_put(&tree->local_table, function, id, local))
         return FT_NONE;
     struct ft_code *block = &tree->codes[id];
@@ -108,7 +108,7 @@ uint32_t ft_edge_of(struct ft_tree *tree, uint32_t function, uint32_t from, uint
         return FT_NONE;
     struct ft_function *f = &tree->functions[function];
     edge = f->num_edges;
-    if (!ft_tree_reserve((void **)&f->edges, &f->edges_capacity, edge, sizeof *f->edges) ||
+    if (!ft_reserve(&f->edges, &f->edges_capacity, edge, sizeof *f->edges) ||
         !ft_table_put(&tree->edge_table, a, id, edge))
         return FT_NONE;
     f->edges[edge] = (struct ft_tree_edge){from, to, id, 0};

@@ -14,8 +14,8 @@ static uint32_t add_node(struct ft_tree *tree, struct ft_node like)
     const uint32_t number = tree->num_nodes;
     const uint32_t context = tree->num_contexts;
     struct ft_node *node = malloc(sizeof *node);
-    if (!node || !ft_tree_reserve((void **)&tree->nodes, &tree->nodes_capacity, number, sizeof(struct ft_node *)) ||
-        !ft_tree_reserve((void **)&tree->contexts, &tree->contexts_capacity, context, sizeof *tree->contexts)) {
+    if (!node || !ft_reserve(&tree->nodes, &tree->nodes_capacity, number, sizeof(struct ft_node *)) ||
+        !ft_reserve(&tree->contexts, &tree->contexts_capacity, context, sizeof *tree->contexts)) {
         free(node);
         return FT_NONE;
     }
@@ -102,14 +102,14 @@ bool ft_node_fit(struct ft_tree *tree, uint32_t number)
 {
     struct ft_node *node = tree->nodes[number];
     const struct ft_function *function = &tree->functions[node->function];
-    return ft_tree_reserve((void **)&node->counts, &node->counts_capacity, function->num_locals - 1, sizeof *node->counts);
+    return ft_reserve(&node->counts, &node->counts_capacity, function->num_locals - 1, sizeof *node->counts);
 }
 
 bool ft_node_fit_loops(struct ft_tree *tree, struct ft_node *node)
 {
     const struct ft_function *function = &tree->functions[node->function];
     return function->num_loops == 0 ||
-           ft_tree_reserve((void **)&node->loops, &node->loops_capacity, function->num_loops - 1, sizeof *node->loops);
+           ft_reserve(&node->loops, &node->loops_capacity, function->num_loops - 1, sizeof *node->loops);
 }
 
 uint64_t ft_header_count(const struct ft_function *function, const struct ft_node *node, uint32_t slot)

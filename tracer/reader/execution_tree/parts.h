@@ -4,8 +4,8 @@
 
 #include "tree.h"
 
-#define LIKELY(x) __builtin_expect(!!(x), 1)
-#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#include "foretrace/base/tables.h"
+
 #define FT_NONE UINT32_MAX
 #define FT_BUCKETS 64u
 #define FT_CALLS UINT32_MAX /* the action of a call */
@@ -17,10 +17,7 @@ struct ft_table_entry {
     uint32_t value;
 };
 
-struct ft_table {
-    struct ft_table_entry *entries; /* open addressing */
-    uint64_t capacity, used;
-};
+FT_TABLE_TYPE(ft_table, struct ft_table_entry);
 
 /* FT_NONE if there is none. */
 uint32_t ft_table_find(const struct ft_table *table, uint64_t a, uint64_t b);

@@ -118,7 +118,7 @@ static bool save_loops(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t 
         struct ft_loop_state *state = &node->loops[slot];
         if (!state->pending)
             continue;
-        if (!ft_tree_reserve((void **)&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
+        if (!ft_reserve(&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
             return false;
         t->saved[t->num_saved++] = (struct ft_saved_loop){number, slot, ft_header_count(f, node, slot) - state->start,
                                                       state->place};
@@ -202,7 +202,7 @@ bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t fun
     const uint64_t site = code->end | (kind == FT_SIGNAL ? SITE_SIGNAL : kind == FT_TAIL_CALL ? SITE_TAIL : 0);
     const uint32_t child = ft_child_of(tree, t->node, site, t->locals[t->current].id, function, kind, &folds);
     if (child == FT_NONE ||
-        !ft_tree_reserve((void **)&t->frames, &t->frames_capacity, t->num_frames, sizeof *t->frames))
+        !ft_reserve(&t->frames, &t->frames_capacity, t->num_frames, sizeof *t->frames))
         return false;
     uint32_t num_left;
     if (kind == FT_TAIL_CALL && folds && goes_round(t, child, &num_left)) {
@@ -663,7 +663,7 @@ bool ft_tree_switch(struct ft_tree *tree, uint32_t number, uint64_t position)
         tree->thread->last = position;
     if (tree->thread && tree->thread->number == number)
         return true;
-    if (!ft_tree_reserve((void **)&tree->threads, &tree->threads_capacity, number, sizeof(struct ft_tree_thread *)))
+    if (!ft_reserve(&tree->threads, &tree->threads_capacity, number, sizeof(struct ft_tree_thread *)))
         return false;
     struct ft_tree_thread *t = tree->threads[number];
     tree->thread = t ? t : add_thread(tree, number, position);

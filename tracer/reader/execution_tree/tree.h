@@ -214,7 +214,4 @@ struct ft_tree_remarks {
 
 struct ft_tree_remarks ft_tree_remarks(const struct ft_tree *tree);
 
-/* table.c. Makes room for entry `index` in an array of zeroed elements; false without memory. */
-bool ft_tree_reserve(void **array, uint32_t *capacity, uint32_t index, size_t element_bytes);
-
 #endif

@@ -65,7 +65,7 @@ static uint32_t place_of(struct ft_waits *waits, struct place place)
     if (number != FT_NONE)
         return number;
     number = waits->num_places;
-    if (!ft_tree_reserve((void **)&waits->places, &waits->places_capacity, number, sizeof *waits->places) ||
+    if (!ft_reserve(&waits->places, &waits->places_capacity, number, sizeof *waits->places) ||
         !ft_table_put(&waits->place_table, a, b, number))
         return FT_NONE;
     waits->places[waits->num_places++] = place;
@@ -113,7 +113,7 @@ static bool add_edge(struct ft_tree *tree, uint32_t kind, uint32_t source, uint3
     }
     if (number == FT_NONE) {
         number = waits->num_edges;
-        if (!ft_tree_reserve((void **)&waits->edges, &waits->edges_capacity, number, sizeof *waits->edges) ||
+        if (!ft_reserve(&waits->edges, &waits->edges_capacity, number, sizeof *waits->edges) ||
             !ft_table_put(&waits->edge_table, a, b, number))
             return false;
         waits->edges[waits->num_edges++] = (struct edge){kind, source, target, 0};

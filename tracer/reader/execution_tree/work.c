@@ -8,7 +8,7 @@ bool ft_node_fit_told(struct ft_tree *tree, uint32_t number)
 {
     struct ft_node *node = tree->nodes[number];
     return node->counts_capacity == 0 ||
-           ft_tree_reserve((void **)&node->told, &node->told_capacity, node->counts_capacity - 1, sizeof *node->told);
+           ft_reserve(&node->told, &node->told_capacity, node->counts_capacity - 1, sizeof *node->told);
 }
 
 /* The counters of a node that have changed, as rows behind others; with `rows` NULL, how many there are. */

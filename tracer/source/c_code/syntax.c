@@ -1,3 +1,4 @@
+#include "foretrace/base/tables.h"
 #include "tracer/source/c_code/syntax.h"
 
 #include <stdlib.h>
@@ -48,30 +49,29 @@ struct slot {
     const void *key[2];
     int kind, number;
 };
-struct numbers {
-    struct slot *slots;
-    size_t used, mask;
-};
+FT_TABLE_TYPE(numbers, struct slot);
+
+static inline uint64_t hash_of(const struct slot *slot)
+{
+    return ((uintptr_t)slot->key[0] >> 4) * FT_HASH_FACTOR ^ ((uintptr_t)slot->key[1] >> 3) ^ (size_t)slot->kind;
+}
+
+static inline bool is_used(const struct slot *slot)
+{
+    return slot->kind;
+}
+
+static inline bool is_same(const struct slot *one, const struct slot *other)
+{
+    return one->key[0] == other->key[0] && one->key[1] == other->key[1] && one->kind == other->kind;
+}
+
+FT_TABLE(numbers, struct slot, 256, hash_of, is_used, is_same)
 
 static struct slot *slot_of(struct numbers *numbers, const void *key0, const void *key1, int kind)
 {
-    if (2 * (numbers->used + 1) > numbers->mask) {
-        struct numbers larger = {.mask = numbers->mask ? 2 * numbers->mask + 1 : 255, .used = numbers->used};
-        larger.slots = calloc(larger.mask + 1, sizeof *larger.slots);
-        if (!larger.slots)
-            return NULL;
-        for (size_t i = 0; numbers->slots && i <= numbers->mask; i++)
-            if (numbers->slots[i].kind)
-                *slot_of(&larger, numbers->slots[i].key[0], numbers->slots[i].key[1], numbers->slots[i].kind) =
-                    numbers->slots[i];
-        free(numbers->slots);
-        *numbers = larger;
-    }
-    size_t at = (((uintptr_t)key0 >> 4) * 0x9E3779B97F4A7C15u ^ ((uintptr_t)key1 >> 3) ^ (size_t)kind) & numbers->mask;
-    while (numbers->slots[at].kind && (numbers->slots[at].key[0] != key0 || numbers->slots[at].key[1] != key1 ||
-                                       numbers->slots[at].kind != kind))
-        at = (at + 1) & numbers->mask;
-    return &numbers->slots[at];
+    const struct slot like = {{key0, key1}, kind, 0};
+    return numbers_make_room(numbers) ? numbers_at(numbers, &like) : NULL;
 }
 
 struct open_node {
@@ -678,9 +678,9 @@ void ft_syntax_free(struct ft_syntax *syntax)
                               &syntax->files, &syntax->texts, &syntax->roots, &syntax->open};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]->elements);
-    free(syntax->type_numbers.slots);
-    free(syntax->declaration_numbers.slots);
-    free(syntax->file_numbers.slots);
+    free(syntax->type_numbers.entries);
+    free(syntax->declaration_numbers.entries);
+    free(syntax->file_numbers.entries);
     free(syntax);
 }
 

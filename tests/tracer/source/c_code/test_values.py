@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import examples
 from form_interpreter import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,7 +109,7 @@ def both(path: Path, length: int) -> None:
         np.testing.assert_array_equal(made, theirs)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     body=st.lists(STATEMENTS, min_size=1, max_size=5).map("\n        ".join),
     loop=st.sampled_from([(0, "< n", "i++"), (0, "<= n - 2", "i += 2"), (9, "> 0", "i--"), (1, "!= 11", "i += 5")]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,7 +73,7 @@ def test_dropped_branches_are_named() -> None:
 
 
 @given(st.lists(st.text(alphabet=" 0123456789abC!&'\"#()\t=,+xdo", max_size=80), max_size=12))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_any_text_keeps_its_line_numbers(lines: list[str]) -> None:
     kept, _ = branches_taken(lines, {"a": "1"})
     assert len(free_form(kept)) == len(lines)

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
+from effort import examples
 from form_interpreter import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -194,7 +195,7 @@ def computed(unit: form.Unit, name: str, given: tuple[npt.NDArray[Any], ...]) ->
 
 @pytest.mark.parametrize("name", BODIES)
 def test_lowered_fortran_computes_what_gfortran_computes(name: str, programs: Programs) -> None:
-    @settings(max_examples=15)
+    @settings(max_examples=examples(15))
     @given(inputs())
     def check(given: tuple[npt.NDArray[Any], ...]) -> None:
         expected = [np.array(one, order="F") for one in given]

@@ -6,6 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_nests import random_function, unit_of
@@ -38,7 +39,7 @@ def test_nothing_contradicts_in_all_programs_of_the_project() -> None:
     assert contradictions(found.findings, found.loops) == []
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 1 << 40))
 def test_nothing_contradicts_in_random_loop_nests(seed: int) -> None:
     findings, reports, _ = recognised(unit_of(random_function(Random(seed))), built_in(), [])
