@@ -2,10 +2,10 @@
 
 Everything is read off the text that capstone writes, Arm's own assembly syntax ("Arm Architecture Reference Manual
 for A-profile architecture", DDI 0487, chapters C6 and C7): an instruction is four bytes, so the same few thousand
-encodings recur, and each is decoded once.
+encodings recur, and each is decoded only once.
 
 An instruction that loads or stores several registers, such as LDP, makes one access of their summed size. SVE and SME
-are left out, as QEMU's plugins do not see what they load and store: foretrace runs programs on a processor without.
+are left out, as QEMU's plugins do not see their loads and stores: foretrace runs programs on a processor without them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _SHIFTS = _words("lsl sbfiz ubfiz")
 
 @cache
 def _register(text: str) -> str:
-    """The widest register that an operand is part of; empty for what is no register or always zero."""
+    """The widest register that an operand is part of; empty for other operands and the zero register."""
     match = _REGISTER.fullmatch(text)
     if match is None:
         return _ALIASES.get(text, "")
@@ -140,7 +140,7 @@ def _data_registers(mnemonic: str, operands: list[str]) -> list[str]:
 
 
 def _width_bytes(register: str) -> int:
-    """Size of a scalar register, 0 if it is none."""
+    """Size of a scalar register; 0 for other operands."""
     if register in _ZERO or register in _ALIASES:
         return 4 if register.startswith("w") else 8
     return _REGISTER_BYTES.get(register[:1], 0) if _REGISTER.fullmatch(register) else 0

@@ -40,11 +40,11 @@ UNKNOWN_INSTRUCTION = InstructionClass(OperationKind.UNKNOWN)
 
 
 LOADED = "loaded"
-"""Stands for what an instruction loads, among the registers that it multiplies."""
+"""Stands for the loaded value among the registers that an instruction multiplies."""
 
 
 class AddressSum(msgspec.Struct, frozen=True):
-    """A sum of registers, each times a scale, and a displacement: a memory operand, or what an add computes."""
+    """A sum of registers, each times a scale, and a displacement: a memory operand, or the result of an add."""
 
     registers: tuple[tuple[str, int], ...] = ()
     displacement: int = 0
@@ -101,7 +101,7 @@ class AccessParts(IntEnum):
     """Form of an engine's report of an access made in parts. Values: enum ft_parts (tracer/reader/reader.h)."""
 
     ADJACENT = 0
-    """All of it, one part behind the other."""
+    """The whole access, in adjacent parts."""
     MASKED = 1
     """The lanes that a mask has on."""
     STATE = 2
@@ -117,7 +117,7 @@ class Isa(Protocol):
     call_clobbered: frozenset[str]
     """Registers whose values a called function may change."""
     arguments: frozenset[str]
-    """Registers that may hold something for a function where it begins: its arguments, and what its caller shares."""
+    """Registers that may carry values into a function: its arguments, and registers that its caller shares."""
     results: frozenset[str]
     """Registers that a function may return something in."""
 
@@ -159,8 +159,8 @@ class Isa(Protocol):
         ...
 
     def shifts(self, code: bytes) -> int | None:
-        """By how many places an instruction moves the bits of a value to the left, dropping those that leave it: 0 for
-        sign and zero extensions, and for a mask of the lowest bits. None for all other instructions."""
+        """Places by which an instruction shifts the bits of a value to the left, dropping the high ones: 0 for sign and
+        zero extensions, and for a mask of the lowest bits. None for all other instructions."""
         ...
 
     def extension(self, code: bytes) -> str:

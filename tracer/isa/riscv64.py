@@ -132,7 +132,7 @@ def _access_bytes(mnemonic: str) -> int:
 
 
 def _jump(mnemonic: str, operands: list[str]) -> tuple[Flow, str, str] | None:
-    """Flow, link register and target register of a jump; None if it is none."""
+    """Flow, link register and target register of a jump; None for other instructions."""
     if mnemonic in ("j", "jal") and len(operands) <= 1:
         link, target = ("" if mnemonic == "j" else "ra"), ""
     elif mnemonic == "jal":

@@ -1,6 +1,6 @@
 """The x86-64 instruction set, decoded by capstone.
 
-Classes follow the mnemonic: capstone's own groups do not tell widths or kinds of arithmetic. Full operand detail costs
+Classes follow the mnemonic: capstone's own groups lack widths and kinds of arithmetic. Full operand detail costs
 some ten times as much as mnemonic and operand text, so only `data_flow` asks for it.
 """
 
@@ -378,7 +378,7 @@ class X8664:
         return classes
 
     def _classify_some(self, codes: Sequence[bytes]) -> Iterator[InstructionClass]:
-        """By one call of the decoder, and another one after each instruction that it does not know."""
+        """Classes of the instructions, by one call of the decoder and another one after each unknown instruction."""
         joined = b"".join(codes)
         start = 0
         decoded = iter(self._decoder.texts(joined))
@@ -590,8 +590,8 @@ def _sum(mnemonic: str, operands: Sequence[Operand]) -> AddressSum | None:
 def _uses(one: _Instruction) -> tuple[tuple[str, ...], tuple[str, ...], tuple[AddressSum, ...]]:
     """Registers read (addresses left out), registers written, memory operands.
 
-    A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use what is above it.
-    Where capstone does not say what an operand is for, the first is taken as written and all as read.
+    A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use the bits above.
+    Where capstone does not give an operand's role, the first is taken as written and all as read.
     """
     mnemonic = one.mnemonic
     reads: dict[str, None] = {}

@@ -90,7 +90,7 @@ class Form(msgspec.Struct, frozen=True):
     """Operand roles shared by all instructions of a form.
 
     For each operand: `accesses` as capstone gives them (0: unknown), `sizes_bytes`. Registers that are read and
-    written without being named, and condition flags. It `is_learned` if the text of an instruction told its operands.
+    written without being named, and condition flags. It `is_learned` if an instruction's text gave its operands.
     """
 
     accesses: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class OperandReader:
     """Reads operands, learning forms as it goes."""
 
     def __init__(self) -> None:
-        """Nothing is learned yet."""
+        """Start without learned forms."""
         self._detailed = X86Decoder(detailed=True)
         self._names: dict[int, str] = {}
         self._forms: dict[tuple[str, ...], Form] = {}
