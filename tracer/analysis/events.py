@@ -22,9 +22,9 @@ def events_of(
     """The events of all processes.
 
     Args:
-        processes: those with events.
-        samples: of processes, maybe of some that have no events after all.
-        work: what had been done by each of `samples`; empty without an execution tree.
+        processes: processes with events.
+        samples: samples of processes, some of which may have no events after all.
+        work: work completed by each of `samples`; empty without an execution tree.
     """
     if not any(process.events or process.lost_bytes for process in processes):
         return NO_EVENTS

@@ -60,7 +60,7 @@ def parse_maps(text: str, guest_base: int) -> tuple[list[Mapping], int]:
 class ModuleMap:
     """The memory map of a whole run: the union of the copies, a later one winning over an earlier.
 
-    `copies` has what files hold that had no name any more when the run ended, by the path in their mappings.
+    `copies` has the contents of files that were deleted when the run ended, by the path in their mappings.
     """
 
     def __init__(self, maps: Sequence[str], guest_base: int, files: Sequence[RawFile] = ()) -> None:
@@ -120,7 +120,7 @@ class ModuleMap:
                 yield self.find(int(addresses[positions[0]])), positions
 
     def locate(self, address: int) -> tuple[str, int]:
-        """Path and file offset behind a guest address; for memory without a file its name and the offset in it."""
+        """Path and file offset of a guest address; for memory without a file its name and the offset in it."""
         mapping = self.find(address)
         if mapping is None:
             return UNMAPPED, address

@@ -32,7 +32,7 @@ class Analysis(msgspec.Struct, frozen=True, eq=False):
     `block_map`: int64 [raw block ids], the block that each engine block begins in; empty where code is not fetched.
     `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: share of the executed instructions that were decoded.
     `sampled_work`: work done by each of `RawTrace.event_samples`; empty without a tree.
-    `unseen_time_share` and `unseen_functions` are as in `Unseen`. `notes` say what the user should know.
+    `unseen_time_share` and `unseen_functions` are as in `Unseen`. `notes` are for the user.
     """
 
     blocks: Sequence[Block]

@@ -415,9 +415,9 @@ class CodeTree:
 
 
 def _correct(drafts: Sequence[Draft], entries: int) -> None:
-    """Make the nodes of a loop have its entries together, which the edges between blocks tell exactly.
+    """Correct the entries of a loop's nodes to their exact total, which the edges between blocks give.
 
-    They differ where a loop was found while calls of its function that fold into one node were under way.
+    The sums differ where a loop was detected during calls of its function that fold into one node.
     """
     excess = sum(draft.entries for draft in drafts) - entries
     if excess == 0:

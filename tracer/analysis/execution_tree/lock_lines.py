@@ -1,8 +1,8 @@
-"""Source lines on which Python programs give locks back, read from their source.
+"""Source lines on which Python programs release locks, read from their source.
 
-A `with` statement gives its lock back on its own first line, as far as the interpreter says, and so an edge has that
-line. The last line of its block says what ran under the lock. A line with neither a `with` statement nor a call of
-`release` is one where a library gave back a lock of its own.
+The interpreter reports that a `with` statement releases its lock on its own first line, so an edge has that line. The
+last line of its block marks the end of the critical section. On a line with neither a `with` statement nor a call of
+`release`, a library released a lock of its own.
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@ A variable that lives in memory is recognised by its place: operations of one lo
 at one address while the loop runs.
 
 - stencil: several loads walk over one array some elements apart. Their ranges are equal, but shifted.
-- recurrence: a value that depends on its older self, or a store that a load some elements behind it reads again.
-- reduction: such a value that one associative operation collects.
-- stream, strided, transpose: what a loop stores (or loads) one element after the other, or at a constant distance.
+- recurrence: a value that depends on its older self, or a store whose element a load reads in a later iteration.
+- reduction: a recurrence by one associative operation.
+- stream, strided, transpose: stores (or loads) of successive elements, or at a constant distance.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_BLOCKS = 400
 _MOST_OPERATIONS = 2000
 """Most memory operations of a loop that is searched; larger loops are those of interpreters."""
 _MOST_TABLE = 256
-"""Elements of a look-up table: as many as a byte chooses from."""
+"""Most elements of a look-up table: the number of values of a byte."""
 _USES = 4
 """Least mean number of accesses to each element of a table."""
 _LEAST_MASKED = 0.5
@@ -58,7 +58,7 @@ class AccessIdioms:
         indirections: Indirections,
         values: ValueGraph,
     ) -> None:
-        """Nothing is searched yet. `functions` names the function of each block."""
+        """Prepare the search. `functions` names the function of each block."""
         self._blocks, self._forest, self._sites, self._isa = blocks, forest, sites, isa
         self._chased = indirections.self_dependent
         self._index_operation = indirections.index_operation

@@ -1,9 +1,9 @@
-"""True basic blocks from the blocks an engine happened to translate.
+"""True basic blocks from the engine's translation blocks.
 
 An engine translates an instruction into several blocks (a jump into the middle of one starts another that shares its
 tail), and ends blocks where a page or its own limits end. Here each distinct instruction becomes one, the executed
 control flow between instructions is summed up, and a basic block is a longest run of adjacent instructions that always
-ran together. Instructions are told apart by address and bytes, so code that was overwritten stays distinct.
+ran together. Instructions are distinguished by address and bytes, so overwritten code stays distinct.
 """
 
 from __future__ import annotations

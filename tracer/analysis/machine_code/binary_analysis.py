@@ -79,8 +79,8 @@ def analyse(
     """Relate the executed code to basic blocks, functions, source lines, loops and idioms.
 
     `statistics` are those of the raw operations. Where accesses were recorded in `bursts`, they are scaled to the run.
-    `compiled` names code that the program itself compiled. `step` hears what is begun, and answers whether there is
-    time: if not, what can be left out is.
+    `compiled` names code that the program itself compiled. `step` is called with the name of each analysis step and
+    returns whether there is time: if not, optional steps are skipped.
 
     Raises:
         ProgramError: the instructions of `arch` cannot be decoded.

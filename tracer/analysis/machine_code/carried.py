@@ -99,9 +99,9 @@ class Finding:
 class CarriedValues:
     """Classifies loop-carried dependences.
 
-    `updates` are, by load and store, how often the store overwrote what the load had just read, `stores` how often a
-    store ran; `fixed` are operations that only ever touched one place, and its address; `indirect` those whose address
-    comes from an index.
+    `updates` counts, by load and store, how often the store overwrote the value that the load had just read; `stores`
+    counts executions of stores. `fixed` maps operations that only ever touched one place to its address; `indirect` are
+    those whose address comes from an index.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class CarriedValues:
         functions: Sequence[str],
         lines: Sequence[int] = (),
     ) -> None:
-        """Nothing is classified yet. `functions` names the function of each block, `lines` are of each instruction."""
+        """Prepare the classification. `functions` names each block's function, `lines` has each instruction's line."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
         self._graph = values
         self._updates, self._stores = updates, stores
@@ -652,7 +652,7 @@ class CarriedValues:
 
     @staticmethod
     def _is_set_back(cycle: set[int], graph: Graph) -> bool:
-        """Whether a value begins anew on some paths through an iteration: `run = x[i] == x[i - 1] ? run + 1 : 0`."""
+        """Whether a value is reset on some paths through an iteration: `run = x[i] == x[i - 1] ? run + 1 : 0`."""
         groups: list[Collection[int]] = [graph.carried.get(phi, frozenset()) for phi in cycle if phi < 0]
         for node in cycle:
             groups += [sources for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS]
@@ -974,7 +974,7 @@ class _Sum:
 
     @classmethod
     def of(cls, terms: Iterable[tuple[object, int]], displacement: int) -> _Sum:
-        """Terms of the same value are put together."""
+        """A sum with terms of the same value combined."""
         scales: dict[object, int] = defaultdict(int)
         for value, scale in terms:
             scales[value] += scale
@@ -1018,11 +1018,10 @@ class Formula:
 class Graph:
     """Values and their users: `inputs` by register, `memory` by way of memory; `places` are users that store there.
 
-    `expressions` are those known so far, by node, depth and whether it is that of the load; `formulas` has what each of
-    them stands for. `kept` are values that are only moved, spilled and reloaded while the loop runs, each with one that
-    stands for all that are the same; `constants` says of others that were looked at whether they stay the same.
-    `across` are the edges through memory from one iteration to a later one. `cycle_of` has each value's cycle,
-    `updated_by` of loads that were looked at the operation that updates their places.
+    `expressions` caches expressions by node, depth and whether it is that of the load; `formulas` has their identities.
+    `kept` maps values that are only moved, spilled and reloaded while the loop runs to one representative; `constants`
+    caches whether other values are loop-invariant. `across` are the edges through memory from one iteration to a later
+    one. `cycle_of` has each value's cycle, `updated_by` caches the operation that updates a load's place.
     """
 
     def __init__(self, values: LoopValues) -> None:

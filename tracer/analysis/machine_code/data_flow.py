@@ -110,7 +110,7 @@ class _Sources:
 
 
 class LoopDataFlow:
-    """Interprets the blocks of one loop until nothing changes.
+    """Interprets the blocks of one loop to a fixed point.
 
     `code` are the instructions of each block, `successors` its steps within the loop. `fixed` maps a memory operation
     that was seen to touch a single address to that address: it is a variable, whatever its address is computed from.
@@ -124,7 +124,7 @@ class LoopDataFlow:
         stack_pointer: str,
         call_clobbered: frozenset[str],
     ) -> None:
-        """Nothing is interpreted yet."""
+        """Prepare the interpretation."""
         self._code = code
         self._successors = successors
         self._fixed = fixed

@@ -72,9 +72,9 @@ def _missing_instruction(raw: RawTrace, last_blocks: Sequence[int], guest: str, 
     """Instruction that the engine lacks, with its place and advice, for a program killed by SIGILL; "" if none.
 
     `last_blocks` are the ids of the blocks that the threads ran last. An instruction that the engine cannot translate
-    ends its block, which otherwise ends where control goes elsewhere. Some that it knows do so, too (XRSTOR, in the
-    dynamic loader, where another thread may stand): the block that ran least often comes first, as no thread gets past
-    what the engine lacks.
+    ends its block, which otherwise ends at a control transfer. Some known instructions do so, too (XRSTOR, in the
+    dynamic loader, where another thread may be): the block that ran least often is tried first, as no thread gets past
+    a missing instruction.
     """
     maps = ModuleMap(raw.maps, raw.guest_base, raw.files)
     blocks = {block.block_id: block for block in raw.blocks}
@@ -150,7 +150,7 @@ def _place(path: str, offset: int, content: bytes | None) -> str:
 def _source_line(table: LineTable, start: int, address: int) -> str:
     """File and line of an instruction of the function at `start`.
 
-    Within what is expanded in line from another file (an intrinsic from its header), the function's own line before it.
+    Within code inlined from another file (an intrinsic from its header), the function's own line before it.
     """
     files, lines = table.find(np.array([address], np.uint64))
     file, line = int(files[0]), int(lines[0])

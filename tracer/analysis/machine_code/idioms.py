@@ -1,9 +1,9 @@
 """Gathers and scatters, found from the program's data flow.
 
 A load or store is indirect when its address is the sum of something and a value that the same loop loads at a varying
-address: A[index[i]] (Carrington et al., ICS'11, section 2). What is loaded may also be computed with before. An access
-through a loaded pointer (p[i]->x) has no array A and is none; nor is one whose address is computed from what it loaded
-itself before (p = p->next), nor what is reached through such a pointer.
+address: A[index[i]] (Carrington et al., ICS'11, section 2). The loaded value may first be computed with. An access
+through a loaded pointer (p[i]->x) has no array A and is not indirect; nor is one whose address is computed from a value
+it loaded before (p = p->next), nor accesses through that pointer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class IdiomFinder:
         statistics: OperationStatistics,
         sites: Sequence[tuple[str, int]],
     ) -> None:
-        """Nothing is searched yet."""
+        """Prepare the search."""
         self._blocks = blocks
         self._forest = forest
         self._isa = isa

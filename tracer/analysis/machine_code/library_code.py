@@ -139,10 +139,10 @@ def owned_code(
     is_library: Sequence[bool],
     frames_at_call: Callable[[int], tuple[Frame, ...]],
 ) -> OwnedCode:
-    """Give library code to its callers.
+    """Attribute library code to its callers.
 
     Args:
-        maker: what made the tree.
+        maker: the builder of the tree.
         tree: the tree.
         edges: source, target and count of the steps between blocks.
         is_library: of each block, whether its function is a library's.

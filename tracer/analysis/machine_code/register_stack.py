@@ -38,7 +38,7 @@ def named(uses: Sequence[StackUse | None], top: int) -> list[ReadsAndWrites | No
     """Registers that the instructions of a block read and write; None for those that do not use the stack.
 
     Args:
-        uses: what each instruction does with the stack.
+        uses: the stack use of each instruction.
         top: the register at its top when the block begins.
     """
     found, is_as_before = _named(uses, top, renames=True)

@@ -172,10 +172,10 @@ class _Finder:
         return self._ran.names[block].partition("@")[0] in _ASKS_SYSTEM
 
     def _near(self, starts: Iterable[int], depth: int, *, across: bool) -> set[int]:
-        """Blocks of the same function that are that many blocks behind some or less, these included.
+        """Blocks of the same function within a number of steps after some blocks, these included.
 
-        Calls are stepped over: what follows in the function is where they return to. With `across` the first blocks
-        of functions that are called on the way, and what is behind stubs of the linker's.
+        Calls are stepped over, to their return points. With `across` the first blocks of functions called on the way
+        are included, and the targets of the linker's stubs.
         """
         functions, names, modules = self._ran.functions, self._ran.names, self._ran.modules
         reached: set[int] = set()
@@ -206,7 +206,7 @@ class _Finder:
         return entered if across else reached
 
     def _behind_questions(self, own: Collection[int]) -> set[int]:
-        """Blocks behind which answers are kept: those that ask, and those that functions which ask return to."""
+        """Blocks after which answers are stored: querying blocks, and the return points of querying functions."""
         functions, modules = self._ran.functions, self._ran.modules
         level = set(own)
         found = set(own)
@@ -273,7 +273,7 @@ class _Finder:
         return tuple(sorted(found))
 
     def _readings(self, behind: set[int]) -> set[int]:
-        """Blocks that read answers, which are kept behind some blocks."""
+        """Blocks that read answers stored after some blocks."""
         statistics = self._statistics
         is_store, executions = self._blocks.operation_is_store, statistics.executions
         length = statistics.last_exclusive - statistics.first

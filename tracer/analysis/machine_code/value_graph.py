@@ -81,7 +81,7 @@ class ValueGraph:
         function_of: Sequence[int],
         left_out: Collection[int],
     ) -> None:
-        """Nothing is worked out yet; `function_of` numbers the function of each block.
+        """Prepare the graph; `function_of` numbers the function of each block.
 
         Blocks `left_out` are the loader's, which resolves calls and leaves all registers as they were.
         """
@@ -157,8 +157,8 @@ class ValueGraph:
         return self._solve(self._members[function], -1)
 
     def is_set_before(self, loop: int, register: str) -> bool:
-        """Whether a register holds anything where a loop is entered: a value of its function, an argument, or the
-        result of a call. Otherwise it holds what was left there by chance, or by the loop itself when it ran before."""
+        """Whether a register is defined at a loop's entry: by its function, as an argument, or as the result of a call.
+        Otherwise it holds a stale value, perhaps of the loop's own earlier run."""
         here = self._forest.loops[loop]
         before = [block for block in self._predecessors[here.header] if block not in here.blocks]
         return register == FLAGS or not before or self._is_set_at(before, register, set(here.blocks))

@@ -13,7 +13,7 @@ from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import IdiomKind
 
 _MOST_TABLE = 256
-"""Elements of a look-up table: as many as a byte chooses from."""
+"""Most elements of a look-up table: the number of values of a byte."""
 _USES = 4
 """Least mean number of accesses to each element of a table."""
 _BY_LAST_NAME = {

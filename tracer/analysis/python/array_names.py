@@ -1,7 +1,7 @@
-"""Names of arrays: the variable that holds what an expression of the source allocates.
+"""Names of arrays: the variable that an allocating expression of the source is assigned to.
 
-An expression has the name that its value is assigned to, as it is or in a container, a view or a comprehension. What
-is an operand or an argument has none: it is in no variable, or in one of the function that was called.
+An expression has the name that its value is assigned to, directly or in a container, a view or a comprehension. An
+operand or an argument has none: it is in no variable, or in one of the called function.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Derives the loop-carried dependences of a Python program's loops from its recording and its source.
 
-Elements of lists and arrays are followed as they are accessed, names in the source. Dictionaries, sets and what
-compiled functions keep are not.
+Elements of lists and arrays are followed by their recorded accesses, names by the source. Dictionaries, sets and the
+state of compiled functions are not followed.
 """
 
 from __future__ import annotations
@@ -142,8 +142,8 @@ class _Finder:
                     self.overwritten[nodes[loop]] += size_bytes
 
     def _take_written(self, loops: Sequence[int], store: int, size_bytes: int) -> None:
-        """Enter what loops store anew in an iteration. The results of array operations are left out: their memory is
-        soon free again."""
+        """Enter the bytes that loops write in an iteration. The results of array operations are left out: their memory
+        is soon free again."""
         for node in loops if self._name(store).endswith(_STORES) else ():
             if node in self.iterations:
                 self.written[node] += size_bytes
