@@ -46,7 +46,7 @@ class Disagreement:
 
     what: str
     why: str
-    """What may explain it, and what to trust."""
+    """Possible explanation, and which side to trust."""
 
     def __str__(self) -> str:
         """One line."""

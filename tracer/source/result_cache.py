@@ -1,7 +1,7 @@
-"""Results of files that were read before, kept on disk by content.
+"""On-disk cache of files' results, by content.
 
 A result holds as long as the file, the files it includes, the patterns and foretrace itself are what they were. Entries
-are JSON, checked when they are read: a damaged one is as good as none.
+are JSON, checked when they are read: a damaged one counts as missing.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class ResultCache:
     def trim(self) -> None:
         """Delete the oldest entries until the rest takes at most `MOST_BYTES`.
 
-        Of the folder itself, not of one that a link leads to, and only what bears an entry's name and is a file of this
-        user's: the folder may hold what somebody else put there.
+        Only in the folder itself, not in one that a link leads to, and only this user's files with an entry's name: the
+        folder may hold files of others.
         """
         if self._folder is None:
             return

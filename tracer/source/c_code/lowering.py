@@ -45,7 +45,7 @@ Message = tuple[int, str, int, str, int]
 
 
 def lower_file(path: Path, options: Options | None = None) -> Unit:
-    """The form of a file; what could not be lowered is listed in `skipped`.
+    """The form of a file; parts that could not be lowered are listed in `skipped`.
 
     Args:
         path: a file of C or C++.

@@ -111,7 +111,7 @@ class Scope:
         self.tree = tree
         self.out: list[Statement] = []
         self.pending: list[Statement] = []
-        """Side effects of the expression at hand that take place when it is complete: `i++`."""
+        """Pending side effects of the current expression, which take place when it is complete: `i++`."""
         self.variables: dict[str, Variable] = {}
         self.bound: dict[int, Expression] = {}
         """Declarations that stand for an expression: references, parameters of inlined functions."""

@@ -289,7 +289,7 @@ class _Algorithm:
         return start, _length(start, end)
 
     def at(self, pointer: Expression, index: Expression) -> Expression:
-        """An element behind a pointer."""
+        """The element that a pointer points at."""
         return subscripted(pointer, index, False)
 
     def applied(self, function: int, arguments: list[Expression]) -> Expression:

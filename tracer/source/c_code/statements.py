@@ -539,7 +539,7 @@ class Lowering(Calls):
         return found
 
     def _groups(self, block: int) -> list[tuple[list[int], list[int]]]:
-        """The statements behind each run of labels of a switch."""
+        """The statements after each group of labels of a switch."""
         tree = self.tree
         groups: list[tuple[list[int], list[int]]] = []
         for child in tree.children(block):

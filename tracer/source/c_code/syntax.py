@@ -224,7 +224,7 @@ class Tree:
         return found
 
     def starts(self) -> list[tuple[int, int]]:
-        """Line and column where the text of each node begins in its file: an operator stands behind its operand."""
+        """Line and column where the text of each node begins in its file: an operator comes after its first operand."""
         if self._starts is not None:
             return self._starts
         self._starts = found = [(0, 0)] * len(self.end)

@@ -182,7 +182,7 @@ class _Arrays:
             self.out.append(form.Opaque(statement.place, str(error)[: form.MOST_TEXT], reason, reads, (root,)))
 
     def _spans(self, target: form.Subscript) -> bool:
-        """Whether a target with too few indices is a row: not so behind pointers."""
+        """Whether a target with too few indices is a row; an element behind a pointer is none."""
         return isinstance(target.base, form.Name)
 
     def _assign(self, statement: form.Assign, target: form.Expression, value: form.Expression) -> None:

@@ -1,8 +1,8 @@
 """Loops and branches in place of GOTO, where jumps nest as loops and branches do.
 
-A jump back to a label of the same list of statements is a loop, one that leaves it for the statement behind is a
-break, one to the end of a loop's body a continue, and one forward over statements is a branch around them. What is
-left (jumps into loops, crossing jumps) stays GOTO.
+A jump back to a label of the same list of statements is a loop, one that leaves it for the next statement is a break,
+one to the end of a loop's body a continue, and one forward over statements is a branch around them. Other jumps (into
+loops, crossing ones) stay GOTO.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Structuring:
         return body
 
     def _entered_at_top(self, body: Body, first: int, last: int) -> bool:
-        """Whether no jump from elsewhere leads into the statements behind a label."""
+        """Whether no jump from elsewhere leads into the statements after a label."""
         own = Counter(jump.label for jump in _gotos(body[first + 1 : last + 1]))
         inside = {part.label for part in statements(body[first + 1 : last + 1]) if isinstance(part, form.Target)}
         return all(self.jumps[label] == own[label] for label in inside)

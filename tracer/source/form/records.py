@@ -14,7 +14,8 @@ A front end lowers one file to a `Unit`. Lowering keeps the source's meaning and
   index is contiguous and where counting starts.
 - Array syntax stays array syntax: a `Section` as an index, or an array's name as an operand. `normal` makes loops
   of it.
-- What a front end cannot lower is `Opaque`: it names what it may read and write, and why it was not lowered.
+- A part that a front end cannot lower is `Opaque`: it names what the part may read and write, and why it was not
+  lowered.
 
 Names are unique within a function: a front end renames shadowed variables `x'2`, `x'3`. Temporaries of the lowering
 start with "%". Every record is immutable, compares by value and converts to JSON (`json_form`) and text (`text`).
@@ -72,7 +73,7 @@ class ScalarType(Record, frozen=True, tag="scalar"):
 
 
 class StructType(Record, frozen=True, tag="struct"):
-    """A structure, class or derived type; `Member` says what types its members have."""
+    """A structure, class or derived type; the types of its members are in `Member`."""
 
     name: str
     bytes: int = 0
@@ -286,7 +287,7 @@ class Loop(Record, frozen=True, tag="loop"):
     synthetic: bool = False
     """Made from array syntax, a slice, a comprehension or a library call: no loop of the source."""
     label: str = ""
-    """For jumps out of an inner loop."""
+    """Label for jumps out of an inner loop."""
 
     @property
     def induction(self) -> str:

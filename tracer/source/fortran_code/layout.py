@@ -75,7 +75,7 @@ def _fields(line: str) -> tuple[str, str, str]:
 
 
 def _cut(text: str) -> str:
-    """Text without a comment behind it."""
+    """Text without a trailing comment."""
     quote = ""
     for position, letter in enumerate(text):
         if quote:

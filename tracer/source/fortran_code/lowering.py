@@ -415,7 +415,7 @@ class _Statements:
         return tuple(made)
 
     def _statement(self, node: Node) -> Iterator[form.Statement]:
-        """A statement, behind those that its expressions need."""
+        """A statement, preceded by those that its expressions need."""
         made = list(self._lowered(node))
         place = self._place(node)
         yield from self._unread_conditions(place)

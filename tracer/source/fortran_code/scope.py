@@ -33,7 +33,7 @@ class Scope(Mapping[str, form.Variable]):
     """Functions that are declared or defined here."""
     pure: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
-    """Names that stand left of "=": with indices behind them, arrays."""
+    """Names on the left-hand side of an assignment: with indices, arrays."""
     implicit: dict[str, form.Type] = field(default_factory=dict)
     """Implicit types by first letter."""
     explicit: bool = False

@@ -93,7 +93,7 @@ def _shape_of(plain: str) -> tuple[re.Pattern[str], str, str, str] | None:
 
 
 def _ends_with_header(plain: str) -> bool:
-    """Whether nothing follows the parentheses behind a statement's keyword."""
+    """Whether nothing follows the parentheses after a statement's keyword."""
     depth = 0
     for position, letter in enumerate(plain):
         depth += {"(": 1, ")": -1}.get(letter, 0)

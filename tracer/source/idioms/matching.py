@@ -1,7 +1,7 @@
 """Matching of patterns against loops' effects: a match binds the names of a pattern to parts of the program.
 
 Both sides are trees: the pattern's is Python's syntax tree, the program's is the source form with temporaries resolved.
-A matcher is a generator of bindings; where several ways lead to a match, it tries them in turn.
+A matcher is a generator of bindings; where several ways lead to a match, it tries them one after the other.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class Bindings:
         return Bindings(loops, self.arrays, self.scalars, self.places, self.values, self.distance)
 
     def array(self, name: str, access: Access) -> Bindings | None:
-        """These and `name` for an array, unless it stands for another one."""
+        """These bindings with `name` bound to an array; None if it is bound to another one."""
         known = self.arrays.get(name)
         if known is not None:
             return self if _one_array(known, access) else None
@@ -155,7 +155,7 @@ class Bindings:
         )
 
     def scalar(self, name: str, variable: str) -> Bindings | None:
-        """These and `name` for a scalar, unless it stands for another one, or another name stands for it."""
+        """These bindings with `name` bound to a scalar; None if either is bound to another one."""
         known = self.scalars.get(name)
         if known is not None:
             return self if known == variable else None
@@ -165,21 +165,21 @@ class Bindings:
         return Bindings(self.loops, self.arrays, scalars, self.places, self.values, self.distance)
 
     def place(self, name: str, place: Place) -> Bindings | None:
-        """These and `name` for a place, unless it stands for another one."""
+        """These bindings with `name` bound to a place; None if it is bound to another one."""
         known = self.places.get(name)
         if known is not None:
             return self if known == place else None
         return Bindings(self.loops, self.arrays, self.scalars, {**self.places, name: place}, self.values, self.distance)
 
     def value(self, name: str, terms: Terms) -> Bindings | None:
-        """These and `name` for a value, unless it stands for another one."""
+        """These bindings with `name` bound to a value; None if it is bound to another one."""
         known = self.values.get(name)
         if known is not None:
             return self if sorted(known, key=repr) == sorted(terms, key=repr) else None
         return Bindings(self.loops, self.arrays, self.scalars, self.places, {**self.values, name: terms}, self.distance)
 
     def with_distance(self, distance: int) -> Bindings | None:
-        """These and `d` for a distance, unless it is another one."""
+        """These bindings with `d` bound to a distance; None if it is bound to another one."""
         if self.distance is not None:
             return self if self.distance == distance else None
         return Bindings(self.loops, self.arrays, self.scalars, self.places, self.values, distance)
@@ -204,11 +204,11 @@ class Match:
 def prepared(
     facts: LoopFacts, around: LoopFacts | None = None, function: FunctionSurroundings | None = None
 ) -> list[Step]:
-    """The effects of a loop itself, not those of loops inside it, ready to be matched.
+    """The effects of a loop itself, without those of inner loops, prepared for matching.
 
-    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it. So
-    does one that the iteration before left, if that was no carried value: `left = here; here = a[i]`. `around`: the
-    next loop around this one. `function`: what was worked out for other loops of the same function.
+    A scalar that saves an element's old value while the element is overwritten, as in an exchange, is replaced by the
+    element. So is a scalar from the iteration before that held no carried value: `left = here; here = a[i]`. `around`:
+    the next loop around this one. `function`: results cached for other loops of the same function.
     """
     loop, function = LoopSurroundings(facts), function or FunctionSurroundings()
     handed = frozenset(name.name for name in around.carried) if around is not None else frozenset()

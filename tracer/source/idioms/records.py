@@ -95,7 +95,7 @@ class LoopReport:
     """Whether it is in normal shape with nothing unknown inside."""
     verdict: Verdict
     reason: str = ""
-    """Which dependences or reductions it has, or what could not be excluded."""
+    """Its dependences or reductions, or those that could not be excluded."""
     assumptions: tuple[str, ...] = ()
     """What the verdict rests on."""
     column: int = 1
