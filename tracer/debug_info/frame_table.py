@@ -56,7 +56,7 @@ def function_ranges(frames: bytes, address: int) -> list[tuple[int, int]]:
 
 
 def _entries(frames: bytes) -> Iterator[tuple[int, int, int]]:
-    """Start, distance to the common entry (0 for a common entry itself), and start of what follows, of each entry."""
+    """Start of each entry, distance to its common entry (0 for a common entry itself), and start of its content."""
     position = 0
     while position + 4 <= len(frames):
         length, body = int.from_bytes(frames[position : position + 4], "little"), position + 4

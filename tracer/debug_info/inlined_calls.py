@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Addresses = npt.NDArray[np.uint64]
 
 MOST_BYTES = 48 << 20
-"""Of debug information that is read for one file; some 5 s. Units beyond it are left out, with a note."""
+"""Most bytes of debug information that are read for one file; some 5 s. Further units are left out, with a note."""
 _MOST_INSTRUCTION_BYTES = 16
 _SUBPROGRAM, _INLINED = "DW_TAG_subprogram", "DW_TAG_inlined_subroutine"
 _TYPES = frozenset(

@@ -77,7 +77,7 @@ EMPTY = LineTable((), np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0,
 
 
 def read_line_table(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64]) -> tuple[LineTable, list[str]]:
-    """Lines of all compilation units that hold any of the (sorted) addresses, and what could not be read.
+    """Lines of all compilation units that hold any of the (sorted) addresses, and notes on unreadable units.
 
     pyelftools raises many kinds of exception on damaged input, so each unit is read on its own and a failure costs
     no more than that unit.

@@ -65,7 +65,7 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class _Functions(msgspec.Struct, frozen=True):
-    """Functions sorted by start; `name` tells that of the one at a position. `known` are those asked for before."""
+    """Functions sorted by start; `name` returns the name of the one at a position. `known` caches names."""
 
     starts: Sequence[int]
     ends: Sequence[int]
