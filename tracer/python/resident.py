@@ -54,7 +54,7 @@ def resident_ranges() -> tuple[AddressRange, ...]:
 
 
 def own_copies(ranges: Sequence[AddressRange]) -> str:
-    """In a child, have these pages for itself. Returns why not, or nothing if it has them."""
+    """Copy these pages for a child, in the child. Returns why that failed; "" if it did not."""
     if sum(one.range_bytes for one in ranges) > MOST_BYTES:
         return f"this process has more than {MOST_BYTES >> 30} GiB of memory"
     library = ctypes.CDLL(None, use_errno=True)
