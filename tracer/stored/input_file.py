@@ -1,7 +1,7 @@
-"""Trace files as streams of bytes, whatever they are compressed with: memory is bounded, and standard input works.
+"""Trace files as streams of bytes, decompressed: memory is bounded, and standard input works.
 
-gzip, xz, bzip2 and zip are taken apart here. Of a zip archive all members follow each other, as DynamoRIO means it;
-members are read one after the other, without the directory at the end, so that an archive may come through a pipe.
+gzip, xz, bzip2 and zip are read here. All members of a zip archive are concatenated, as DynamoRIO intends; they are
+read in sequence, without the directory at the end, so that an archive may come through a pipe.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNSUPPORTED = {
 class InputFile:
     """A file or standard input ("-"), read from its beginning to its end.
 
-    `offset` is the number of bytes taken from it, `size_bytes` how many there are, None where nobody knows.
+    `offset` is the number of bytes taken from it, `size_bytes` the total, None if unknown.
 
     Raises:
         TraceFileError: it cannot be opened or read.
@@ -268,7 +268,7 @@ def _stored(file: InputFile, length: int) -> Iterator[bytes]:
 
 
 def _zip_descriptor(file: InputFile) -> int:
-    """The checksum behind a member: 12 or 20 bytes, with or without a signature before."""
+    """The checksum after a member: 12 or 20 bytes, with or without a signature before."""
     data = file.read_exactly(24 + 4)
     body = data[4:] if data.startswith(b"PK\x07\x08") else data
     for sizes_bytes in (8, 16):

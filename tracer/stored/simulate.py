@@ -67,10 +67,10 @@ def simulate_stream(
 
     Args:
         path: the stream or trace, perhaps compressed; or the directory of a drmemtrace trace.
-        hierarchies: what to simulate.
-        name: its format; "auto": found out from its beginning.
+        hierarchies: the hierarchies to simulate.
+        name: its format; "auto": detected from its beginning.
         access_bytes: size of an access where the format has none (a power of two up to 64).
-        partial: take a damaged or cut-off stream up to there, instead of raising.
+        partial: accept a damaged or cut-off stream up to the damage, instead of raising.
         convert_to: also write the stream to this file, in `convert_format`.
         convert_format: one of OUTPUT_FORMATS.
         force: overwrite `convert_to`.

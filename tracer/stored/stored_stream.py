@@ -34,7 +34,7 @@ _FRAME = struct.Struct("<4sIII")
 _HEAD, _ACCESSES, _OPERATIONS, _LOOPS, _DONE = b"HEAD", b"ACCS", b"OPER", b"LOOP", b"DONE"
 _MAX_FRAME_BYTES = 64 << 20
 _MAX_TABLE_BYTES = 256 << 20
-"""Of all tables together: memory that a reader may need for them."""
+"""Limit of all tables together: memory that a reader may need for them."""
 _OPERATIONS_A_FRAME = 16384
 _COUNTS = struct.Struct("<III")
 _KIND_BYTES, _RECORD_BYTES = 20, 12
@@ -135,7 +135,7 @@ def _deflate(data: bytes) -> bytes:
 class StreamWriter:
     """Writes the accesses fed to its sink to a file, on a thread of its own. The file appears whole, or not at all.
 
-    Trouble with the file does not disturb whoever feeds the sink: `commit` tells it.
+    An error of the file does not disturb the producer that feeds the sink: `commit` raises it.
 
     Args:
         path: the file.
@@ -160,11 +160,11 @@ class StreamWriter:
         self.written_bytes = 0
 
     def __enter__(self) -> Self:
-        """Nothing more to prepare."""
+        """Return the writer, which is ready for use."""
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Remove what was written, unless it is committed."""
+        """Remove the written file, unless it is committed."""
         if self._thread is not None:
             assert self._writer is not None
             self._writer.refuse()
@@ -175,9 +175,9 @@ class StreamWriter:
         self._stack.__exit__(_DiscardError, _DiscardError(), None)
 
     def sink(self, following: object, head: Head) -> object:
-        """A sink that writes, and passes everything on to the sink `following` (None: to nobody).
+        """A sink that writes, and passes everything on to the sink `following`, if any.
 
-        `head` says how the stream comes about.
+        `head` says what made the stream.
         """
         self._writer = _streams.Writer(self._din, following, self._fetches)
         try:
@@ -200,14 +200,14 @@ class StreamWriter:
         instructions: int | None = None,
         notes: tuple[str, ...] = (),
     ) -> None:
-        """Write the rest and let the file appear. Nobody may feed the sink any more.
+        """Write the rest and let the file appear. The sink must not be fed any more.
 
         Args:
             places: of the stream's memory operations, by their ids.
             loops: that `places` refer to.
             incomplete_reason: why the stream is not whole; empty if it is.
             instructions: executed, None if they were not counted.
-            notes: what whoever reads it should know.
+            notes: for readers of the stream.
 
         Raises:
             OutputError: the file cannot be written, or memory ran out for it.
@@ -298,7 +298,7 @@ class StreamReader:
     """Reads a stored stream and feeds its accesses to a sink.
 
     Raises:
-        TraceFileError: it is damaged or cut short; the message says at which byte. `contents` has what was before.
+        TraceFileError: it is damaged or cut short; the message says at which byte. `contents` has the part before.
     """
 
     def __init__(self, data: Bytes, sink: object) -> None:
