@@ -119,7 +119,7 @@ class Board:
     Attributes:
         process: its number.
         is_ended: whether it ended by itself.
-        lost_bytes: memory that did not fit into the file: what was counted there is missing.
+        lost_bytes: memory that did not fit into the file: counts there are missing.
         events: in the order in which they were registered.
     """
 
@@ -248,13 +248,13 @@ def each_event(
 
     Args:
         descriptor: of the file.
-        path: what messages call it.
+        path: its name in messages.
         process: `RecordedEvent.process` of its events.
-        most_values: that are kept of each recorder; None: all.
-        most_bytes: that are kept of all recorders, those registered first having the first.
+        most_values: most values that are kept of each recorder; None: all.
+        most_bytes: most bytes that are kept of all recorders, in order of registration.
 
     Raises:
-        EventsError: it cannot be read, is none, or is damaged.
+        EventsError: it cannot be read, is no board, or is damaged.
     """
     return _Reader(descriptor, path, process, most_values, most_bytes).events()
 
@@ -417,7 +417,7 @@ class _Reader:
         return values.reshape(-1, event.size_bytes) if event.size_bytes else values.reshape(0, 1)
 
     def into(self, values: npt.NDArray[np.uint8], offset: int) -> None:
-        """Read what may be large without a copy."""
+        """Read possibly large data without a copy."""
         done = 0
         while done < len(values):
             try:

@@ -134,10 +134,10 @@ class Library:
         self, name: str, callback: Callable[[], float], description: str | None = None, *,
         kind: type[int] | type[float] = int, instant: bool = True,
     ) -> None:  # fmt: skip
-        """An event whose value is what a function returns when it is read.
+        """An event whose value is the result of a function, called when it is read.
 
-        What is no number of that kind, and an exception, reads as 0, and standard error says so once. A second event of
-        the same name is ignored: `remove` the first.
+        A result that is no number of that kind, or an exception, reads as 0, and standard error says so once. A second
+        event of the same name is ignored: `remove` the first.
 
         Raises:
             EventsError: the event cannot be registered.
@@ -268,7 +268,7 @@ class Library:
 
 _OTHER_KIND = "another kind of event has that name"
 _dtypes: dict[str, dict[str, np.dtype[Any]]] = {}
-"""Of recorders, by library and name."""
+"""Dtypes of recorders, by library and name."""
 _kept: list[Any] = []
 """Callbacks: the registry may call them as long as the process runs."""
 

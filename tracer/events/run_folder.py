@@ -1,6 +1,7 @@
 """The folder of one run of `foretrace events -- PROGRAM`: its processes keep their boards there.
 
-Its name says whose it is, so that one that was left by a killed foretrace is recognised: nobody else removes it.
+Its name identifies the foretrace that made it, so that a folder left by a killed foretrace is recognised. No other
+process removes a folder in use.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ def _base() -> Path:
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A folder for the boards of one run, which goes with it."""
+    """A folder for the boards of one run, removed at its end."""
     prefix = f"foretrace-events-run-{os.getpid()}-{process_start('/proc/self/stat') or 0}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=_base()) as folder:
         yield Path(folder)

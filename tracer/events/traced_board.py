@@ -20,10 +20,10 @@ class ProcessEvents:
 
     Attributes:
         process: its number in the signature.
-        events: of its board.
-        numbers: of these events, which the process knew them by.
+        events: those on its board.
+        numbers: the process's own numbers of these events.
         lost_bytes: see `Board`.
-        note: what the user should know; "" if all is well.
+        note: for the user; "" if all is well.
     """
 
     process: int
