@@ -191,7 +191,7 @@ def find_program(name: str) -> Path:
     """The file that `name` runs, looked up as a shell would.
 
     Raises:
-        ProgramError: there is none, or it may not be executed.
+        ProgramError: the file does not exist, or may not be executed.
     """
     if not name:
         raise ProgramError("the program's name is empty; name a program, e.g. ls")
@@ -215,7 +215,7 @@ def status_of(name: str) -> os.stat_result:
     """Status of a program's file.
 
     Raises:
-        ProgramError: there is none, or it may not be looked at.
+        ProgramError: the file does not exist, or may not be looked at.
     """
     try:
         return Path(name).stat()

@@ -107,7 +107,7 @@ class Forks(Protocol):
     """An engine that makes the child process itself."""
 
     def start(self, stream_fd: int) -> int:
-        """Start the program, which writes to the stream behind the descriptor. Returns the child's process id."""
+        """Start the program, which writes to the stream of the descriptor. Returns the child's process id."""
         ...
 
 
@@ -279,7 +279,7 @@ class Session:
                 self.close_descriptor()
 
     def close_descriptor(self) -> None:
-        """Once nobody needs it to find the memory."""
+        """Close the descriptor once no process needs it to find the memory."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
