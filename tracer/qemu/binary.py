@@ -78,7 +78,7 @@ GUESTS = {
     243: Guest("riscv64", "RISC-V", "rv64,v=on,vext_spec=v1.0", "riscv64-linux-gnu", "libc6-riscv64-cross", 222, 226,
                221),
 }  # fmt: skip
-"""By ELF machine number (e_machine)."""
+"""Guests by ELF machine number (e_machine)."""
 
 _MACHINE_NAMES = {
     3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit Arm", 62: "x86-64",

@@ -24,7 +24,7 @@ def dynamic_linker(path: Path) -> str:
     """The dynamic linker that a 64-bit little-endian ELF program asks for; empty if it is linked statically.
 
     Raises:
-        ProgramError: the program's headers are damaged, or tell nothing to load.
+        ProgramError: the program's headers are damaged, or name nothing to load.
     """
     try:
         with path.open("rb") as file:
