@@ -552,7 +552,7 @@ class AArch64:
         return last if text[0] == "lsl" else -last
 
     def extension(self, code: bytes) -> str:
-        """Not known."""
+        """No extension: they are not known for AArch64."""
         return ""
 
     def selects(self, code: bytes) -> bool:

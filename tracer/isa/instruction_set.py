@@ -93,7 +93,7 @@ class DataFlow(msgspec.Struct, frozen=True):
     then: DataFlow | None = None
 
     def followed_by(self, then: DataFlow) -> DataFlow:
-        """This, and then something else."""
+        """This data flow with `then` as its next step."""
         return msgspec.structs.replace(self, then=then)
 
 

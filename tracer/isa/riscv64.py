@@ -377,11 +377,11 @@ class RiscV64:
         return None if shift is None or last is None else last if shift[1] == "l" else -last
 
     def extension(self, code: bytes) -> str:
-        """Not known."""
+        """No extension: they are not known for RISC-V."""
         return ""
 
     def selects(self, code: bytes) -> bool:
-        """None does: conditional zeroing takes two instructions."""
+        """False: RISC-V has no select, its conditional zeroing takes two instructions."""
         return False
 
     def is_atomic(self, code: bytes) -> bool:

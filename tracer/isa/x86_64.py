@@ -411,7 +411,7 @@ class X8664:
         return found
 
     def likeness(self, code: bytes) -> Hashable:
-        """Its text without numbers."""
+        """An instruction's text without numbers."""
         known = self._likenesses.get(code)
         if known is None:
             text = self._text(code)
