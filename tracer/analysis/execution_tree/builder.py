@@ -62,10 +62,10 @@ class Draft:
 
 
 class TreeBuilder:
-    """Nodes by their identity below a parent."""
+    """Collects the nodes of a tree, by their identity below a parent."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without nodes."""
         self.drafts: list[Draft] = []
         self.final: dict[int, int] = {}
         """The node that each draft became."""
@@ -167,7 +167,7 @@ class TreeBuilder:
 
 
 def _number_alike(siblings: Sequence[Draft]) -> None:
-    """Tell siblings with the same key apart by their place in the code."""
+    """Distinguish siblings with the same key by their place in the code."""
     alike: dict[tuple[TreeNodeKind, NodeKey], list[Draft]] = {}
     for draft in siblings:
         alike.setdefault((draft.kind, draft.key), []).append(draft)

@@ -399,7 +399,7 @@ class CodeTree:
             _correct(alike, self.loops[loop_id].entries)
 
     def _complete(self, draft: Draft) -> None:
-        """Share out the entries of a loop that the machine saw otherwise."""
+        """Estimate a node's entries from its share of the loop's iterations, if these differ from the recorded ones."""
         loop = self.loops[draft.loop_id]
         iterations = draft.work.get(loop.header_block_id, 0)
         if draft.iterations == iterations and draft.entries:

@@ -981,11 +981,11 @@ class _Sum:
         return cls(frozenset((value, scale) for value, scale in scales.items() if scale), displacement)
 
     def __add__(self, other: _Sum) -> _Sum:
-        """Both together."""
+        """The sum of both."""
         return _Sum.of([*self.terms, *other.terms], self.displacement + other.displacement)
 
     def __sub__(self, other: _Sum) -> _Sum:
-        """This without the other one."""
+        """The difference of both."""
         return self + _Sum(frozenset((value, -scale) for value, scale in other.terms), -other.displacement)
 
 
@@ -997,7 +997,7 @@ def _propagate(
     across: Collection[Pair] = (),
     each: _Sum | None = None,
 ) -> None:
-    """Work out by how much values are above that of the iteration's beginning, which grows by `each` an iteration."""
+    """Compute the distance of values from that at the iteration's beginning, which grows by `each` per iteration."""
     users: dict[int, list[tuple[int, _Sum]]] = defaultdict(list)
     for edges, less in ((within, none), (across, each or none)):
         for source, sink in edges:
@@ -1041,7 +1041,7 @@ class Graph:
         self.add_inputs(values)
 
     def add_inputs(self, values: LoopValues) -> None:
-        """Add those of another function, which the loop calls."""
+        """Add the inputs of another function, which the loop calls."""
         for node, of_one in values.inputs.items():
             self.inputs[node] = of_one
             for label, sources in of_one.items():
@@ -1049,7 +1049,7 @@ class Graph:
                     (self.places if label.startswith(PLACE) else self.successors)[source].add(node)
 
     def add_edge(self, source: int, sink: int) -> None:
-        """Add a value that goes into another through memory."""
+        """Add the flow of a value into another through memory."""
         self.successors[source].add(sink)
         if sink >= 0:
             self.memory[sink].add(source)

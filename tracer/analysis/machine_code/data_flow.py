@@ -56,7 +56,7 @@ class BlockCode:
     """The instructions of a block that have effects, and the registers that these effects depend on."""
 
     def __init__(self, steps: Iterable[Step], stack_pointer: str) -> None:
-        """Leaves out the steps that do not matter."""
+        """Keep the steps with effects."""
         self.steps = [step for step in steps if step.matters]
         self.registers = frozenset().union(*(_registers_used(step.flow, stack_pointer) for step in self.steps))
         self.tells_origins = any(step.tells_origins for step in self.steps)

@@ -208,7 +208,7 @@ def _callers_of_nodes(
 
 
 def _caller(key: NodeKey, above: NodeKey, frames: Sequence[Frame]) -> Caller:
-    """Who calls a function, from a place with these functions, innermost first."""
+    """The program's caller of a function, from the chain of functions at the call, innermost first."""
     called = key.function.removesuffix(_PLT) or PurePosixPath(key.module).name
     module = "" if key.function.endswith(_PLT) else key.module
     function = above.function or "?"

@@ -145,10 +145,10 @@ def _form(code: bytes, kind: InstructionClass, registers: Uses) -> InstructionFo
 
 
 class Registers:
-    """The registers that instructions read, use in addresses and write, wherever they stand."""
+    """Cache of the registers that instructions read, use in addresses and write, independent of their address."""
 
     def __init__(self, isa: Isa) -> None:
-        """None is known yet."""
+        """Start with an empty cache."""
         self._isa = isa
         self._known: dict[tuple[bytes, bool, bool], Uses] = {}
         self._alike: dict[tuple[Hashable, bool, bool], Uses] = {}

@@ -151,7 +151,7 @@ class _Finder:
         return self._described(questions, own, selected, by_question - selected, extensions)
 
     def _questions(self) -> dict[int, str]:
-        """Blocks that ask, and how."""
+        """Blocks that query processor features, with the way of the query."""
         found: dict[int, str] = {}
         codes, block_of = self._blocks.codes, self._blocks.block_of
         if self._arch == "x86_64":

@@ -74,7 +74,7 @@ def idioms_of(
 
 
 def _indirect(accesses: Iterable[Access], indexed: Collection[int]) -> Iterator[Found]:
-    """Updates through an index, and tables."""
+    """Idioms of indexed accesses: updates through an index, and look-up tables."""
     there = [one for one in accesses if one.number in indexed]
     stores = {(one.first, one.last): one for one in there if one.is_store}
     for load in there:

@@ -98,7 +98,7 @@ class CompiledLoops:
     first_loop: int
 
     def blocks(self) -> Iterable[Block]:
-        """One for each function at each place."""
+        """A block for each compiled function at each place."""
         for position, call in enumerate(self.calls):
             caller = self._caller(call)
             yield Block(
@@ -115,7 +115,7 @@ class CompiledLoops:
             )
 
     def loops(self, loop_of: Callable[[int], int | None], depth_of: Callable[[int], int]) -> Iterable[Loop]:
-        """Likewise. `loop_of` a caller and `depth_of` that loop say where they are."""
+        """A loop for each compiled function at each place. `loop_of` returns a caller's loop, `depth_of` its depth."""
         for position, call in enumerate(self.calls):
             caller = self._caller(call)
             parent = None if call.caller is None else loop_of(call.caller)

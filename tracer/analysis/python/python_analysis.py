@@ -205,7 +205,7 @@ class _Code:
         return loop if loop >= 0 else None
 
     def blocks(self) -> Iterable[Block]:
-        """Their records."""
+        """Records of the blocks."""
         for number, block in enumerate(self.raw_blocks):
             yield Block(
                 block_id=number,
@@ -221,7 +221,7 @@ class _Code:
             )
 
     def loops(self) -> Iterable[Loop]:
-        """Their loops. A loop's line is its first: that of its `for` or `while`."""
+        """Loops of the blocks. A loop's line is its first: that of its `for` or `while`."""
         for number, loop in enumerate(self.forest.loops):
             header = self.raw_blocks[loop.header]
             lines = [self.raw_blocks[block].line for block in loop.blocks]
