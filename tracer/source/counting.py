@@ -178,7 +178,7 @@ def _conjunction(conditions: Sequence[str]) -> str:
 
 
 def options(conditions: Sequence[str]) -> str:
-    """Options of a compiler with which conditions hold; "": not known."""
+    """Compiler options under which conditions hold; "": not known."""
     wanted: dict[str, str | None] = {}
     for condition in conditions:
         symbols = symbols_for(condition)

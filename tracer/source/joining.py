@@ -89,14 +89,14 @@ class NeverRan:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Source and run side by side."""
+    """Result of joining source and run."""
 
     joined: tuple[Joined, ...]
-    """One for each thing that ran, in the order given."""
+    """One record for each loop or array operation that ran, in the order given."""
     never_ran: tuple[NeverRan, ...]
     """The outermost loops that did not run, those with idioms first."""
     notes: tuple[str, ...]
-    """What keeps source and run apart: another version of a file, no debug information."""
+    """Reasons why source and run do not match: another version of a file, no debug information."""
 
     inside: dict[int, frozenset[int]] = field(default_factory=dict)
     """Loops that ran inside each loop, also in functions that it calls."""
@@ -327,7 +327,7 @@ class _Index:
     # ---- versions ----
 
     def notes(self, run: Run) -> Iterable[str]:
-        """Why source and run do not fit together, if so: one line each."""
+        """Reasons why source and run do not match, one line each."""
         if not run.has_lines:
             yield (
                 "nothing that ran has a source line, so that nothing can be joined with the source: compile with -g, "

@@ -84,7 +84,7 @@ def _below(folder: Path, skipped: list[SkippedPart], suffixes: frozenset[str] = 
 
 
 def _obstacle(path: Path) -> str:
-    """Why a file cannot be read; "": nothing is known that speaks against it. Opens nothing: FIFOs would wait."""
+    """Reason why a file cannot be read; "" if none is known. Opens nothing, as a FIFO would block."""
     try:
         status = path.stat()
     except OSError as error:
@@ -359,7 +359,7 @@ def _skipped(path: Path, reason: str) -> FileResult:
 
 
 def _joined(results: Sequence[FileResult], skipped: Sequence[SkippedPart]) -> Findings:
-    """All files' results as one. What headers hold counts once, however many files include them."""
+    """Combined results of all files. Contents of headers count once, however many files include them."""
     findings: list[Finding] = []
     places: dict[tuple[str, int, int, str], int] = {}
     loops: dict[tuple[str, int, int, str], LoopReport] = {}

@@ -199,7 +199,7 @@ class _Sites:
                 at = above
 
     def of(self, loop: int) -> tuple[Place, ...]:
-        """Innermost first."""
+        """Sites of a loop, innermost first."""
         header = self._loops[loop].header_block_id
         own = (self._loops[loop].file, self._loops[loop].line)
         found: list[Place] = []

@@ -440,7 +440,7 @@ def _is_simple(tree: Tree, function: int) -> bool:
 
 
 def _is_check(tree: Tree, statement: int) -> bool:
-    """`assert` as it is expanded, and other statements without effect."""
+    """Whether a node is an expanded `assert`, or another statement without effect."""
     return tree.kind[statement] in (Node.CONDITIONAL, Node.EMPTY, Node.C_CAST, Node.STATIC_CAST)
 
 

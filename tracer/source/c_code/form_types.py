@@ -39,7 +39,7 @@ def standard_name(spelling: str) -> str:
 
 
 class Types:
-    """Types of a file, made once each."""
+    """Types of a file, each lowered once."""
 
     def __init__(self, syntax: Syntax) -> None:
         """The types of a file's syntax."""
@@ -84,20 +84,20 @@ class Types:
         return name
 
     def is_integer(self, number: int) -> bool:
-        """Integers, characters, booleans and enumerations."""
+        """Whether a type is an integer, a character, a boolean or an enumeration."""
         kind = self.kind(number)
         return TypeKind.BOOLEAN <= kind <= TypeKind.LAST_INTEGER or kind == TypeKind.ENUM
 
     def is_floating(self, number: int) -> bool:
-        """Floating-point numbers."""
+        """Whether a type is a floating-point number."""
         return _is_floating(self.kind(number))
 
     def is_pointer(self, number: int) -> bool:
-        """Pointers, and iterators that are pointers in a class."""
+        """Whether a type is a pointer, or an iterator that wraps a pointer in a class."""
         return self.kind(number) in (TypeKind.POINTER, TypeKind.NULL_POINTER) or self.standard(number) in POINTERS
 
     def is_class(self, number: int) -> bool:
-        """Structures, unions and classes."""
+        """Whether a type is a structure, union or class."""
         return self.kind(number) == TypeKind.RECORD
 
     def is_array(self, number: int) -> bool:

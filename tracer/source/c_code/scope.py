@@ -274,7 +274,7 @@ class Scope:
         return value
 
     def entered(self, node: int, values: list[Expression], mark: int) -> list[Expression]:
-        """Arguments where a call begins: the side effects they left pending, from `mark` on, take place before it."""
+        """Arguments at a call's entry: their pending side effects, from `mark` on, are emitted before it."""
         effects = self.pending[mark:]
         if not effects:
             return values
@@ -287,7 +287,7 @@ class Scope:
         return values
 
     def flush(self) -> None:
-        """Pending side effects take place."""
+        """Emits the pending side effects."""
         self.out += self.pending
         self.pending.clear()
 
@@ -344,5 +344,5 @@ def _assignments(tree: Tree, syntax: Syntax) -> Iterator[tuple[int, int]]:
 
 
 def is_system(declared: Declaration) -> bool:
-    """Declared in a system header."""
+    """Whether a declaration is in a system header."""
     return bool(declared.flags & SYSTEM)

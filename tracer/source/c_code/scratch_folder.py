@@ -42,7 +42,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 def use_folder(folder: Path) -> None:
-    """Keep this process's files there."""
+    """Use a given folder for this process's files."""
     _folder[:] = [folder]
 
 

@@ -48,7 +48,7 @@ class _Site:
 
     @property
     def key(self) -> tuple[form.Expression, int]:
-        """Equal for accesses that meet the same other ones."""
+        """Key of an access; accesses with equal keys meet the same other accesses."""
         return self.access.subscript, id(self.effect.nest[-1])
 
 

@@ -152,7 +152,7 @@ class _Flow:
         return part
 
     def _converted(self, part: form.Convert) -> form.Expression:
-        """Conversions between integers are left out: none is taken to overflow."""
+        """An expression without conversions between integers, none of which is taken to overflow."""
         if isinstance(part.type, form.ScalarType) and part.type.kind is Kind.INTEGER:
             kind = type_of(part.operand, self.function.variables)
             if isinstance(kind, form.ScalarType) and kind.kind is Kind.INTEGER:

@@ -107,7 +107,7 @@ Type: TypeAlias = ScalarType | StructType | PointerType | ArrayType
 
 
 class Storage(StrEnum):
-    """Who else sees a variable."""
+    """Storage of a variable, which decides who else can access it."""
 
     PARAMETER = "parameter"
     LOCAL = "local"

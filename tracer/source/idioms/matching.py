@@ -340,7 +340,7 @@ def _prepared(
 
 
 def _canonical(expression: form.Expression) -> form.Expression:
-    """Minima and maxima written as choices."""
+    """Minima and maxima rewritten as selects."""
     match expression:
         case form.Operation(
             operator="select", operands=(form.Operation(operator=operator, operands=compared), yes, no)
@@ -406,7 +406,7 @@ class _TriesSpentError(Exception):
 
 
 class _Tries:
-    """Comparisons of a part of a pattern with a part of a program that are left."""
+    """Budget of comparisons of a part of a pattern with a part of a program."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -549,7 +549,7 @@ class _Matcher:
         return isinstance(loop.first, form.Name) and loop.first.name.startswith(f"%{loop.variable.lstrip('%')}_first")
 
     def guards(self, guards: Sequence[ast.expr], bindings: Bindings) -> Iterator[Bindings]:
-        """Each guard of the pattern is met by one of the statement's conditions."""
+        """Bindings with which each guard of the pattern matches one of the statement's conditions."""
         if not guards:
             yield bindings
             return
@@ -632,7 +632,7 @@ class _Matcher:
     def _containing(
         self, wanted: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
     ) -> Iterator[Bindings]:
-        """Bindings with which all of `wanted` stand somewhere in expressions, but not inside a subscript."""
+        """Bindings with which all of `wanted` occur somewhere in expressions, outside of subscripts."""
         if not wanted:
             yield bindings
             return
@@ -913,7 +913,7 @@ def _operands(expression: form.Expression, operator: str) -> tuple[form.Expressi
 
 
 def _joined(operator: str, terms: Terms) -> form.Expression:
-    """One expression of several terms."""
+    """Several terms joined into one expression."""
     made: form.Expression | None = None
     for sign, term in terms:
         signed = term if sign == 1 else form.Operation("neg", (term,))

@@ -60,7 +60,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class SkippedPart:
-    """Something that was not read."""
+    """A part of the source that was not read."""
 
     file: str
     line: int
