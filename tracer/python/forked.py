@@ -156,7 +156,7 @@ class ForkedEngine:
         return code
 
     def _adopt(self) -> None:
-        """Put markers into the functions that are there, but for our own."""
+        """Put markers into the existing functions, except our own."""
         for one in gc.get_objects():
             if type(one) is types.FunctionType and not _is_ours(one.__globals__.get("__name__")):
                 self._agent.adopt(one)
@@ -237,7 +237,7 @@ class _Relay:
             self._stream.write(content[:whole].decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """At the end."""
+        """Pass on the rest and close the pipe."""
         if self._rest:
             self._stream.write(self._rest.decode("utf-8", "replace"))
             self._rest = b""
