@@ -41,7 +41,7 @@ _SIGNATURE = b"SQLite format 3\0"
 
 
 def detect(data: Bytes) -> str:
-    """Tell a trace's format by its beginning.
+    """Detect a trace's format from its beginning.
 
     Raises:
         TraceFileError: it is empty, or of no known format.
@@ -72,7 +72,7 @@ def detect(data: Bytes) -> str:
 
 
 def _looks_like_champsim(head: bytes) -> bool:
-    """Only two bytes of a record have few values; an instruction's address is never 0."""
+    """Whether records look like ChampSim's: only two of their bytes have few values; an address is never 0."""
     records = [head[i : i + _CHAMPSIM_BYTES] for i in range(0, len(head) - _CHAMPSIM_BYTES + 1, _CHAMPSIM_BYTES)]
     return bool(records) and all(r[8] <= 1 and r[9] <= r[8] and any(r[:8]) for r in records)
 

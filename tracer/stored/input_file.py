@@ -229,7 +229,7 @@ def _zip_members(file: InputFile) -> Iterator[bytes]:
 
 
 def _skip_zip_directory(file: InputFile) -> None:
-    """No more members come; but a whole archive has a record at its end."""
+    """Skip the directory after the last member; a complete archive has a record at its end."""
     tail = b""
     while block := file.read(BLOCK_BYTES):
         tail = (tail + block)[-_ZIP_END_BYTES - 0xFFFF :]
