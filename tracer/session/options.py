@@ -50,7 +50,7 @@ class TraceOptions:
             raise ForetraceError("dependences are those of the loops of one process's execution tree")
 
     def schedule(self, *, keeps_stream: bool) -> Schedule | None:
-        """When bursts come; None where all accesses are recorded.
+        """Schedule of the bursts; None where all accesses are recorded.
 
         Raises:
             ForetraceError: all are needed, and the accuracy asks for fewer.

@@ -112,7 +112,7 @@ class Forks(Protocol):
 
 
 class Adopts(Protocol):
-    """Who gives streams to the processes that descend from a program."""
+    """Provider of streams for a program's child processes."""
 
     def adopt(self, parent: int, pid: int, kind: int, command: bytes) -> int:
         """Begin to read the process `pid`. Returns a descriptor of the memory for its stream, or -1 to refuse it."""
@@ -522,14 +522,14 @@ def _waiting(header: _reader.Header) -> Waiting | None:
 
 
 class _Signals:
-    """Passes on the signals that were sent to us, not those that the terminal sent to the program as well."""
+    """Passes on signals sent to us, without those that the terminal sent to the program as well."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._waiting: list[tuple[float, int]] = []
 
     def forward(self) -> None:
-        """To be called often, and never once the process is waited for."""
+        """Pass on pending signals. Call it often, and never after the process was waited for."""
         now = time.monotonic()
         taken = _reader.take_signals()
         self._waiting += [(now + _GROUP_SIGNAL_S, number) for number in FORWARDED_SIGNALS if taken >> number & 1]
