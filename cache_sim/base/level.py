@@ -213,7 +213,7 @@ class Tlb:
 
 
 def refuse_replacement(where: str, replacement: Replacement, ways: int) -> None:
-    """Refuse a tree that is not one.
+    """Refuse tree replacement for a number of ways that no tree has.
 
     Raises:
         HierarchyError: tree-PLRU over a number of ways that no binary tree has.
