@@ -321,8 +321,8 @@ class _Compiler:
         )
 
     def number_labels(self) -> None:
-        """Activities of most time come first: the critical path has a limited number of names. What waiting costs
-        always has one."""
+        """Number the activities by descending time, as the critical path has a limited number of names. Wake-ups
+        always have one."""
         waking = self.system.waking
         if waking.latency_s or waking.call_s:
             self.labels.of(WAKING)
