@@ -155,7 +155,7 @@ def write_output(path: Path | str, data: bytes, kind: FileKind, *, force: bool) 
 
 
 def write_atomically(path: Path, data: bytes, kind: FileKind, *, force: bool) -> None:
-    """Write a file that nobody ever sees half-written.
+    """Write a file atomically: it is never visible half-written.
 
     Args:
         path: of the file. Symbolic links are followed.

@@ -63,7 +63,7 @@ def _text_width(column: Column) -> int:
 
 
 def _width(columns: Sequence[Column]) -> int:
-    """Two spaces lie between columns."""
+    """Width of a table in characters, with two spaces after each column."""
     return sum(_text_width(column) + 2 for column in columns)
 
 

@@ -32,7 +32,7 @@ def _visible(letter: str) -> str:
 
 
 WIDTH = 100
-"""Columns of a table where there is no terminal to ask."""
+"""Width of a table, in characters, without a terminal."""
 
 
 def console() -> Console:
