@@ -137,7 +137,7 @@ def command(
     read = read_signature(signature)
     found = predict_on(
         read, {profile.name: profile for profile in profiles}.values(), clock_ghz, model, counts,
-        1 if timing_file is not None else cores, question, costs=assumptions,
+        1 if timing_file is not None else cores, question, costs=assumptions and not every,
     )  # fmt: skip
     predictions, refused = tuple(found), found.refused
     for name, error in refused.items():

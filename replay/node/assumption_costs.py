@@ -2,6 +2,7 @@
 
 The program is predicted again with one figure at a time taken to be exactly as typical: the typical time is the same,
 the interval's ends are not. Sources of error add up in squares, so the parts of several figures add up to no sum.
+Each figure takes as long as a prediction.
 """
 
 from __future__ import annotations
@@ -10,9 +11,6 @@ from foretrace.profiles.profile import Profile
 from foretrace.replay.base.records import AssumptionCost, Model
 from foretrace.replay.prediction.predict import HostRun, interval_of
 from foretrace.replay.workload.workload import Workload
-
-MOST_COSTED = 40
-"""Assumptions that are costed, widest range first, each of which takes as long as a prediction."""
 
 
 def assumption_costs(workload: Workload, profile: Profile, model: Model = Model.CORE) -> tuple[AssumptionCost, ...]:
@@ -23,10 +21,8 @@ def assumption_costs(workload: Workload, profile: Profile, model: Model = Model.
     """
     run = HostRun.of(workload, profile, model)
     low_s, high_s = interval_of(run)
-    factors = {one.name: one.range.factor for one in run.assumptions if one.range is not None}
-    names = sorted((name for name, factor in factors.items() if factor > 1), key=lambda name: -factors[name])
     found = []
-    for name in names[:MOST_COSTED]:
+    for name in dict.fromkeys(one.name for one in run.assumptions if one.range is not None and one.range.factor > 1):
         settled = HostRun.of(workload, profile, model, shared=run.misses, settled=(name,))
         ends_s = interval_of(settled)
         share = 1 - (ends_s[1] - ends_s[0]) / (high_s - low_s) if high_s > low_s else 0.0

@@ -102,3 +102,14 @@ def test_predict_and_check_say_it(scattered: Signature, tmp_path: Path) -> None:
     assert found["assumed_factors"]["memory latency_s"] == 4.0
     assert [one["name"] for one in found["assumption_costs"]] == [one.name for one in costs]
     assert "assumption_costs" not in json.loads(runner.invoke(check, [str(profile), "--json"]).output)
+
+
+def test_all_machines_at_once_are_not_costed(scattered: Signature, tmp_path: Path) -> None:
+    """Each figure of each machine would take as long as a prediction."""
+    signature, profile = tmp_path / "scattered.sig", tmp_path / "mine.toml"
+    write_signature(scattered, signature)
+    profile.write_text(format_profile(HOST))
+    asked = [str(signature), "--all", "--machine", str(profile), "--assumptions", "--json"]
+    found = json.loads(CliRunner().invoke(predict_command, asked).output)["predictions"]
+    assert [one["machine"] for one in found] == ["published"]
+    assert "assumption_costs" not in found[0]
