@@ -10,7 +10,7 @@ import click
 
 from foretrace.base.file_kinds import TIMING
 from foretrace.base.files import check_output, is_standard_output
-from foretrace.cli import die_by_signal
+from foretrace.command_line.signals import die_by_signal
 from foretrace.command_line.verb import Verb
 
 if TYPE_CHECKING:

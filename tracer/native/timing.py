@@ -21,8 +21,8 @@ from pathlib import Path
 from foretrace.base.errors import ProgramError
 from foretrace.base.neighbours import DISTURBED, LoopSample, Reference, SegmentTime, alone, counted, reading
 from foretrace.base.version import __version__
+from foretrace.tracer.recording.recording import signal_name
 from foretrace.tracer.session.launch import find_program
-from foretrace.tracer.session.session import signal_name
 
 from .chosen_variants import chosen_variants
 from .perf_events import PerfSampler

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from functools import partial
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -61,11 +62,12 @@ def combine(parts: Sequence[Part], parents: Sequence[int], compiled: Sequence[Pe
     ]
     offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
     flows = _flows(parts, regions)
-    columns = ("operation_block", "operation_slot", "operation_array", "operation_longest_range", "edges")
+    names = ("operation_block", "operation_slot", "operation_array", "operation_longest_range", "edges")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(moved, name) for moved in raws]) for name in names}
     raw = replace(
         parts[0].raw,
         blocks=tuple(block for moved in raws for block in moved.blocks),
-        **{name: np.concatenate([getattr(moved, name) for moved in raws]) for name in columns},
+        **columns,
         maps=(regions.maps(),),
         guest_base=0,
         files=_files(parts),

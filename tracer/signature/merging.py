@@ -1,7 +1,7 @@
 """Several signatures as one: of processes, ranks or runs of the same program.
 
 Records are the same if all that tells them apart is (`Scale.NAME`), and what they are a part of is the same. So blocks
-are joined by module and offset, Python's by file, function and line, and loops by their first block. Numbers are
+are joined by module and offset, Python's also by file, function and line, and loops by their first block. Numbers are
 combined as they scale (`schema.Scale`). Trees, data flows and events stand side by side: the threads of each signature
 stay threads of their own.
 """
@@ -63,11 +63,16 @@ def merged(signatures: Sequence[Signature], provenance: Provenance) -> Signature
     if any([h.hierarchy for h in one.hierarchies] != [h.hierarchy for h in given[0].hierarchies] for one in given):
         raise ValueError("the signatures to merge have different simulated hierarchies")
     join = _Join(len(given))
-    blocks = join.records(Block, "blocks", [one.blocks for one in given])
+    # Where machine code lies says what it is; library code has the place of the call, which may differ.
+    place = () if given[0].provenance.guest == "python" else ("function", "file", "line", "caller", "frames")
+    blocks = join.records(Block, "blocks", [one.blocks for one in given], apart=place)
     operations = join.records(
-        MemoryOperation, "memory_operations", [one.operations for one in given], apart=("first", "last_exclusive")
+        MemoryOperation,
+        "memory_operations",
+        [one.operations for one in given],
+        apart=("first", "last_exclusive", *place),
     )
-    loops = join.records(Loop, "loops", [one.loops for one in given], apart=("calls", "order"))
+    loops = join.records(Loop, "loops", [one.loops for one in given], apart=("calls", "order", *place))
     idioms = join.records(
         Idiom, "idioms", [one.idioms for one in given], of_operations=("operations", "index_operations")
     )
@@ -107,10 +112,10 @@ def merged(signatures: Sequence[Signature], provenance: Provenance) -> Signature
         tree=None if trees is None else _tree(trees, given, of_blocks, of_loops),
         data_flow=None if trees is None else _flow(given, nodes),
         dependences=() if trees is None else tuple(
-            replace(one, node=one.node + nodes[i], **{
-                end: int(of_operations[i][getattr(one, end)]) if getattr(one, end) >= 0 else -1
-                for end in ("source", "sink")
-            })
+            replace(
+                one, node=one.node + nodes[i], source=_mapped_one(one.source, of_operations[i]),
+                sink=_mapped_one(one.sink, of_operations[i]),
+            )
             for i, it in enumerate(given) for one in it.dependences
         ),
         examined_loops=() if trees is None else tuple(
@@ -304,17 +309,16 @@ def joined_reuse(parts: Sequence[ReuseHistograms | None], offsets: Sequence[int]
     known = _known(parts)
     if known is None:
         return None
+    summed = ("accesses", "bursts", "burst_accesses", "sampled_blocks")
+    totals: dict[str, Any] = {name: sum(getattr(part, name) for part in known) for name in summed}
+    for name in ("line_bytes", "way", "bin", "count"):
+        totals[name] = np.concatenate([getattr(part, name) for part in known])
     numbered = [part.operation + np.uint32(offset) for part, offset in zip(known, offsets, strict=True)]
     return replace(
         known[0],
-        **{name: sum(getattr(part, name) for part in known) for name in ("accesses", "bursts", "burst_accesses")},
-        sampled_blocks=sum(part.sampled_blocks for part in known),
+        **totals,
         sampling_rate=min(part.sampling_rate for part in known),
         operation=np.concatenate(numbered),
-        **{
-            name: np.concatenate([getattr(part, name) for part in known])
-            for name in ("line_bytes", "way", "bin", "count")
-        },
         errors=np.sqrt(sum(part.errors**2 for part in known)),  # of sums of independent samples
     )
 
@@ -337,7 +341,9 @@ def _paths(
     ordered = np.argsort(owner, kind="stable")
     slot = np.empty(len(owner), np.int64)  # of each operation in its block
     slot[ordered] = np.arange(len(owner)) - np.repeat(np.cumsum(per_block) - per_block, per_block)
-    starts, blocks_of_all, distances = [np.zeros(1, np.int64)], [], ([], [])  # type: ignore[var-annotated]
+    starts, num_executed = [np.zeros(1, np.int64)], 0
+    blocks_of_all: list[npt.NDArray[np.uint32]] = []
+    distances: tuple[list[npt.NDArray[np.uint16]], ...] = ([], [])
     instructions: dict[int, tuple[Instruction, ...]] = {}
     for paths, one, blocks, numbers in known:
         executed = blocks[paths.blocks.astype(np.int64)]
@@ -352,7 +358,8 @@ def _paths(
             spread = np.zeros(int(per_block[executed].sum()), np.uint16)
             spread[begins[execution] + slot[accessed]] = values
             column.append(spread)
-        starts.append(paths.starts[1:] + sum(map(len, blocks_of_all)))
+        starts.append(paths.starts[1:] + num_executed)
+        num_executed += len(executed)
         blocks_of_all.append(executed.astype(np.uint32))
         for block, its_own in paths.instructions.items():
             instructions.setdefault(
@@ -380,6 +387,10 @@ def _moved(column: npt.NDArray[Any], offset: int) -> npt.NDArray[Any]:
 def _mapped(column: Ints, numbers: Ints) -> Ints:
     """Numbers of merged records; -1 is none."""
     return np.append(numbers, -1)[column]
+
+
+def _mapped_one(number: int, numbers: Ints) -> int:
+    return int(numbers[number]) if number >= 0 else -1
 
 
 def _process_offsets(given: Sequence[Signature]) -> list[int]:
@@ -472,7 +483,7 @@ def _events(given: Sequence[Signature], nodes: Sequence[int]) -> Events:
         tuple(replace(event, process=event.process + number) for it, number, *_ in parts for event in it.events.events),
         tuple(
             replace(one, process=one.process + process, events=one.events + first, nodes=one.nodes + node)
-            for it, process, first, node in parts for one in it.events.samples
+            for it, process, first, node in parts if nodes for one in it.events.samples
         ),
         sum(one.events.lost_bytes for one in given),
     )  # fmt: skip

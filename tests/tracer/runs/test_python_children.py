@@ -337,7 +337,8 @@ if __name__ == "__main__":
     assert not [resource for resource in two.resources if resource.kind == "interpreter"]
     (both,) = predict_threads(run.signature, profile, [2])
     assert both.scaling is not None
-    assert both.scaling.speedup > 1.5
+    # the children's times were measured, and other work may have made one of them the longer
+    assert both.scaling.speedup >= 0.95 * sum([first_s, *children_s]) / (max(children_s) + first_s)
     kinds = {edge.kind for edge in run.signature.tree.synchronisation} if run.signature.tree else set()
     assert {SynchronisationKind.CREATE, SynchronisationKind.JOIN} <= kinds
 

@@ -17,13 +17,13 @@ from event_samples import solver_events
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from offload_samples import nest
+from traces import trace_binary
 
 from foretrace.cache_sim.base.hierarchy import DEFAULT_HIERARCHY, Hierarchy
 from foretrace.tracer.signature.file import TABLES, read_tables, write_tables
 from foretrace.tracer.signature.merging import merged
 from foretrace.tracer.signature.records import LibraryCall, ProcessRecord, Signature
 from foretrace.tracer.signature.schema import Scale
-from foretrace.tracer.tracing import trace_binary
 
 SOURCE = """
 #include <stdlib.h>
