@@ -130,7 +130,7 @@ class Simulator:
             self._core.feed(rows, *map(np.atleast_1d, columns))
 
     def reserve(self, num_operations: int) -> None:
-        """Have results for at least so many operations, all 0 for those never fed.
+        """Ensure rows for at least `num_operations` operations in the results; operations never fed have all zeros.
 
         Raises:
             ForetraceError: memory ran out.

@@ -1,4 +1,4 @@
-"""The simulated caches themselves, for who has an address stream for them at once and asks for results later.
+"""The simulated caches alone, for callers that feed an address stream at once and ask for results later.
 
 Needed before a traced program starts, so what takes long to import has no place here.
 """
@@ -20,7 +20,7 @@ _EXACT_ACCESSES, _BURST_ACCESSES, _WARM_ACCESSES = 1 << 15, 1 << 10, 1 << 11
 
 
 class SimulatorCore:
-    """What a `Simulator` is around: the same arguments and errors, and nothing but a sink."""
+    """The C core that a `Simulator` wraps: same arguments and errors, but it only offers the sink."""
 
     def __init__(self, hierarchies: Sequence[Hierarchy], reuse_rate: float | None = DEFAULT_REUSE_RATE) -> None:
         """Allocate the simulated caches."""

@@ -1,4 +1,4 @@
-"""What a memory hierarchy is: cache levels, and what else stands between a core and memory; how users write one."""
+"""Description of a memory hierarchy: cache levels, TLBs and instruction cache, and the notation users write."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Hierarchy:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be simulated."""
-        where = self._called
+        where = self._label
         if not 1 <= len(self.levels) <= MAX_LEVELS:
             raise HierarchyError(f"{where}: has {len(self.levels)} levels, must have 1 to {MAX_LEVELS}")
         names = [part.name for part in self.parts]
@@ -68,12 +68,12 @@ class Hierarchy:
         return (*self.levels, *self._instruction_levels, *self.tlbs)
 
     @property
-    def _called(self) -> str:
-        """For messages."""
+    def _label(self) -> str:
+        """Label of the hierarchy in messages."""
         return f"hierarchy {shortened(self.name)}"
 
     def _refuse(self, level: Level | Tlb, field: str, why: str) -> None:
-        raise HierarchyError(f"{self._called}: {field} of {level.name} is {getattr(level, field)}, {why}")
+        raise HierarchyError(f"{self._label}: {field} of {level.name} is {getattr(level, field)}, {why}")
 
     def _refuse_neighbours(self, inner: Level, outer: Level) -> None:
         if outer.line_bytes < inner.line_bytes:
@@ -122,7 +122,7 @@ class Hierarchy:
 
     def _refuse_tlbs(self) -> None:
         if len(self.tlbs) > MAX_TLBS:
-            raise HierarchyError(f"{self._called}: has {len(self.tlbs)} TLBs, must have at most {MAX_TLBS}")
+            raise HierarchyError(f"{self._label}: has {len(self.tlbs)} TLBs, must have at most {MAX_TLBS}")
         for tlb in self.tlbs:
             if tlb.page_bytes != self.tlbs[0].page_bytes:
                 self._refuse(tlb, "page_bytes", f"must be that of {self.tlbs[0].name}, {self.tlbs[0].page_bytes}")

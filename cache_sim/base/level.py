@@ -1,4 +1,4 @@
-"""One level of a memory hierarchy: a cache or a TLB, what it can be, and how users write it."""
+"""One level of a memory hierarchy, a cache or a TLB: its parameters, their valid values, and the users' notation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIN_PAGE_BYTES, MAX_PAGE_BYTES = 1 << 12, 1 << 30
 
 
 class Replacement(StrEnum):
-    """Which line of a set makes room for another."""
+    """Replacement policy: how a set chooses the line to evict."""
 
     LRU = "lru"  # the least recently used
     PLRU = "plru"  # the one a binary tree of "used last" bits points away from
@@ -32,14 +32,14 @@ class Replacement(StrEnum):
 
 
 class WritePolicy(StrEnum):
-    """What becomes of a store that hits."""
+    """Write policy: how a level treats a store that hits."""
 
     BACK = "write-back"  # the line is dirty, and written to the next level when it leaves
     THROUGH = "write-through"  # the store goes on to the next level at once
 
 
 class Inclusion(StrEnum):
-    """What a level holds of what the levels inside it hold."""
+    """Inclusion policy: whether a level also holds the lines of the levels inside it."""
 
     NON_INCLUSIVE = "non-inclusive"  # whatever it happens to
     INCLUSIVE = "inclusive"  # everything: a line that leaves it leaves those inside, too
@@ -47,7 +47,7 @@ class Inclusion(StrEnum):
 
 
 class Prefetch(StrEnum):
-    """What a level fetches before it is asked for."""
+    """Prefetcher: the lines that a level fetches ahead of demand."""
 
     NEXT_LINE = "next-line"  # the lines after one that missed, or that a prefetch was right about
     STRIDE = "stride"  # where a memory operation goes next if it keeps the distance it had twice
@@ -147,7 +147,7 @@ class Level:
 
     @property
     def is_plain(self) -> bool:
-        """Whether there is nothing to it but its geometry."""
+        """Whether the level is described by its geometry alone, all policies at their defaults."""
         return self == Level(self.name, self.size_bytes, self.ways, self.line_bytes)
 
     @property
@@ -213,7 +213,7 @@ class Tlb:
 
 
 def refuse_replacement(where: str, replacement: Replacement, ways: int) -> None:
-    """Refuse a tree that is not one.
+    """Refuse tree replacement for a number of ways that no tree has.
 
     Raises:
         HierarchyError: tree-PLRU over a number of ways that no binary tree has.

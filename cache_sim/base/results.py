@@ -1,4 +1,4 @@
-"""What a simulation found out, as records of arrays: one row for each memory operation.
+"""Results of a simulation, as records of arrays: one row for each memory operation.
 
 A tracer may find that several operations are one (an engine translates an instruction more than once). Each record has
 `merged` for that: `mapping[old id]` is the new id, several old ids may have the same.
@@ -92,7 +92,7 @@ class OperationStatistics:
 
 
 class Event(StrEnum):
-    """What is counted of each part of a memory system, in the order of `enum ft_event`."""
+    """Events counted for each part of a memory system, in the order of `enum ft_event`."""
 
     ACCESSES = "accesses"
     MISSES = "misses"
@@ -107,7 +107,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryEvents:
-    """What happened in each part of a memory system, and what caused it.
+    """Event counts of each part of a memory system, by the operation or block of code that caused them.
 
     Parts are the levels of data caches, the instruction cache if there is one, and the TLBs, named by `parts`.
     `by_operation`: uint64 [operations, parts, events], the events that each operation's accesses caused, in the order
@@ -140,11 +140,11 @@ class MemoryEvents:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatedHierarchy:
-    """A hierarchy simulated while the program ran.
+    """Misses and events of one simulated hierarchy.
 
     `misses`: uint64 [operations, levels], the accesses of each operation that missed the level. An access that spans
     two lines is one access, and misses where either line does. `events` is None for a hierarchy that is nothing but
-    LRU caches (`Hierarchy.is_plain`): what misses one level of it is what the next is asked for.
+    LRU caches (`Hierarchy.is_plain`): there the accesses of a level are the misses of the level inside it.
     """
 
     hierarchy: Hierarchy
@@ -158,6 +158,6 @@ class SimulatedHierarchy:
         return SimulatedHierarchy(self.hierarchy, _summed(self.misses, indices, num_operations), events)
 
     def merged_blocks(self, mapping: npt.ArrayLike, num_blocks: int) -> SimulatedHierarchy:
-        """The same with the events of `num_blocks` blocks that those which were fetched are parts of."""
+        """This record with the fetched blocks' events merged into those of `num_blocks` blocks."""
         events = None if self.events is None else self.events.merged_blocks(mapping, num_blocks)
         return replace(self, events=events)

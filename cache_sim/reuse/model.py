@@ -1,4 +1,4 @@
-"""From reuse distances to the misses of a cache that nobody simulated.
+"""Estimates the misses of a cache that was not simulated, from reuse distances.
 
 An access misses an LRU cache of A ways if A or more lines of its set were used since its own was (Mattson et al.,
 "Evaluation techniques for storage hierarchies", IBM Systems Journal 9(2), 1970; for many numbers of sets at once, Hill
@@ -52,9 +52,9 @@ def misses_from_reuse(
 ) -> Floats:
     """Estimate how many accesses of each operation miss each level of a hierarchy.
 
-    An operation of which no access was sampled is taken to hit everywhere. Where only the sample that a level is read
-    from has none of it, as of an array operation that ran between two of its windows, or has hardly any of its misses,
-    as of lines that bursts never saw used again, a fully associative cache as large stands for the level.
+    An operation without a sampled access is taken to hit everywhere. The sample that a level is read from may alone
+    lack an operation (an array operation that ran between two of its windows) or nearly all of its misses (lines that
+    bursts never saw used again): then a fully associative cache of the same size stands for the level.
 
     For lines shorter or longer than those measured (32 to 256 bytes), distances of the nearest of these are taken for
     distances in bytes. Misses of the `unit_stride_share` of an operation's accesses then scale with 1 / line size,
@@ -88,7 +88,7 @@ def misses_fully_associative(
     executions: npt.ArrayLike,
     unit_stride_share: npt.ArrayLike = 0.0,
 ) -> Floats:
-    """The same for fully associative caches, which caches whose sets are chosen by a hash come close to.
+    """Estimate misses of fully associative caches, which approximate caches whose set index is a hash.
 
     Args:
         reuse: the histograms.
@@ -116,7 +116,7 @@ def misses_fully_associative(
 
 
 def measured_line_bytes(level: Level) -> int:
-    """The line size that distances are taken from."""
+    """The measured line size whose distances stand for a level's."""
     return _measured(level.line_bytes)
 
 
@@ -147,7 +147,7 @@ class _LineSize:
         return self._at_least(tuple(probes), num_operations)
 
     def total(self, probe: _Probe) -> float:
-        """The same of all operations."""
+        """Number of accesses of all operations that the probe counts."""
         return float((self._count * _coefficients(self._edges, [probe]).ravel()[self._cell]).sum())
 
     def _count_at_least(self, probes: tuple[_Probe, ...], num_operations: int) -> Floats:
@@ -184,7 +184,7 @@ def _misses(reuse: ReuseHistograms, level: Level, num_operations: int) -> Floats
 
 
 def _with_lost(lines: _LineSize, misses: Floats, size_bytes: int, line_bytes: int) -> Floats:
-    """Misses, with those of operations of which a sample lost nearly all.
+    """Misses, corrected for operations of which a sample lost nearly all misses.
 
     A burst cannot tell how far back a line was used that it sees for the first time. If it saw none of these lines
     used again either, their misses are lost. What misses a fully associative cache of twice the size misses this one.
@@ -260,7 +260,7 @@ def _coefficients(edges: Floats, probes: Sequence[_Probe]) -> Floats:
 
 
 def _probes(level: Level) -> list[_Probe]:
-    """Which distances a level's misses are read from, and with what weight."""
+    """Probes of a level: the distances that its misses are read from, each with a weight."""
     line_bytes = measured_line_bytes(level)
     way_bytes = level.size_bytes / level.ways
     number = math.log2(way_bytes / 128)
@@ -289,7 +289,7 @@ def _one_set(size_bytes: int, line_bytes: int) -> _Probe:
 
 
 def _towards_one_set(size_bytes: int, number: float, line_bytes: int) -> list[_Probe]:
-    """Between one set and the smallest way size for which so few ways were measured, by the logarithm of the size."""
+    """Two probes, one set and the smallest way size measured for so few ways, weighted by the logarithm of the size."""
     way = next(way for way in range(1, _LAST + 1) if _ways(size_bytes, way) <= _most_ways(way) or way == _LAST)
     one_set = _one_set(size_bytes, line_bytes)
     line_number = math.log2(line_bytes / 128)

@@ -1,6 +1,7 @@
-"""What a simulation found out about reuse, from which the misses of any LRU cache follow (model.py).
+"""Reuse-distance histograms of a simulation, from which the misses of any LRU cache follow (model.py).
 
-The core (reuse.c) counts what it sampled. Here that is scaled to all accesses, and its sampling error worked out.
+The core (reuse.c) counts sampled accesses. This module scales the counts to all accesses and computes the sampling
+error.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Rows = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[A
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ReuseHistograms:
-    """How many lines of its set were used since a line was, for many cache geometries at once.
+    """Reuse distances by operation: the number of lines of its set used since a line was, for many cache geometries.
 
     `operation`, `line_bytes`, `way`, `bin`, `count`: one row for each count that is not 0, sorted. `count` accesses of
     the operation have a distance in the bin, for this way size and the larger ones of its chain (see `CHAINS`); a
@@ -72,12 +73,12 @@ class ReuseHistograms:
 
     @property
     def burst_share(self) -> float:
-        """Of the accesses; 1 for a program that was measured exactly."""
+        """Share of the accesses that were in bursts; 1 for a program that was measured exactly."""
         return self.burst_accesses / self.accesses if self.accesses else 1.0
 
     @property
     def document(self) -> dict[str, Any]:
-        """How it was sampled, for reports."""
+        """Sampling parameters and standard error, for reports."""
         return {
             "line_bytes": list(LINE_BYTES),
             "sampling_rate": self.sampling_rate,
@@ -122,7 +123,7 @@ def measured_reuse(
     executions: npt.ArrayLike,
     bin_edges: Floats,
 ) -> ReuseHistograms:
-    """What the core's `reuse()` returned, scaled to the `executions` [operations] of the program."""
+    """Histograms from the result of the core's `reuse()`, scaled to the `executions` [operations] of the program."""
     accesses, burst_accesses, bursts, class_shift, blocks, middle, large = result[:7]
     data, sampled, variances, groups = result[7:]
     counts = np.frombuffer(data, dtype=_COUNT)
@@ -155,7 +156,7 @@ def _selected(rows: Rows, of: npt.NDArray[np.bool_]) -> Rows:
 
 
 def _as_changes(rows: Rows) -> Rows:
-    """What large ways have becomes changes of what middle ones have."""
+    """Rows that turn counts of large ways into changes relative to the middle ways."""
     operation, line, way, bins, count = _selected(rows, (rows[2] >= _MIDDLE) & (rows[2] < _LARGE))
     return _joined(rows, (operation, line, np.full_like(way, _LARGE), bins, -count))
 
@@ -197,11 +198,11 @@ def _first_uses(counts: npt.NDArray[Any], num_operations: int) -> Floats:
 
 
 def _post_stratified(resolved: Rows, seen: Rows, seen_of_resolved: Rows, first_uses: Floats) -> Rows:
-    """What first uses change whose distance is known, times what each of them stands for.
+    """Changes of the histogram by first uses of resolved distance, each weighted by the first uses it represents.
 
-    What is missed whatever its true distance is needs none of them: only first uses below a bin's edge by the distance
-    that was seen do, and they are stood for by those of them that are resolved. Post-stratification: Cochran, "Sampling
-    Techniques", 3rd edition, section 5A.9. They are of the operation, or of all where it has few.
+    A first use that misses whatever its true distance needs no correction. Only first uses whose seen distance is below
+    a bin's edge do, and the resolved ones among them represent them all. Post-stratification: Cochran, "Sampling
+    Techniques", 3rd edition, section 5A.9. The strata are of the operation, or of all operations where it has few.
     """
     found = []
     for index, (first, end) in enumerate(zip((0, *_TRACKS), (*_TRACKS, _NEAR), strict=True)):

@@ -10,12 +10,12 @@ MOST_QUOTED = 64
 
 
 def shortened(text: str) -> str:
-    """What somebody wrote, short enough for a message."""
+    """Quoted input truncated to a length that fits a message."""
     return text if len(text) <= MOST_QUOTED else text[: MOST_QUOTED - 3] + "..."
 
 
 def quoted(text: str) -> str:
-    """The same in quotes."""
+    """Input truncated by `shortened`, in quotes."""
     return repr(shortened(text))
 
 
@@ -25,7 +25,7 @@ class ForetraceError(Exception):
     exit_code = 70
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython and notebooks show: the line and its notes, not where in foretrace it was raised."""
+        """Traceback for IPython and notebooks: the message and its notes, without foretrace's own frames."""
         return [f"{type(self).__name__}: {self}", *getattr(self, "__notes__", ())]
 
 
@@ -96,7 +96,7 @@ class SourceError(ForetraceError):
 
 
 class EventsError(ForetraceError):
-    """A process has no software-defined events, or what it left is damaged."""
+    """A process has no software-defined events, or the file of them that it left is damaged."""
 
     exit_code = 84
 

@@ -80,7 +80,7 @@ REPORT = FileKind(
 )  # fmt: skip
 """As JSON, CSV or Markdown. Of CSV the first line alone can be recognised: names in lower case."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
-"""Nothing in such a text says who wrote it: none is ever replaced."""
+"""Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
 
 _RECOGNISED = (
     SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
@@ -112,7 +112,7 @@ def kind_of(path: Path) -> FileKind | None:
 
 
 def instead(path: Path, wanted: FileKind, make: str) -> str:
-    """What to do where a file is not of the wanted kind: how to use what it is, or how to make one elsewhere.
+    """Advice for a file that is not of the wanted kind: the command that reads it, or the command that makes one.
 
     Args:
         path: of an existing file.

@@ -18,7 +18,7 @@ from .file_kinds import FileKind, kind_of
 
 
 def cache_folder() -> Path | None:
-    """Where foretrace keeps what it can make again: below $XDG_CACHE_HOME, or ~/.cache; None: there is no home."""
+    """The folder for files that can be made again: below $XDG_CACHE_HOME or ~/.cache; None without a home directory."""
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
         return (base if base.is_absolute() else Path.home() / ".cache") / "foretrace"
@@ -124,7 +124,7 @@ _MOST_LINKS = 40  # as Linux has it (path_resolution(7))
 
 
 def _followed(path: Path) -> Path:
-    """Where symbolic links lead, one after another, up to names of open files."""
+    """The target of a chain of symbolic links, followed up to names of open file descriptors."""
     target = path
     for _ in range(_MOST_LINKS):
         if re.fullmatch(r"/dev/(stdin|stderr|stdout|fd/\d+)|/proc/[^/]+/fd/\d+", str(target)):
@@ -137,7 +137,7 @@ def _followed(path: Path) -> Path:
 
 
 def _what(mode: int) -> str:
-    """A kind of file that nothing is written to."""
+    """Name of a kind of file that output is never written to."""
     if stat.S_ISREG(mode):
         return "a name of an open file"
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
@@ -155,7 +155,7 @@ def write_output(path: Path | str, data: bytes, kind: FileKind, *, force: bool) 
 
 
 def write_atomically(path: Path, data: bytes, kind: FileKind, *, force: bool) -> None:
-    """Write a file that nobody ever sees half-written.
+    """Write a file atomically: it is never visible half-written.
 
     Args:
         path: of the file. Symbolic links are followed.
@@ -201,7 +201,7 @@ def open_atomically(path: Path, kind: FileKind, *, force: bool) -> Iterator[Bina
 
 
 def _unnamed_file(directory: Path) -> BinaryIO | None:
-    """A new file that goes with us if we are killed; None where the system has no such."""
+    """A new unnamed file, which vanishes if this process is killed; None where the system cannot make one."""
     try:
         file = os.fdopen(os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666), "wb")
     except OSError:

@@ -18,7 +18,7 @@ class FittingTable(Table):
     """A table of plain text that fits the width it is printed in."""
 
     def __init__(self, *, drop: Sequence[str] = (), whole: Collection[str] = (), **options: Any) -> None:
-        """Headings: `drop` of columns that may be left out, the first of them first; `whole` of text to keep."""
+        """`drop`: headings of columns that may be left out, in that order; `whole`: those whose text is kept whole."""
         super().__init__(**options)
         self.drop = tuple(drop)
         self.whole = frozenset(whole)
@@ -63,7 +63,7 @@ def _text_width(column: Column) -> int:
 
 
 def _width(columns: Sequence[Column]) -> int:
-    """Two spaces lie between columns."""
+    """Width of a table in characters, with two spaces after each column."""
     return sum(_text_width(column) + 2 for column in columns)
 
 

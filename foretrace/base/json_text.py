@@ -37,7 +37,7 @@ def decode(data: bytes | str, kind: type[_Decoded]) -> _Decoded:
 
     Raises:
         msgspec.DecodeError: it is not JSON, nested too deeply, or has integers of more than 64 bits.
-        msgspec.ValidationError: it is no such object.
+        msgspec.ValidationError: it is an object of another type.
     """
     try:
         decoded = msgspec.json.decode(data, type=kind, strict=True)

@@ -71,7 +71,7 @@ def _rust_letter(escape: re.Match[str]) -> str:
 
 @functools.lru_cache(maxsize=65536)
 def short_name(name: str) -> str:
-    """The same without return type and parameters: what fits a column."""
+    """The demangled name without return type and parameters, short enough for a column."""
     full = demangle(name)
     if full == name or "(" not in full:
         return full

@@ -1,6 +1,6 @@
-"""What runs tell of one without a neighbour on the same core: each has the slowdown of a reference loop beside it.
+"""Estimates a program's undisturbed time from runs with noisy neighbours, each with the slowdown of a reference loop.
 
-The loop is in `foretrace.benchmarks.harness.reference_loop`; here is what follows from its times.
+The loop is in `foretrace.benchmarks.harness.reference_loop`; this module evaluates its times.
 """
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol, TypeVar
 
 DISTURBED = 1.05
-"""From this on, relative to its undisturbed time, the loop ran beside a neighbour for part of a run."""
+"""Slowdown of the loop from which a run counts as disturbed by a neighbour."""
 LEAST_RUNS_OF_LINE = 5
 MOST_ERROR_OF_LINE = 0.1
-"""A straight line through fewer runs, or one less certain than this part, tells nothing of an undisturbed run."""
+"""A straight line through fewer runs, or with a larger relative error, gives no undisturbed time."""
 
 
 class LoopSample(NamedTuple):
-    """Cycles that an instruction of the loop took, and the core's clock beside it."""
+    """Cycles per instruction of the loop, and the core's clock frequency during the sample."""
 
     cycles: float
     clock_hz: float
 
 
 class Reference(Protocol):
-    """A loop to run beside something else."""
+    """A reference loop that runs on the same core as the measured program."""
 
     def beside(self, cpu: Callable[[], int | None] | None = None) -> AbstractContextManager[list[LoopSample]]:
-        """Sample it while the context lasts, on the core that `cpu` tells, if it does; the list has the samples."""
+        """Sample the loop while the context lasts, on the core that `cpu` returns, if any; yields the samples' list."""
         ...
 
     def slowdown(self, cycles: float) -> float:
-        """How many times longer that is than an instruction of it takes undisturbed: 1 or more."""
+        """Slowdown of the reference loop: its cycles per instruction over the undisturbed value; at least 1."""
         ...
 
 
 def reading(reference: Reference, samples: Sequence[LoopSample]) -> tuple[float, float]:
-    """What samples of one run tell: how many times longer than undisturbed the loop took, and the clock in the median.
+    """Slowdown of the loop and median clock frequency, from the samples of one run.
 
     Args:
         samples: one or more.
@@ -49,11 +49,11 @@ def reading(reference: Reference, samples: Sequence[LoopSample]) -> tuple[float,
 
 
 class Run(Protocol):
-    """A run of which it may be known that no neighbour used the core."""
+    """A run that may be known to be undisturbed by a neighbour."""
 
     @property
     def is_undisturbed(self) -> bool:
-        """Whether that is known."""
+        """Whether the run is known to be undisturbed."""
         ...
 
 
@@ -61,13 +61,13 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 def counted(runs: Sequence[AnyRun]) -> Sequence[AnyRun]:
-    """The undisturbed runs; all, if there are no such."""
+    """The undisturbed runs; all runs if none is undisturbed."""
     return [run for run in runs if run.is_undisturbed] or runs
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Processor time without a neighbour, by a straight line through runs beside more and less of one.
+    """Processor time without a neighbour, extrapolated by a straight line through runs with neighbours of varying load.
 
     `error_s` is twice the standard error.
     """
@@ -77,7 +77,7 @@ class Alone:
 
 
 def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
-    """Least squares, read at a slowdown of 1, and no longer than the shortest run took; None if that is uncertain.
+    """Least-squares estimate at a slowdown of 1, at most the time of the shortest run; None if it is uncertain.
 
     Args:
         runs: slowdown of the reference loop, and time of the program.
@@ -96,10 +96,10 @@ def alone(runs: Sequence[tuple[float, float]]) -> Alone | None:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTime:
-    """An undisturbed time in an older timing: the sum of the times at rest of a program's segments, over many runs.
+    """An undisturbed time in an older timing: the sum of a program's per-segment times from undisturbed runs.
 
-    `long_share` of the sum is in segments longer than 2 ms. `counting_s` was taken off for counting at the places
-    between them. `clock_hz` is that of moments between the runs at rest.
+    `long_share` of the sum is in segments longer than 2 ms. `counting_s` is the subtracted overhead of counting at
+    segment ends. `clock_hz` is the clock frequency in moments between the undisturbed runs.
     """
 
     time_s: float

@@ -1,9 +1,8 @@
-"""How long a line of Python takes here: the unit that the time of other Python code is told in.
+"""Time of a line of Python on this machine: the unit in which the time of other Python code is given.
 
-The lines are of the kinds that programs are made of, in plain bytecode and in what it calls: numbers small and large,
-lists, dictionaries, strings. What shares the core with a program slows them as much as other such code. On a busy host
-lines of floating-point numbers alone took 1.46 times as long, twenty other loops 1.5 to 1.9 times, and such as these
-1.9.
+The lines are a mix of what programs do, in bytecode and in the functions it calls: small and large numbers, lists,
+dictionaries, strings. A noisy neighbour slows them as much as other Python code. On a busy host lines of
+floating-point numbers alone took 1.46 times as long, twenty other loops 1.5 to 1.9 times, and this mix 1.9.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ LINES = 10
 
 
 def run_lines(repeats: int) -> tuple[float, int]:
-    """Run the lines. Returns seconds, and how many it was. tracer/python/blocks/lines.c has the same ones."""
+    """Run the lines. Returns seconds and the number of lines. tracer/python/blocks/lines.c has the same lines."""
     values, counts, pair = [1, 2, 3, 5], {"alpha": 1, "beta": 2, "alphabet": 3}, (1, 2)
     name, suffix, x, y, text = "alpha", "bet", 0.25, 0.25, ""
     begin = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What is printed for people: consoles, and text from outside made harmless."""
+"""Output for people: consoles, and escaping of untrusted text."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def _visible(letter: str) -> str:
 
 
 WIDTH = 100
-"""Columns of a table where there is no terminal to ask."""
+"""Width of a table, in characters, without a terminal."""
 
 
 def console() -> Console:
-    """For results, on standard output: wrapped to a terminal's width, elsewhere whole lines that can be searched."""
+    """Console for results on standard output: wraps to a terminal's width, elsewhere prints whole, searchable lines."""
     is_terminal = sys.stdout.isatty()
     width = None if is_terminal else WIDTH
     return _Results(highlight=False, markup=False, emoji=False, width=width, soft_wrap=not is_terminal)
 
 
 class _Results(Console):
-    """Cuts nothing off: a table whose numbers need more than the width is wider."""
+    """Console that crops nothing: a table whose numbers need more than the width is wider."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """As rich does, but for that."""
+        """Print as rich does, without cropping; tables alone wrap the text in their cells."""
         from rich.table import Table
 
         options.setdefault("crop", False)
@@ -63,10 +63,10 @@ def table(
     drop: Sequence[str] = (),
     whole: Collection[str] = (),
 ) -> Table:
-    """A table without lines, which fits the width. Columns with a heading in `left`, or the first one, are flush left.
+    """A table without rules that fits the width. Columns with a heading in `left` (default: the first) are flush left.
 
-    Where it is too wide, the columns in `drop` are left out, the first of them first, and then text in columns that are
-    flush left is shortened, but not in those of `whole`. Numbers never are.
+    Where it is too wide, the columns in `drop` are left out one by one, in that order. Then text in flush-left columns
+    is shortened, except in those of `whole`. Numbers are never shortened.
     """
     from .fitting_table import FittingTable
 
@@ -79,7 +79,7 @@ def table(
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[float], None] | None]:
-    """A bar on standard error, told the done part; None where that is no terminal."""
+    """A progress bar on standard error, which takes the share done; None where standard error is no terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -106,7 +106,7 @@ def json_bytes(document: dict[str, Any]) -> bytes:
 
 
 def _plain_within(content: Any) -> Any:
-    """The same with `plain` text, wherever in it."""
+    """A JSON value with all its strings made `plain`, at any depth."""
     if isinstance(content, str):
         return "".join(c if c in "\n\t" else _visible(c) for c in content)
     if isinstance(content, dict):

@@ -1,4 +1,4 @@
-"""TOML from anyone: what the parser would take too much memory or time for is refused before it is parsed."""
+"""Untrusted TOML: text that would cost the parser too much memory or time is refused before it is parsed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def decode(content: bytes) -> dict[str, Any]:
     """The table of a TOML file.
 
     Raises:
-        ValueError: it is none, or more than such a file can need; says what, and where.
+        ValueError: the text is no TOML, or exceeds a limit; says what, and where.
     """
     for number, line in enumerate(content.split(b"\n"), 1):
         if len(line) > MAX_LINE_BYTES:

@@ -1,4 +1,4 @@
-"""How quantities are shown to people. Sizes use powers of 1024 (KiB), rates and frequencies powers of 1000 (GB/s)."""
+"""Formatting of quantities. Sizes use powers of 1024 (KiB), rates and frequencies powers of 1000 (GB/s)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def _scaled(value: float, base: int, units: tuple[str, ...], digits: int = 3) -> str:
-    """`value` with the unit that leaves 1 to `base` of it, rounded to significant digits."""
+    """`value` in the unit that brings it between 1 and `base`, rounded to significant digits."""
     power = 0
     while power < len(units) - 1 and float(f"{abs(value):.{digits}g}") >= base:
         value /= base
@@ -15,7 +15,7 @@ def _scaled(value: float, base: int, units: tuple[str, ...], digits: int = 3) ->
 
 
 def _rounded(value: float, digits: int) -> str:
-    """`value` with so many significant digits, whole digits always kept, no exponent and no trailing zeros."""
+    """`value` with `digits` significant digits, whole digits always kept, no exponent and no trailing zeros."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
     decimals = max(0, digits - 1 - math.floor(math.log10(abs(value))))

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from foretrace.tracer.session.session import Progress
 
 _IN_A_ROW_S = 1.0
-"""A ^C this long before the program's end is not what ended it."""
+"""Seconds: a ^C longer before the program's end than this did not end it."""
 _GIVES_UP = 3
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Counts them from the one that ended the program, or from the program's end if that had another cause.
+    """Counts interrupts from the one that ended the program, or from the program's end if that had another cause.
 
     Until the program has ended, ^C is a KeyboardInterrupt, as ever.
     """
@@ -46,13 +46,13 @@ class Interrupts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave it to whoever handled it before."""
+        """Restore the previous handlers."""
         signal.signal(signal.SIGINT, self._before)
         for number in self._ends:
             signal.signal(number, signal.SIG_DFL)
 
     def watch(self, progress: Progress) -> None:
-        """Hear of the program: see `Session.run`."""
+        """Take the progress of the program: see `Session.run`."""
         now_s = time.monotonic()
         self._progress = progress
         if progress.interrupts > self._seen:

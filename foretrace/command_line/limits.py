@@ -58,7 +58,7 @@ them."""
 
 
 def changed(limits: Limits, memory_gib: float | None, cpu_s: int | None) -> Limits:
-    """The limits with what a user allows instead; None: as they are."""
+    """The limits, overridden by those that a user gives; None keeps a limit."""
     memory_bytes = limits.memory_bytes if memory_gib is None else int(memory_gib * GIB)
     return replace(limits, memory_bytes=memory_bytes, cpu_s=limits.cpu_s if cpu_s is None else cpu_s)
 

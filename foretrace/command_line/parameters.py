@@ -9,7 +9,7 @@ import click
 
 
 class NumberRange(click.FloatRange):
-    """Numbers from one to another, but not nan, which click finds in any range."""
+    """A range of numbers that excludes nan, which click accepts in any range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number, or an error that says what it must be."""
@@ -40,7 +40,7 @@ class EventCount(click.ParamType):  # type: ignore[type-arg] # generic only in c
     name = "event"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        """The two, or an error that says what they must be."""
+        """The event's name and its value, or an error that says what they must be."""
         if isinstance(value, tuple):
             return value
         name, _, count = value.rpartition("=")

@@ -8,7 +8,7 @@ import sys
 
 
 class _Forgiving(io.FileIO):
-    """A file whose writes never fail: nobody could be told."""
+    """A file whose writes never fail, as there is nowhere to report an error."""
 
     def write(self, data: object, /) -> int:
         """The number of bytes given, written or not."""

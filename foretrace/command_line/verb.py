@@ -13,7 +13,7 @@ from . import limits
 
 @dataclass(slots=True)
 class Bounds:
-    """The object of the context in which the command line enforces limits; elsewhere (API, tests) there is none.
+    """Limits that the command line enforces, kept as its context's object; absent elsewhere (API, tests).
 
     Attributes:
         memory_gib, cpu_s: what the user allows instead of the verb's own limits; None: these.
@@ -35,7 +35,7 @@ class _Limited(click.Command):
     """A command whose verb may have limits (`foretrace.command_line.limits`)."""
 
     runs_programs = False
-    """They would inherit the limits: the command begins them itself."""
+    """Whether the verb runs programs, which would inherit limits set at its start: it sets them itself, later."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command within its limits."""
@@ -61,7 +61,7 @@ class Verb(_Limited):
     def __init__(
         self, *args: Any, last_options: Sequence[str] = (), runs_programs: bool = False, **kwargs: Any
     ) -> None:
-        """As click's; `last_options` are names such as `-m`."""
+        """Take click's arguments, and `last_options`: options such as `-m` that end the command's own."""
         super().__init__(*args, **kwargs)
         self._last_options = last_options
         self.runs_programs = runs_programs
@@ -72,7 +72,7 @@ class Verb(_Limited):
 
 
 class VerbGroup(_Limited, click.Group):
-    """A verb that has verbs."""
+    """A verb with subcommands."""
 
     command_class = Verb
 

@@ -1,6 +1,7 @@
-"""What the core model needs of a core, from a profile's figures, and what is assumed where it gives none.
+"""The core model's parameters of a core, from a profile's figures, with defaults where the profile gives none.
 
-Cycles, each as (fast, typical, slow). What is assumed, of which cores and after whom, is in profiles/defaults.py.
+Cycles, each as (fast, typical, slow). The defaults, the cores they hold for and their sources are in
+profiles/defaults.py.
 """
 
 from __future__ import annotations
@@ -36,10 +37,10 @@ _PARTS = {
     Kind.FP_COMPARE: Operation.FP_COMPARE,
     Kind.FP_CONVERT: Operation.FP_CONVERT,
 }
-"""Kinds that have a latency of their own, and what a profile calls them."""
+"""Kinds of instructions with a latency of their own, and their operation in a profile."""
 _CROSSING = (Kind.FP_COMPARE, Kind.FP_CONVERT)
 DIVIDERS = frozenset({Kind.INT_DIV, Kind.FP_DIV, Kind.FP_SQRT})
-"""What dividers do."""
+"""Kinds of instructions that the divider executes."""
 
 CAUSES = (
     Bound.ISSUE,
@@ -57,28 +58,28 @@ CAUSES = (
 """Causes, as they are numbered in core_model.h."""
 
 _FORWARD_CYCLES = 3.0
-"""By which a value is read back later than from the cache, at least, where its address must be compared: Zen and Golden
-Cove forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel,
-AMD and VIA CPUs", sections on store forwarding)."""
+"""Least delay of store forwarding over a cache hit where addresses must be compared: Zen and Golden Cove
+forward a variable of the stack in no time, others in 6 to 8 cycles (Agner Fog, "The microarchitecture of Intel, AMD and
+VIA CPUs", sections on store forwarding)."""
 _ASSUMED_ALUS = 4.0
 _CONVERT_CYCLES = np.array([0.0, 2.0, 3.0])
-"""What a conversion between integer and floating point takes, beside the way between their registers."""
+"""Cycles of a conversion between integer and floating point, without the move between their register files."""
 _PAIRS = 2 / 3
-"""Cycles of a taken branch, below which two of them are followed at once."""
+"""Cycles of a taken branch below which the front end follows two of them at once."""
 _RESOLVE_CYCLES = 1.0
-"""From when what the calibration's branch waits for is there to its end: each iteration goes on from the value that the
-one before made, missed or not, so that the rest of what a miss costs is getting new instructions."""
+"""Cycles from a branch's operands being ready to its resolution in the calibration loop. Each iteration continues from
+the value of the one before, mispredicted or not, so the rest of the misprediction penalty is the front-end refill."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoreFigures:
     """Cycles [3] unless said otherwise.
 
-    `members` has those of the C core (core_model.h), by name, but for what its memory tells. `latency` is by kind;
-    `unit_cycles`, by unit, of one operation on one of them; `root_cycles`, of a square root on the divider.
-    `native_lanes` is how many 64-bit elements a unit takes at once. `own`: costs of kinds that few
-    profiles tell. `crossing` is a value's way between register files;
-    `add_sooner`: by how much sooner an addition of floating point has the result of another one.
+    `members` has the parameters of the C core (core_model.h) by name, without those that the memory system gives.
+    `latency` is by kind. `unit_cycles`, by unit, is the time that one operation occupies one unit; `root_cycles` the
+    time that a square root occupies the divider. `native_lanes` is the number of 64-bit elements that a unit processes
+    at once. `own`: costs of kinds that few profiles give. `crossing` is the latency between register files;
+    `add_sooner`: the cycles saved when a floating-point addition uses the result of another one.
     """
 
     members: Mapping[str, Floats]
@@ -92,7 +93,7 @@ class CoreFigures:
 
 
 OF_MEMORY = frozenset({"lead", "n_levels"})
-"""Members of the C core that its memory tells."""
+"""Members of the C core that the memory system gives."""
 
 
 def core_figures(profile: Profile, core: Core, first_latency_cycles: float, notes: Assumptions) -> CoreFigures:
@@ -134,8 +135,8 @@ def _cost(profile: Profile, operation: Operation, elements: int = 1, bits: int =
 
 
 def _part_latencies(profile: Profile, of: CoreClass, crossing: Floats, notes: Assumptions) -> dict[Kind, Floats]:
-    """Of the kinds that only some units do, beside their crossing; as an integer operation or a comparison where the
-    profile does not tell them."""
+    """Latencies of the kinds restricted to a subset of the execution units, without their crossing between register
+    files; those of an integer operation or a comparison where the profile gives none."""
     found, missing = {}, []
     for kind, operation in _PARTS.items():
         cost, listed = _cost(profile, operation), listed_cost(operation, 64, of)
@@ -161,10 +162,10 @@ def _part_latencies(profile: Profile, of: CoreClass, crossing: Floats, notes: As
 
 
 class _Source(KnownCore):
-    """What a profile tells of a core, put together."""
+    """Derives the core model's parameters from a profile, and notes what was assumed."""
 
     def int_adds(self, width: float) -> Floats:
-        """Integer operations a cycle: of what is assumed, typically no more than four."""
+        """Integer operations per cycle; an assumed typical value is at most four."""
         adds = self.figure("int_adds_per_cycle", width)
         if self.given("int_adds_per_cycle") is None:
             is_settled = adds[FAST] == adds[SLOW]
@@ -173,7 +174,7 @@ class _Source(KnownCore):
         return adds
 
     def members(self, width: float, first_latency_cycles: float) -> dict[str, Floats]:
-        """Of the C core: those that follow from several figures, or in another unit; the others are a figure each."""
+        """The C core's members by name: some derived from several figures or converted, the others one figure each."""
         taken_branch = 1 / self.figure("taken_branches_per_cycle")
         forward = self.cycles("store_forward_latency_cycles")
         decode, decoded_ways = self.decode()
@@ -193,8 +194,8 @@ class _Source(KnownCore):
         return {name: derived[name] if name in derived else self.declared(name) for name in names}
 
     def declared(self, name: str) -> Floats:
-        """[3]: a figure by its key, as its unit says which way is faster; one that is not assumed is 0 where it is
-        missing."""
+        """[3]: a figure by its key, ordered by whether larger or smaller is faster in its unit; a missing figure
+        without a default is 0."""
         if name in figures_of_record(Frontend):
             return self.of_frontend(name)
         if name.endswith("_instructions"):
@@ -203,7 +204,7 @@ class _Source(KnownCore):
         return self.cycles(name)
 
     def of_frontend(self, name: str) -> Floats:
-        """Cycles [3] that few front ends are known for."""
+        """Cycles [3] of a front-end figure that is known for few cores."""
         frontend = self.core.frontend
         given: float | None = getattr(frontend, name, None)
         if frontend is None or given is None:
@@ -211,7 +212,7 @@ class _Source(KnownCore):
         return np.array(measured(given, noise_of(frontend.noise, name), more_is_faster=False))
 
     def decode(self) -> tuple[Floats, int]:
-        """Cycles of one instruction that is not among the last ones decoded, and the ways that hold these."""
+        """Cycles to decode one instruction outside the micro-op cache, and the ways of that cache."""
         rate, kept = self.core.decode_instructions_per_cycle, self.core.decoded_instructions
         if rate is not None and kept is not None:
             error = 1 + self.noise("decode_instructions_per_cycle")
@@ -245,18 +246,18 @@ class _Source(KnownCore):
         return cycles, cycles, float(lanes)
 
     def add_sooner(self) -> Floats:
-        """By which an addition of floating point has the result of another one before other operations have it."""
+        """Cycles by which a floating-point addition gets another one's result sooner than other operations do."""
         add, other = self.core.fp_add_latency_cycles, self.core.fp_add_other_latency_cycles
         return exactly(max(other - add, 0.0) if add is not None and other is not None else 0.0)
 
     def shuffles(self) -> Floats:
-        """Of a shuffle or comparison that was not measured."""
+        """Latency, cycles [3], of a shuffle or comparison that was not measured."""
         default = defaults.FP_OTHER
         text = f"not in the profile, {default.range_text} cycles assumed"
         return assumed_as(self.notes, "fp_shuffle", text, np.array(Range.of(default)))
 
     def latencies(self, shuffle: OperationCost | None) -> dict[Kind, Floats]:
-        """Of a result, for any other operation; but for those of parts, and loads and stores."""
+        """Result latency by kind for any other operation; without the kinds in `_PARTS`, loads and stores."""
         add = self.cycles("fp_add_latency_cycles")
         multiply = self.cycles("fp_mul_latency_cycles")
         given = self.core

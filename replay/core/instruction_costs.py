@@ -1,4 +1,4 @@
-"""Costs of kinds of instructions that profiles seldom tell: measured ones first, then the table of published ones."""
+"""Costs of kinds of instructions that profiles seldom give: measured ones first, then the table of published ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OPERATIONS = {
 }
 _ANY = 0
 _WORD = 32
-"""Bits of the elements whose products some cores take twice as long for."""
+"""Bits of the elements whose products take some cores twice as long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,17 +45,17 @@ class InstructionCost:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class InstructionCosts:
-    """By kind and element bits, 0 for those that have no entry of their own."""
+    """Costs by kind and element bits; element bits of 0 stand for widths without an entry of their own."""
 
     of_kind: Mapping[tuple[Kind, int], InstructionCost]
 
     def of(self, kind: Kind, element_bits: int) -> InstructionCost | None:
-        """The cost of a kind that has one of its own."""
+        """Cost of a kind and element width; None where the kind has no cost of its own."""
         return self.of_kind.get((kind, element_bits)) or self.of_kind.get((kind, _ANY))
 
 
 def instruction_costs(profile: Profile, core: CoreClass, notes: Assumptions) -> InstructionCosts:
-    """The costs on a core; what its profile and its relatives do not tell is noted by the name of its kind."""
+    """Costs on a core; a kind that neither its profile nor its relatives give is noted by name."""
     found: dict[tuple[Kind, int], InstructionCost] = {}
     for kind, operation in _OPERATIONS.items():
         measured = next((cost for cost in profile.operations if cost.operation is operation), None)
@@ -79,7 +79,7 @@ def instruction_costs(profile: Profile, core: CoreClass, notes: Assumptions) -> 
 
 
 def kind_note(kind: Kind) -> str:
-    """The name of what is assumed of a kind's cost."""
+    """Name of the assumption about a kind's cost."""
     return f"cost of {kind}"
 
 

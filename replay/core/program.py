@@ -1,4 +1,4 @@
-"""A signature's paths as the core model runs them: instructions by number, and branches with what was not foreseen.
+"""A signature's paths as the core model runs them: numbered instructions, and branches with their mispredictions.
 
 Nothing here depends on a machine but for what its core is assumed to have: a branch predictor of the present kind, and
 a compare and the branch behind it as one operation. The figures of a core are put in by `core_times`.
@@ -42,30 +42,30 @@ BRANCH = np.dtype({"names": ["place", "target", "kind"], "formats": ["u4", "u4",
 _CONDITIONAL, INDIRECT = 1, 2
 _MISSED, _TAKEN, _SECOND_HALF = 1, 2, 4
 _LEARNING = 32
-"""Executions of a branch in the paths after which it counts: a real predictor knew it long before."""
+"""Executions of a branch in the paths that are skipped as warm-up: a real predictor had learned it long before."""
 _IN_REACH = 64
 _CODE_LINE_BYTES = 64
-"""Of code, what is fetched a cycle: a loop of three instructions takes one on an AMD EPYC (Zen 3) where they lie in one
-such line, and two where they lie in two."""
+"""Bytes of code fetched per cycle: on an AMD EPYC (Zen 3) a loop of three instructions takes one cycle where they lie
+in one such line, and two where they lie in two."""
 DECODED_AT_ONCE = 8
-"""Instructions that a core keeps together once they are decoded, of one line of code: on an AMD EPYC (Zen 3) blocks of
-13 in a line each were dispatched six a cycle where there were 240 of them, and three a cycle where there were 300."""
+"""Instructions of one code line in an entry of the micro-op cache: on an AMD EPYC (Zen 3) blocks of 13 in a line each
+were dispatched six a cycle where there were 240 of them, and three a cycle where there were 300."""
 _NUM_LINES = 1 << 32
-"""Modulo this: only lines of blocks that run one after the other are compared."""
+"""Modulus of line numbers: only lines of blocks that run one after the other are compared."""
 _OF_VECTOR_UNITS = frozenset({RegisterClass.VECTOR, RegisterClass.MASK})
 _FUSES = (OperationKind.INT_ALU,)
 
 
 @dataclass(frozen=True, eq=False)
 class CoreProgram:
-    """What the core model runs. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
+    """Input of the core model. Block numbers are positions in `block_ids`, operation numbers in `operation_ids`.
 
     `instructions` INSTRUCTION [instructions], without the figures of a core; `kinds` are their kinds, element bits and
     lanes, `fused` bool whether a core may fuse one with the one before, `crosses` bool whether a value changes the kind
     of register.
     `candidates` float64 [operations]: share of the accesses whose line was not touched a short while before.
     `branches` uint8 and `depends` uint16 [executions] as in core_model.h;
-    `missed` float64 [blocks]: share of a block's ends not foreseen.
+    `missed` float64 [blocks]: share of a block's executions whose branch is mispredicted.
     """
 
     block_ids: Ints
@@ -94,7 +94,7 @@ class CoreProgram:
 
     @functools.cached_property
     def first_half(self) -> CoreProgram:
-        """With every other path alone."""
+        """This program reduced to every other path."""
         chosen = self.branches & _SECOND_HALF == 0
         accesses = np.repeat(chosen, self.blocks["n_operations"].astype(np.int64)[self.path])
         return replace(
@@ -109,7 +109,7 @@ class CoreProgram:
 
     @property
     def fused_per_block(self) -> Floats:
-        """[blocks]: instructions that may take no slot of the issue width, as they go with the one before."""
+        """[blocks]: instructions that may take no issue slot, because they fuse with the one before."""
         fused = np.concatenate([[0], np.cumsum(self.fused)])
         first, count = (
             self.blocks["first"].astype(np.int64),
@@ -174,10 +174,10 @@ class CoreProgram:
 
 
 class _Outside:
-    """Which of some blocks run only once the innermost loop around another one was left."""
+    """Finds the blocks that run only after the innermost loop around a given block has exited."""
 
     def __init__(self, signature: Signature, block_ids: Ints) -> None:
-        """Of the blocks with these ids, by their positions among them."""
+        """Take the blocks with these ids; blocks are numbered by their positions among them."""
         blocks = [signature.blocks[block_id] for block_id in block_ids.tolist()]
         self._loop_of = [block.loop_id for block in blocks]
         functions: dict[tuple[str, str], int] = {}
@@ -209,15 +209,17 @@ def _operations(signature: Signature, block_ids: Ints) -> list[list[int]]:
 
 
 def _code_lines(signature: Signature, block_id: int) -> Ints:
-    """The lines of code that a block begins in, and that each of its instructions ends in."""
+    """Numbers of the code lines in which a block begins and in which each of its instructions ends."""
     lengths = [one.length_bytes for one in signature.paths.instructions[block_id]]
     ends = signature.blocks[block_id].offset % (_NUM_LINES * _CODE_LINE_BYTES) + np.cumsum([1, *lengths]) - 1
     return np.concatenate((ends[:1], np.maximum(ends[1:] - 1, ends[0]))) // _CODE_LINE_BYTES
 
 
 def _decoded(lines: Ints, fused: Sequence[bool]) -> list[int]:
-    """Of the instructions of a block: how many are decoded at once from each on, those of a line of code and no more
-    than 8; 0 for those that come with one before. One that is fused with the one before is not counted."""
+    """Sizes of the decode groups of a block, at the first instruction of each group; 0 at the others.
+
+    A group is at most 8 instructions of one line of code. An instruction fused with the one before is not counted.
+    """
     result, first = [0] * len(lines), 0
     for number in range(len(lines)):
         if lines[number] != lines[first] or (result[first] == DECODED_AT_ONCE and not fused[number]):
@@ -227,7 +229,7 @@ def _decoded(lines: Ints, fused: Sequence[bool]) -> list[int]:
 
 
 class _InstructionTable:
-    """Instructions one after the other, their registers by number."""
+    """Collects instructions in sequence, with numbered registers."""
 
     def __init__(self, registers: _Registers) -> None:
         self._of = registers
@@ -262,7 +264,7 @@ class _InstructionTable:
 
 
 class _Registers:
-    """What instructions of one instruction set do with classes of registers."""
+    """Classifies the registers that instructions of one instruction set use."""
 
     def __init__(self, instruction_set: str) -> None:
         self._instruction_set = instruction_set
@@ -271,7 +273,7 @@ class _Registers:
         return register_class(self._instruction_set, name) in _OF_VECTOR_UNITS
 
     def crosses(self, one: Instruction) -> bool:
-        """Whether a value goes from registers of the vector units to the others or to flags, or the other way."""
+        """Whether a value moves between registers of the vector units and the others or the flags."""
         sources = {self._uses_vector_units(name) for name in one.reads}
         results = {self._uses_vector_units(name) for name in one.writes}
         return bool(sources and results) and sources.isdisjoint(results)
@@ -292,7 +294,7 @@ def _candidates(
 
 
 def _branches(signature: Signature, block_ids: Ints, path: Ints, starts: Ints) -> tuple[npt.NDArray[np.uint8], Floats]:
-    """Flags of each execution: whether what follows stood next, and whether a predictor would have foreseen it."""
+    """Flags of each execution, whether its branch was taken and mispredicted; and each block's misprediction rate."""
     lasts = [signature.paths.instructions[block_id][-1] for block_id in block_ids.tolist()]
     lengths = [sum(one.length_bytes for one in signature.paths.instructions[b]) for b in block_ids.tolist()]
     blocks = [signature.blocks[block_id] for block_id in block_ids.tolist()]
@@ -318,7 +320,7 @@ def _branches(signature: Signature, block_ids: Ints, path: Ints, starts: Ints) -
 
 
 def branch_kind(last: Instruction) -> int:
-    """How the last instruction of a block is foreseen: as in branches.h."""
+    """Prediction class of a block's last instruction: conditional, indirect or none, numbered as in branches.h."""
     if last.flow == "branch":
         return _CONDITIONAL
     is_call_to_register = last.flow == "call" and (last.load_operation is not None or bool(last.reads))
@@ -326,7 +328,7 @@ def branch_kind(last: Instruction) -> int:
 
 
 def _occurrence(path: Ints) -> Ints:
-    """How often the same block was in the path before."""
+    """Number of earlier executions of the same block, for each position of the path."""
     order = np.argsort(path, kind="stable")
     ordered = path[order]
     position = np.arange(len(path))

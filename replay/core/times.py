@@ -64,18 +64,19 @@ _UNIT = {
     Kind.CALL: BRANCH,
     Kind.RETURN: BRANCH,
 }
-"""What has one unit alone and seldom runs beside others of it, such as an atomic update, takes the divider for it."""
+"""Execution unit of each kind. Kinds with a single unit of their own that is seldom shared, such as atomic updates, are
+charged to the divider."""
 _VECTOR_UNITS = (FP_ADD, FP_MUL, FP_DIV, VECTOR)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OperationCosts:
-    """What a signature's memory operations do on a machine: float64 [operations, levels + 1], level 0 the nearest.
+    """Costs of a signature's memory operations on a machine: float64 [operations, levels + 1], level 0 the nearest.
 
-    `hits`: accesses by the level that has the data. `latency_s`: of an access that nothing fetched ahead; `random_s`
-    and `stream_s`: time between two lines of a level, of those not fetched ahead and of those that are. `write_back_s`:
-    what a line takes that the operation brought in, if it is stored to later. `irregular`: share of the lines of a
-    level that are not fetched ahead.
+    `hits`: accesses by the level that serves them. `latency_s`: latency of an access that is not prefetched. `random_s`
+    and `stream_s`: time between two lines of a level, of lines not prefetched and of prefetched ones. `write_back_s`:
+    write-back time of a line that the operation brought in, if it is stored to later. `irregular`: share of a level's
+    lines that are not prefetched.
     """
 
     hits: Floats
@@ -87,7 +88,7 @@ class OperationCosts:
     access_bytes: Floats
 
     def ideal(self) -> OperationCosts:
-        """All data in the nearest cache."""
+        """These costs with all data in the nearest cache."""
         hits = np.zeros_like(self.hits)
         hits[:, 0] = self.hits.sum(axis=1)
         return replace(self, hits=hits)
@@ -95,14 +96,14 @@ class OperationCosts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockTimes:
-    """Of the blocks in the paths: `seconds` float64 [2, blocks, causes], those of all executions in each half of the
-    paths, by what they are put down to."""
+    """Times of the blocks in the paths: `seconds` float64 [2, blocks, causes], summed over all executions in each half
+    of the paths, by the cause they are attributed to."""
 
     program: CoreProgram
     seconds: Floats
 
     def per_execution(self, half: int | None = None) -> Floats:
-        """[blocks, causes]: mean seconds of an execution, in all paths or in one half of them; nan where none ran."""
+        """[blocks, causes]: mean seconds per execution, in all paths or in one half; nan for a block that never ran."""
         seconds = self.seconds.sum(axis=0) if half is None else self.seconds[half]
         executions = self.program.executions.sum(axis=0) if half is None else self.program.executions[half]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -156,7 +157,7 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     distinct, of_instruction = program.distinct_kinds
     rows = np.array([_figures_of(kind, core, corner) for kind in distinct]).reshape(len(distinct), -1)[of_instruction]
     table["latency"] = rows[:, 0] + np.where(program.crosses, core.crossing[corner], 0)
-    adds = _are(program, Kind.FP_ADD)
+    adds = _is_of_kind(program, Kind.FP_ADD)
     table["sooner"], table["takes_early"] = np.where(adds, core.add_sooner[corner], 0), adds
     table["unit_cycles"] = rows[:, 1]
     table["unit"], table["cause"] = rows[:, 2], rows[:, 3]
@@ -164,8 +165,8 @@ def _instructions(program: CoreProgram, core: CoreFigures, corner: int) -> npt.N
     return table
 
 
-def _are(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
-    """Which instructions are of a kind."""
+def _is_of_kind(program: CoreProgram, kind: Kind) -> npt.NDArray[np.bool_]:
+    """Mask of the instructions that are of a kind, bool [instructions]."""
     distinct, of_instruction = program.distinct_kinds
     return np.array([one is kind for one, _, _ in distinct], bool)[of_instruction]
 

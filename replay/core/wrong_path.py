@@ -1,9 +1,9 @@
-"""What a core runs while a branch is thought to go the other way, from how the program went there at other times.
+"""Wrong-path execution: what is fetched past a mispredicted branch, judged by the branch's other executions.
 
-A missed branch costs less where both its ways soon meet again: what comes then has been run ahead. A branch's ways
-meet, for one execution of it, at the first block that also ran after it, and before it ran again, when it went the
-other way; once one way has left the loop around the branch, so must the other have: the same block in a loop that is
-begun anew works on other data.
+A mispredicted branch costs less where both its ways soon reconverge: the code from there on has been run ahead. The
+ways of one execution reconverge at the first block that also ran after the branch, and before it ran again, when it
+went the other way. If one way has left the loop around the branch by then, so must the other have: the same block in
+a loop that starts anew works on other data.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ints = npt.NDArray[np.int64]
 
 ALL_DEPEND = 0xFFFF
 _SOON = 24
-"""Blocks after a branch that a core can have run before it knows better."""
+"""Blocks after a branch that a core can have run before the branch is resolved."""
 _SAMPLES = 64
 _NOTHING, _LEFT = -1, 1 << 32
 _LIKELY = 0.5
@@ -31,8 +31,11 @@ _LIKELY = 0.5
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WrongWays:
-    """`depends` uint16 [executions]: of each missed branch, how many executions that follow run for its outcome only;
-    ALL_DEPEND where its ways do not meet. `anyway`: by block, instructions that stand on both ways of a branch."""
+    """Control dependence of the blocks after mispredicted branches.
+
+    `depends` uint16 [executions]: for each mispredicted branch, the number of following executions that depend on its
+    outcome; ALL_DEPEND where its ways do not reconverge. `anyway`: by block, instructions present on both ways.
+    """
 
     depends: npt.NDArray[np.uint16]
     anyway: Mapping[int, set[Instruction]]
@@ -46,10 +49,10 @@ class WrongWays:
         instructions: Mapping[int, tuple[Instruction, ...]],
         outside: Callable[[int], npt.NDArray[np.bool_]],
     ) -> WrongWays:
-        """From the blocks that ran, which of their ends were missed, and where stretches of the run begin.
+        """Find reconvergence from the path, its mispredicted block ends, and the starts of contiguous stretches.
 
-        `instructions` are those of each block, by the numbers in `path`; `outside` tells of a block which others run
-        only once the loop around it was left.
+        `instructions` are those of each block, by the numbers in `path`. `outside` maps a block to a mask of the blocks
+        that run only after the loop around it has exited.
         """
         depends = np.full(len(path), ALL_DEPEND, np.uint16)
         anyway: dict[int, set[Instruction]] = defaultdict(set)
@@ -69,14 +72,14 @@ class WrongWays:
         return cls(depends, anyway)
 
     def runs_anyway(self, block: int, one: Instruction) -> bool:
-        """Whether an instruction of a block is run whichever way a branch before it goes."""
+        """Whether an instruction of a block runs whichever way an earlier branch goes."""
         return _plain(one) in self.anyway.get(block, ())
 
 
 class _Ways:
-    """What followed the executions of one block until it ran again, by the block that came next.
+    """Samples of the blocks that followed executions of one block until it ran again, by its successor.
 
-    A block counts as another one, `_LEFT` further on, once the loop was left.
+    Once the loop has exited, a block is numbered `_LEFT` higher, as a different block.
     """
 
     def __init__(self, path: Ints, places: Ints, block: int, outside: npt.NDArray[np.bool_]) -> None:
@@ -92,19 +95,20 @@ class _Ways:
             self._samples[taken] = np.where(again, _NOTHING, samples)
 
     def _following(self, sources: Ints) -> Ints:
-        """[sources, _SOON]: the blocks that ran after some executions."""
+        """[sources, _SOON]: the blocks that ran after each of the executions."""
         blocks = self._path[sources[:, None] + 1 + np.arange(_SOON)]
         left = np.maximum.accumulate(self._outside[blocks], axis=1)
         return np.asarray(blocks + _LEFT * left, np.int64)
 
-    def _other(self, taken: int) -> Ints:
-        """Samples of the other ways, the most usual of them."""
+    def _other_way(self, taken: int) -> Ints:
+        """Samples of the most frequent way other than `taken`."""
         others = [samples for way, samples in self._samples.items() if way != taken]
         return max(others, key=len, default=np.zeros((0, _SOON), np.int64))
 
     def meet(self, sources: Ints, taken: int) -> npt.NDArray[np.uint16]:
-        """Of executions that went `taken`, how many follow until what runs soon on the other way as well."""
-        other = self._other(taken)
+        """Distance to reconvergence, uint16 [sources]: blocks after each execution, which went `taken`, until one that
+        the other way usually runs soon as well; ALL_DEPEND if there is none."""
+        other = self._other_way(taken)
         if not len(other):
             return np.full(len(sources), ALL_DEPEND, np.uint16)
         blocks, counts = np.unique(np.concatenate([np.unique(row) for row in other]), return_counts=True)
@@ -117,14 +121,14 @@ class _Ways:
         return [int(block) for block in np.unique(self._path[sources[met] + 1 + depends[met]])]
 
     def arm(self, taken: int, meeting: int) -> set[int]:
-        return _before(self._samples[taken], meeting)
+        return _blocks_before(self._samples[taken], meeting)
 
     def other_arm(self, taken: int, meeting: int) -> set[int]:
-        return _before(self._other(taken), meeting)
+        return _blocks_before(self._other_way(taken), meeting)
 
 
-def _before(samples: Ints, meeting: int) -> set[int]:
-    """The blocks in samples that run before one of them."""
+def _blocks_before(samples: Ints, meeting: int) -> set[int]:
+    """The blocks that run before `meeting` in the samples that contain it."""
     found: set[int] = set()
     for row in (samples % _LEFT).tolist():
         if meeting in row:

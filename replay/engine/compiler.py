@@ -102,14 +102,14 @@ def compile_programs(system: System, entities: Sequence[Entity]) -> Compiled:
 
 
 TRANSFER = "transfer of a cache line"
-"""Activity of an entity that spun, from when what it waited for happened."""
+"""Activity of an entity that spun, from the event it waited for until it goes on."""
 WAKING = "waking a thread"
-"""Activity of an entity that slept, from when it was woken; and of the one that wakes, while it calls the system."""
+"""Activity of an entity that slept, from its wake-up until it goes on; and of the waker, during the system call."""
 
 
 @dataclass(slots=True)
 class _Numbers:
-    """Numbers of names, in the order in which they came."""
+    """Assigns numbers to names, in order of first use."""
 
     of_name: dict[str, int] = field(default_factory=dict)
 
@@ -125,8 +125,8 @@ class _Code:
         operations: with jumps and decisions counted from the program's first ones. Field `a` is still open where a
             symbol stands for it.
         jumps: rows whose `a` is an operation.
-        symbols: what an entity's names decide the number of: (kind, name), a `Sharing` for activities.
-        rows, symbol_of: the rows whose `a` is the number of a symbol, and of which.
+        symbols: keys whose numbers an entity's names decide: (kind, name), a `Sharing` for activities.
+        rows, symbol_of: the rows whose `a` is the number of a symbol, and that symbol.
         calls: rows whose `n` is a decision; `tokens` and `choices` of these decisions.
     """
 
@@ -321,8 +321,8 @@ class _Compiler:
         )
 
     def number_labels(self) -> None:
-        """Activities of most time come first: the critical path has a limited number of names. What waiting costs
-        always has one."""
+        """Number the activities by descending time, as the critical path has a limited number of names. Wake-ups
+        always have one."""
         waking = self.system.waking
         if waking.latency_s or waking.call_s:
             self.labels.of(WAKING)
@@ -336,14 +336,14 @@ class _Compiler:
             self.labels.of(label)
 
     def units_of(self, kind: str, name: str) -> tuple[int, int]:
-        """Units of an object, and those of it that are posted at the start."""
+        """Capacity of an object, and the units posted at the start."""
         if kind == "semaphore":
             return 1, self.system.semaphores.get(name, 0)
         given: Mapping[str, int] = {"device": self.system.devices, "barrier": self.system.barriers}.get(kind, {})
         return given.get(name, 1), 0
 
     def bind(self, code: _Code, names: Mapping[str, str]) -> int:
-        """Add a program's operations for entities that mean the same by its names; the first of them."""
+        """Add a program's operations, shared by entities that bind its names alike. Returns the first one's number."""
         first, operations = self.num_operations, code.operations.copy()
         numbers = np.array([self.number(kind, what, names) for kind, what in code.symbols], np.int32)
         operations["a"][code.rows] = numbers[code.symbol_of]
@@ -402,7 +402,7 @@ class _Compiler:
 
 
 def _add_times(program: Sequence[Part], times: float, seconds: dict[str, float]) -> None:
-    """Add the seconds of each activity of a program that runs that many times, each alone."""
+    """Add the seconds of each activity of a program that runs `times` times, each activity at full speed."""
     for part in program:
         match part:
             case Run(label, time_s) | Sleep(label, time_s) | Use(_, label, time_s):

@@ -29,7 +29,7 @@ KINDS = {
     _engine.AT_CALL: "decision",
     _engine.FOLDED: "folded",
 }
-"""What an entity does or waits for in a segment of the timeline."""
+"""Kinds of timeline segments: the entity's state or the cause of its wait."""
 BUSY = (_engine.RAN, _engine.DEVICE)
 OTHERS = "other activities"
 
@@ -41,18 +41,18 @@ class Outcome:
     Attributes:
         makespan_s: when the last entity was done.
         entity_s: [entities, kinds] seconds by what an entity did or waited for (see `KINDS`).
-        end_s: [entities] when each was done.
+        end_s: [entities] end time of each.
         label_s: [labels] seconds that entities spent in each activity, waiting for shares included.
         label_times: [labels] how often each activity ran.
-        bandwidth_bytes: [bandwidths] bytes moved. `bandwidth_full_s` is how long each was all in use.
+        bandwidth_bytes: [bandwidths] bytes moved. `bandwidth_full_s` is how long each was saturated.
         core_s: [groups of cores] core seconds in use.
-        device_s: [objects] unit seconds in use (devices). `object_waits` counts who had to wait.
+        device_s: [objects] unit seconds in use (devices). `object_waits` counts waits.
         path_s: {activity: seconds} of the critical path, longest first.
         segments: the timeline (`SEGMENT`), in the order in which segments ended; `segments_left_out` were too many.
         events: activities that ended, those of folded periods included; `events_simulated` were simulated one by one.
         periods_folded: periods of loops that were added up at once; `periods_estimated` of them by a window of many
-            iterations, as no state repeated. `estimated_s` is how long these took.
-        work_s: seconds of work that was asked for; `work_done_s` what was done. They differ by rounding alone.
+            iterations, as no state repeated. `estimated_s` is the time of the estimated periods.
+        work_s: seconds of work requested; `work_done_s` seconds of work done. They differ by rounding alone.
     """
 
     compiled: Compiled

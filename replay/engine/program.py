@@ -49,7 +49,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Wait until all entities of a barrier have arrived. Who `sleeps` is woken by the system (see `Waking`)."""
+    """Wait until all entities of a barrier have arrived. One that `sleeps` is woken by the system (see `Waking`)."""
 
     name: str
     sleeps: bool = False
@@ -84,7 +84,7 @@ class Post:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Take units from a semaphore, once it has as many: a happens-before edge from the entity that posts them."""
+    """Take units from a semaphore once enough are posted: a happens-before edge from the entity that posts them."""
 
     name: str
     units: int = 1
@@ -172,9 +172,9 @@ class Waking:
     """Wake-up latencies: from another entity's release until a waiting one goes on.
 
     Attributes:
-        transfer_s: one that spins: a cache line comes to its core.
-        latency_s: one that sleeps in the system: from the call that wakes it.
-        call_s: that call, in which the waking entity is busy; for each entity woken, one after the other.
+        transfer_s: for an entity that spins: transfer of a cache line to its core.
+        latency_s: for an entity that sleeps in the system: from the system call that wakes it.
+        call_s: duration of that call, during which the waker is busy; once for each entity woken, in sequence.
     """
 
     transfer_s: float = 0.0

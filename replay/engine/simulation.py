@@ -30,8 +30,8 @@ CONSERVED = 1e-6
 
 
 class DeadlockError(PredictionError):
-    """No entity can go on, and some are not done. `waits` has one line for each of those, `semaphores` those that they
-    wait for, in the order of the entities."""
+    """Deadlock: no entity can go on, and some are not done. `waits` has one line for each of these, `semaphores` the
+    semaphores they wait for, in the order of the entities."""
 
     def __init__(self, message: str, waits: Sequence[str] = (), semaphores: Sequence[str] = ()) -> None:
         """The message in one line."""

@@ -1,1 +1,1 @@
-"""From recorded counts to loops, modules and a signature, for machine code and Python alike."""
+"""Analysis of recordings: loops, modules and a signature from counts, for machine code and Python alike."""

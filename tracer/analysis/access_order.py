@@ -1,4 +1,4 @@
-"""How a memory operation's addresses follow one another, and what several of them together show: streams, stencils.
+"""Access patterns of memory operations, alone (stride) and together: streams, stencils, recurrences, transposes.
 
 All of it comes from recorded accesses, so it holds for machine code and Python alike. Ranges of addresses that are
 equal but for a shift belong to one walk at several places of one array, such as `B[i - 1]` and `B[i + 1]`.
@@ -14,15 +14,15 @@ from itertools import pairwise
 from foretrace.cache_sim.base.results import OperationStatistics
 
 _FARTHEST = 16
-"""Elements between a store and the load that reads it again, at most, in a recurrence."""
+"""Most elements between a store and the load that reads it again, in a recurrence."""
 _NEAREST = 32
-"""Elements between the operations of an unrolled loop, at most."""
+"""Most elements between the operations of an unrolled loop."""
 _COVERED = 0.9
-"""Share of a range that operations of an unrolled loop touch together, at least."""
+"""Least share of a range that the operations of an unrolled loop touch together."""
 
 
 class Order(Enum):
-    """How an operation's addresses follow one another, for the most part."""
+    """Predominant stride of an operation's successive addresses."""
 
     STAYS = 0
     UNIT = 1
@@ -67,7 +67,7 @@ class Access:
         return self.last - self.first
 
     def shift(self, other: Access) -> int | None:
-        """By how many bytes another operation's range is moved, if it is otherwise the same and mostly overlaps."""
+        """Bytes by which another operation's range is shifted, if it has the same size and mostly overlaps."""
         moved = other.first - self.first
         is_same = other.last - self.last == moved and other.size == self.size
         fewer, more = sorted((self.executions, other.executions))
@@ -77,11 +77,11 @@ class Access:
 
 
 Flows = Callable[[Access, Access], bool]
-"""Whether what the first one loads goes into what the second one stores."""
+"""Whether the value that the first operation loads flows into the value that the second one stores."""
 
 
 def recurrences(walks: Sequence[Access], flows: Flows) -> Iterator[tuple[Access, Access]]:
-    """Loads that read what a store has stored some elements before, and that store."""
+    """Recurrences through memory: loads that read an earlier element of a store's array, and that store."""
     for store in walks:
         if not store.is_store or store.order is not Order.UNIT:
             continue
@@ -93,10 +93,10 @@ def recurrences(walks: Sequence[Access], flows: Flows) -> Iterator[tuple[Access,
 
 
 def stencil(walks: Sequence[Access], flows: Flows) -> set[int]:
-    """Loads that walk over one array at several places of it at once, and go together into what is stored: the bounds
-    of a row of a sparse matrix do not, and what copies several places at once stores each by itself.
+    """Stencil loads: they walk over one array at several offsets at once, and flow into one stored value. The bounds of
+    a sparse matrix's row do not, and a copy of several places stores each value separately.
 
-    Two places that are also stored to are none: a row of a matrix that is eliminated from another one, a butterfly.
+    Two offsets that are also stored to are no stencil: Gaussian elimination of one row from another, a butterfly.
     """
     stored = {(one.first, one.last) for one in walks if one.is_store}
     stores = [one for one in walks if one.is_store]
@@ -135,7 +135,7 @@ def is_unit(one: Access, walks: Sequence[Access]) -> bool:
 
 
 def transposed(walks: Sequence[Access], flows: Flows) -> set[int]:
-    """Loads and stores of which one takes one element after the other, and the other one the same data with a
+    """Loads and stores of a transpose: one side accesses successive elements, the other the same data with a
     stride."""
     units = {one.number: is_unit(one, walks) for one in walks}
     return {
@@ -150,7 +150,7 @@ def transposed(walks: Sequence[Access], flows: Flows) -> set[int]:
 
 
 def _is_unrolled(group: Sequence[Access]) -> bool:
-    """Whether operations share the elements of one walk among them, each taking every so many."""
+    """Whether operations are one unrolled walk: each accesses every n-th element."""
     firsts = sorted({one.first for one in group})
     steps = {after - before for before, after in pairwise(firsts)}
     return all(one.order is Order.STRIDED for one in group) and steps == {group[0].size}

@@ -1,10 +1,11 @@
-"""Programs that ask for the time so often that what they do may depend on it: traced, they do other work."""
+"""Programs that read the clock so often that their work may depend on it: traced, they may do other work."""
 
 from __future__ import annotations
 
 LEAST_READS = 1000
 MOST_INSTRUCTIONS = 100_000
-"""Between two reads of the clock, on average, of a program that is taken to wait for it or to divide its work by it."""
+"""Most instructions between two reads of the clock, on average, of a program taken to wait for it or divide its work by
+it."""
 
 
 def clock_notes(reads: int, instructions: int) -> tuple[str, ...]:

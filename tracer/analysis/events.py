@@ -1,4 +1,4 @@
-"""Software-defined events of a signature: what the processes had at their ends, and samples of the run."""
+"""Software-defined events of a signature: values at the ends of the processes, and samples of the run."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def events_of(
     """The events of all processes.
 
     Args:
-        processes: those with events.
-        samples: of processes, maybe of some that have no events after all.
-        work: what had been done by each of `samples`; empty without an execution tree.
+        processes: processes with events.
+        samples: samples of processes, some of which may have no events after all.
+        work: work completed by each of `samples`; empty without an execution tree.
     """
     if not any(process.events or process.lost_bytes for process in processes):
         return NO_EVENTS

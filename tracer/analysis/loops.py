@@ -4,7 +4,7 @@ Loops are nested strongly connected components: a component's header is its entr
 components are the loops inside. Where control flow is reducible these are its natural loops, those with one header
 merged. An irreducible loop has several entries: the one most used is taken for the header, and inner loops are what
 remains without any of them (Steensgaard, "Sequentializing Program Dependence Graphs for Irreducible Programs", 1993).
-An interpreter that jumps from each instruction's code to the next one's is thus one loop, not a tower of them.
+An interpreter that jumps from each instruction's code to the next one's is thus one loop, not many nested ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which file a guest address was mapped from, and at which link-time address, told from copies of /proc/self/maps.
+"""Resolves guest addresses to the mapped file and the link-time address, from copies of /proc/self/maps.
 
 The maps are those of the engine's process and may hold anything; a line that is not a mapping is skipped and counted.
 """
@@ -60,7 +60,7 @@ def parse_maps(text: str, guest_base: int) -> tuple[list[Mapping], int]:
 class ModuleMap:
     """The memory map of a whole run: the union of the copies, a later one winning over an earlier.
 
-    `copies` has what files hold that had no name any more when the run ended, by the path in their mappings.
+    `copies` has the contents of files that were deleted when the run ended, by the path in their mappings.
     """
 
     def __init__(self, maps: Sequence[str], guest_base: int, files: Sequence[RawFile] = ()) -> None:
@@ -78,7 +78,7 @@ class ModuleMap:
             self._find_copies(files)
 
     def _find_copies(self, files: Sequence[RawFile]) -> None:
-        """Name by inode what several files of one name are mapped from."""
+        """Distinguish mapped files of one name by their inodes."""
         content = {(file.path.removesuffix(_NAMELESS), file.inode): file.content for file in files}
         inodes: dict[str, dict[int, None]] = {}
         for owner in self._owners:
@@ -94,7 +94,7 @@ class ModuleMap:
             self.copies[path] = copy
 
     def mappings(self) -> list[Mapping]:
-        """By address, without overlaps: what was mapped last."""
+        """Mappings by address, without overlaps: later mappings replace earlier ones."""
         bounds = zip(self._starts, self._starts[1:], self._owners, strict=False)
         return [
             msgspec.structs.replace(owner, start=start, end=end, file_offset=owner.file_offset + start - owner.start)
@@ -120,7 +120,7 @@ class ModuleMap:
                 yield self.find(int(addresses[positions[0]])), positions
 
     def locate(self, address: int) -> tuple[str, int]:
-        """Path and file offset behind a guest address; for memory without a file its name and the offset in it."""
+        """Path and file offset of a guest address; for memory without a file its name and the offset in it."""
         mapping = self.find(address)
         if mapping is None:
             return UNMAPPED, address

@@ -1,4 +1,4 @@
-"""What the analysis of a recording returns, for machine code and Python alike."""
+"""Result of the analysis of a recording, for machine code and Python alike."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from foretrace.tracer.signature.tree_records import ExecutionTree
 
 
 class Analysis(msgspec.Struct, frozen=True, eq=False):
-    """What a program was made of, ready for its `Signature`.
+    """Blocks, operations, loops and other parts of an analysed program, ready for its `Signature`.
 
     `operation_map`: int64 [raw operations], the id in `operations` of each operation of the recording.
     `block_map`: int64 [raw block ids], the block that each engine block begins in; empty where code is not fetched.
-    `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: of the executed instructions, those that were decoded.
-    `sampled_work`: of each of `RawTrace.event_samples`; empty without a tree.
-    `unseen_time_share` and `unseen_functions` are as in `Unseen`. `notes` say what the user should know.
+    `edges`: uint64 [edges, 3], ids of `blocks`. `decoded_share`: share of the executed instructions that were decoded.
+    `sampled_work`: work done by each of `RawTrace.event_samples`; empty without a tree.
+    `unseen_time_share` and `unseen_functions` are as in `Unseen`. `notes` are for the user.
     """
 
     blocks: Sequence[Block]

@@ -1,8 +1,8 @@
-"""How much of a Python program's array work was not seen, or only roughly.
+"""Share of a Python program's array work that was not seen, or only roughly.
 
-An operation counts as unseen when where it reads or writes is not known: code that the agent cannot look into (random
-generators, Fourier transforms), or an order that its data decide (a sort). Where possible it is still recorded, as one
-pass over each of its arrays; the bytes of an unseen call are those of one such pass.
+An operation counts as unseen if the addresses it reads or writes are unknown: code that the agent cannot look into
+(random generators, Fourier transforms), or data-dependent order (a sort). Where possible it is still recorded, as one
+pass over each of its arrays; the bytes of an unseen call are those of one pass.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ def _recorded_calls(raw: RawTrace) -> int:
 def unseen_of(
     raw: RawTrace, unseen_calls: int, time_share: float | None = None, functions: tuple[str, ...] = ()
 ) -> Unseen:
-    """What was not seen, and its share of all calls and bytes of array operations, both from 0 to 1.
+    """Unseen array operations, and their share of all calls and bytes of array operations, both from 0 to 1.
 
-    `time_share` is that of the time in compiled `functions` which were not seen.
+    `time_share` is the share of time in compiled `functions` that were not seen.
     """
     recorded_bytes = sum(o.points * sum(o.operand_sizes) for o in raw.array_operations)
     one_pass_calls = sum(u.one_pass_calls for u in raw.unseen)

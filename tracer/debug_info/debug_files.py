@@ -47,8 +47,8 @@ def tells_lines(elf: ElfFile) -> bool:
 
 
 def separate_file(elf: ElfFile, path: str) -> tuple[ElfFile | None, str]:
-    """The file with the debug information of the one at `path`, by its build-id or its .gnu_debuglink; or a note on
-    what is missing. Neither, if it names none."""
+    """The separate debug file of the file at `path`, by its build-id or its .gnu_debuglink; or a note on a missing one.
+    Neither, if it names none."""
     link, identity = _debug_link(elf), build_id(elf)
     rejected = ""
     for candidate in _candidates(path, link[0] if link else "", identity):
@@ -128,7 +128,7 @@ def dwarf_of(elf: ElfFile, path: str) -> DWARFInfo:
 
 
 def _shared_file(elf: ElfFile, path: str) -> ElfFile | None:
-    """The file with what dwz found in several files' debug information (.gnu_debugaltlink); None if it names none.
+    """The file of debug information that dwz found in several files (.gnu_debugaltlink); None if it names none.
 
     Raises:
         ValueError: it is not there.
@@ -183,7 +183,7 @@ def _inflated(content: bytes, size_bytes: int) -> bytes:
 
 
 def _unpacked(content: bytes, size_bytes: int) -> bytes:
-    """By the system's Zstandard library (RFC 8878), which package managers of most distributions bring along."""
+    """Decompress by the system's Zstandard library (RFC 8878), which most distributions' package managers need."""
     if size_bytes > _MOST_BYTES:
         raise ValueError(f"{size_bytes} bytes are more than is read of a section")
     name = ctypes.util.find_library("zstd") or "libzstd.so.1"

@@ -52,7 +52,7 @@ class ElfFile:
 
     Raises:
         OSError: it cannot be read.
-        ValueError, struct.error, UnicodeDecodeError: it is no such file, or damaged.
+        ValueError, struct.error, UnicodeDecodeError: it is no ELF file, or damaged.
     """
 
     def __init__(self, path: str, content: bytes | None = None) -> None:
@@ -78,7 +78,7 @@ class ElfFile:
         return next((section for section in self.sections if section.name == name), None)
 
     def loaded_at(self, address: int, size_bytes: int) -> bytes:
-        """What is loaded from the file at a link-time address, up to so many bytes; none where nothing is."""
+        """Bytes loaded from the file at a link-time address, up to `size_bytes`; empty where nothing is loaded."""
         for segment in self.segments:
             at = segment.begin + address - segment.address
             if segment.kind == PT_LOAD and segment.begin <= at < segment.end:
@@ -86,7 +86,7 @@ class ElfFile:
         return b""
 
     def data(self, part: Section | Segment) -> bytes:
-        """What the file has for a section or segment."""
+        """Content of a section or segment in the file."""
         if isinstance(part, Segment):
             return self.mapping[part.begin : part.end]
         return b"" if part.kind == SHT_NOBITS else self.mapping[part.offset : part.offset + part.size_bytes]

@@ -1,4 +1,4 @@
-"""Where functions begin and end, as the tables for unwinding the stack tell it, also of stripped programs.
+"""Address ranges of functions from the stack-unwinding tables, which stripped programs have as well.
 
 Linux Standard Base Core 5.0, sections 10.5 (DWARF pointer encodings) and 10.6 (.eh_frame, .eh_frame_hdr).
 """
@@ -56,7 +56,7 @@ def function_ranges(frames: bytes, address: int) -> list[tuple[int, int]]:
 
 
 def _entries(frames: bytes) -> Iterator[tuple[int, int, int]]:
-    """Start, distance to the common entry (0 for a common entry itself), and start of what follows, of each entry."""
+    """Start of each entry, distance to its common entry (0 for a common entry itself), and start of its content."""
     position = 0
     while position + 4 <= len(frames):
         length, body = int.from_bytes(frames[position : position + 4], "little"), position + 4
@@ -69,7 +69,7 @@ def _entries(frames: bytes) -> Iterator[tuple[int, int, int]]:
 
 
 def _pointer_encoding(frames: bytes, body: int) -> int:
-    """How the functions' pointers are written, as the augmentation of their common entry tells."""
+    """Encoding of the functions' pointers, from the augmentation of their common information entry."""
     end = frames.index(0, body + 1)
     augmentation, version, position = frames[body + 1 : end], frames[body], end + 1
     if not augmentation.startswith(b"z"):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Addresses = npt.NDArray[np.uint64]
 
 MOST_BYTES = 48 << 20
-"""Of debug information that is read for one file; some 5 s. Units beyond it are left out, with a note."""
+"""Most bytes of debug information that are read for one file; some 5 s. Further units are left out, with a note."""
 _MOST_INSTRUCTION_BYTES = 16
 _SUBPROGRAM, _INLINED = "DW_TAG_subprogram", "DW_TAG_inlined_subroutine"
 _TYPES = frozenset(
@@ -69,7 +69,7 @@ class InlinedCalls(msgspec.Struct, frozen=True, eq=False):
     around: Sequence[int]
 
     def at(self, address: int) -> int:
-        """The innermost call at the instruction that has an address, one of those asked for; -1 if there is none."""
+        """Innermost inlined call at an instruction's address, one of those asked for; -1 if there is none."""
         row = int(np.searchsorted(self.addresses, np.uint64(address), side="right")) - 1
         found = row >= 0 and address - int(self.addresses[row]) < _MOST_INSTRUCTION_BYTES
         return int(self.innermost[row]) if found else -1
@@ -83,7 +83,7 @@ class InlinedCalls(msgspec.Struct, frozen=True, eq=False):
         return found
 
     def outermost_files(self) -> list[str]:
-        """Of each call, the source file of the function that has all of the code."""
+        """Source file, for each call, of the outermost function that its code was expanded into."""
         found: list[str] = []
         for call, around in enumerate(self.around):
             found.append(found[around] if around >= 0 else self.files[call])
@@ -102,7 +102,7 @@ NONE = InlinedCalls(np.empty(0, np.uint64), np.empty(0, np.int64), (), (), (), (
 
 
 def read_inlined_calls(dwarf: DWARFInfo, addresses: Addresses) -> tuple[InlinedCalls, list[str]]:
-    """The calls at the (sorted) link-time addresses, and what could not be read."""
+    """Inlined calls at the (sorted) link-time addresses, and notes on unreadable parts."""
     found = _Calls(dwarf, addresses)
     problems: list[str] = []
     left = MOST_BYTES
@@ -204,7 +204,7 @@ class _Calls:
 
 
 def _content(section: Any) -> bytes:
-    """All of a section; nothing of one that there is not."""
+    """Content of a section; empty where the file lacks it."""
     if section is None:
         return b""
     section.stream.seek(0)
@@ -220,7 +220,7 @@ _Entry = tuple[str, dict[str, Any], bool]
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """How entries of an abbreviation are read: `skips` are lengths, or forms of a length of their own."""
+    """Reading plan for entries of an abbreviation: `skips` are byte lengths, or forms of variable length."""
 
     tag: str
     has_children: bool
@@ -361,7 +361,7 @@ def _uleb(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _ranges(dwarf: DWARFInfo, unit: CompileUnit, values: dict[str, Any]) -> list[tuple[int, int]]:
-    """Where the code of an entry lies."""
+    """Address ranges of an entry's code."""
     if "DW_AT_ranges" in values:
         return _listed_ranges(dwarf, unit, values)
     if "DW_AT_low_pc" not in values or "DW_AT_high_pc" not in values:

@@ -77,7 +77,7 @@ EMPTY = LineTable((), np.empty(0, np.uint64), np.empty(0, np.int32), np.empty(0,
 
 
 def read_line_table(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64]) -> tuple[LineTable, list[str]]:
-    """Lines of all compilation units that hold any of the (sorted) addresses, and what could not be read.
+    """Lines of all compilation units that hold any of the (sorted) addresses, and notes on unreadable units.
 
     pyelftools raises many kinds of exception on damaged input, so each unit is read on its own and a failure costs
     no more than that unit.
@@ -255,7 +255,7 @@ def _attribute(unit: CompileUnit, name: str) -> str:
 
 
 def units_at(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64], problems: list[str]) -> Iterator[CompileUnit]:
-    """Compilation units that hold any of the addresses, told by .debug_aranges, or else by the units themselves."""
+    """Compilation units that hold any of the addresses, from .debug_aranges, or else from the units themselves."""
     listed: dict[int, bool] = {}
     try:
         for entry in getattr(dwarf.get_aranges(), "entries", ()):
@@ -272,7 +272,7 @@ def units_at(dwarf: DWARFInfo, addresses: npt.NDArray[np.uint64], problems: list
 
 
 def _covers(dwarf: DWARFInfo, unit: CompileUnit, addresses: npt.NDArray[np.uint64]) -> bool:
-    """Whether a unit holds any of the addresses; yes if it does not tell."""
+    """Whether a unit holds any of the addresses; True if it gives no addresses."""
     try:
         attributes = unit.get_top_DIE().attributes
         low = attributes["DW_AT_low_pc"].value if "DW_AT_low_pc" in attributes else 0

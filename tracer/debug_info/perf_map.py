@@ -75,7 +75,7 @@ def read_perf_maps(
 
 
 def read_perf_map(pid: int, since_s: float, directory: str = "/tmp") -> PerfMap:
-    """The perf map of a process that began at a time (seconds since the epoch); an empty one if there is none."""
+    """Read the perf map of a process that began at a time (seconds since the epoch); empty if the process has none."""
     path = f"{directory}/perf-{pid}.map"
     try:
         descriptor = open_unfollowed(path)

@@ -39,7 +39,7 @@ supplement, table 4.9), R_AARCH64_IRELATIVE (ELF for AArch64, section 5.7.14), R
 _SYSTEM_LIBRARY = re.compile(r"/(usr/)?([a-z0-9_]+-linux-[a-z0-9]+/)?lib(32|64|x32)?/.*\.so(\.|$)")
 _PLT_ENTRY_BYTES = 16
 _FIRST_STUB = "resolver@plt"
-"""What precedes the stubs: it jumps to the dynamic linker, which resolves the symbol."""
+"""Name of the code before the stubs, which jumps to the dynamic linker to resolve the symbol."""
 _LAST_ADDRESS = (1 << 64) - 1
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Variable(msgspec.Struct, frozen=True):
 
 
 class _Functions(msgspec.Struct, frozen=True):
-    """Functions sorted by start; `name` tells that of the one at a position. `known` are those asked for before."""
+    """Functions sorted by start; `name` returns the name of the one at a position. `known` caches names."""
 
     starts: Sequence[int]
     ends: Sequence[int]
@@ -86,14 +86,14 @@ _NO_FUNCTIONS = _Functions((), (), str)
 
 
 def import_for_lines(path: str) -> None:
-    """Import what it takes to read the lines of an ELF file, if it has any."""
+    """Import the modules that read line tables, if the ELF file has any."""
     with suppress(Exception):  # a damaged file can make the reader raise anything; `Symbols` says so
         if tells_lines(ElfFile(path)):
             importlib.import_module("elftools.dwarf.dwarfinfo")
 
 
 class Symbols:
-    """What an ELF file tells about its code. For what is no readable ELF file, nothing."""
+    """Functions, variables, lines and addresses of an ELF file; all empty for a file that is no readable ELF file."""
 
     def __init__(self, path: str, content: bytes | None = None) -> None:
         """Open the file, or take the copy of its `content`, and read its headers."""
@@ -124,7 +124,7 @@ class Symbols:
         return None
 
     def link_addresses(self, file_offsets: Addresses) -> Addresses:
-        """Those of many bytes; the offset itself where it is not loaded."""
+        """Link-time addresses of many bytes of the file; the offset itself for bytes that are not loaded."""
         addresses = file_offsets.copy()
         for begin, end, address in reversed(self._loaded):
             inside = (file_offsets >= begin) & (file_offsets < end)
@@ -139,7 +139,7 @@ class Symbols:
         return self._named.holding(address) or self._plt.holding(address) or self._unnamed.holding(address)
 
     def functions(self) -> list[Function]:
-        """Those that a symbol table names, by where they start."""
+        """Functions named by a symbol table, in order of start address."""
         named = self._named
         return [
             Function(named.name(position), start, end)
@@ -147,8 +147,8 @@ class Symbols:
         ]
 
     def variables(self) -> list[Variable]:
-        """Those that a symbol table names, by where they start; of several at the same bytes the one that begins first,
-        then the longest, then the global one."""
+        """Variables named by a symbol table, in order of start address. Of overlapping ones the one that begins first
+        is kept, then the longest, then the global one."""
         ranked = []
         for section_name in (".symtab", ".dynsym"):
             try:
@@ -167,7 +167,7 @@ class Symbols:
         return found
 
     def writable(self) -> list[tuple[int, int]]:
-        """Link-time ranges of what a program may write of the file: its static variables."""
+        """Link-time ranges of the file that a program may write: its static variables."""
         sections = self._elf.sections if self._elf else ()
         return [(s.address, s.address + s.size_bytes) for s in sections if s.flags & SHF_WRITE and s.address]
 
@@ -198,7 +198,7 @@ class Symbols:
 
     @cached_property
     def _dwarf(self) -> DWARFInfo | None:
-        """The debug information; None where there is none, or it cannot be read."""
+        """DWARF debug information; None where it is missing or unreadable."""
         elf = self._debug_file
         if elf is None or not tells_lines(elf):
             return None
@@ -210,7 +210,7 @@ class Symbols:
 
     @cached_property
     def _debug_file(self) -> ElfFile | None:
-        """The file that has the lines, and what names the stripped file lacks: itself or a separate one.
+        """The file with the line tables, and with the names that a stripped file lacks: itself or a separate file.
 
         What the system's libraries do belongs to the program's lines that call them: no others are looked for.
         """
@@ -227,11 +227,11 @@ class Symbols:
 
     @property
     def entry(self) -> int:
-        """Link-time address at which a program begins; 0 for what is none."""
+        """Link-time address at which a program begins; 0 for other files."""
         return self._elf.entry if self._elf else 0
 
     def jumps(self, start: int, end: int) -> list[int]:
-        """Where the x86-64 code between two link-time addresses jumps to, out of it; none for other code."""
+        """Targets of jumps out of the x86-64 code between two link-time addresses; empty for other architectures."""
         if self._elf is None or self._elf.machine != EM_X86_64:
             return []
         import capstone
@@ -246,7 +246,7 @@ class Symbols:
         return [target for target in targets if not start <= target < end]
 
     def slot(self, address: int) -> str:
-        """The function whose address the dynamic linker puts at a link-time address; empty if there is none."""
+        """Name of the function whose address the dynamic linker stores at a link-time address; empty if none."""
         return self._slots.get(address, "")
 
     @cached_property
@@ -318,7 +318,7 @@ class Symbols:
         aliases = np.append(first, len(table))
 
         def name(position: int) -> str:
-            """Of several names the global one with the fewest leading underscores, then the shortest."""
+            """Preferred name among aliases: the global one, with the fewest leading underscores, then the shortest."""
             group = range(aliases[kept[position]], aliases[kept[position] + 1])
             ranks = []
             for row in group:
@@ -330,7 +330,7 @@ class Symbols:
         return _Functions(starts.tolist(), ends.tolist(), name)
 
     def _table(self, section_name: str) -> tuple[npt.NDArray[np.void], bytes]:
-        """All of a symbol table, and its strings; empty where the file has no such table."""
+        """Entries of a symbol table, and its strings; empty where the file has no such table."""
         elf = self._table_file(section_name)
         section = elf.section(section_name) if elf else None
         if elf is None or section is None:
@@ -414,7 +414,7 @@ class Symbols:
 
     @cached_property
     def _unnamed(self) -> _Functions:
-        """Functions as the unwinding tables tell them, named by module and start."""
+        """Functions from the unwinding tables, named by module and start."""
         starts: list[int] = []
         ends: list[int] = []
         try:

@@ -1,1 +1,1 @@
-"""Software-defined events: a library that programs link with, and what reads it from outside."""
+"""Software-defined events: a library that programs link with, and readers of its boards from outside."""

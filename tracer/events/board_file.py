@@ -42,7 +42,7 @@ MOST_VALUE_BYTES = 1 << 30
 _MOST_RECORDER_BYTES = 1 << 32
 _MOST_CHUNKS = 1 << 20
 _READ_AGAIN = 2
-"""No byte of a board belongs to two events: all that is read is bounded by what its file takes on the disk."""
+"""Reads are bounded by a multiple of the board's size on disk, as no byte of it belongs to two events."""
 _LEAST_BYTES = 64 << 20
 """Bytes that may always be read: a board may be small, or on a disk that compresses."""
 BOARD_NAME = re.compile(rf"foretrace-events-(\d+)-(\d+)({re.escape(REPLACED)})?")
@@ -50,7 +50,7 @@ _KINDS = {
     1: EventKind.PLACEHOLDER, 2: EventKind.REGISTERED, 3: EventKind.CALLBACK, 4: EventKind.CREATED,
     5: EventKind.RECORDER, 7: EventKind.SET, 8: EventKind.GROUP,
 }  # fmt: skip
-"""What is told of a recorder (`:CNT`, `:MIN`, ...) is not listed: it follows."""
+"""Listed kinds of events. Events derived from a recorder (`:CNT`, `:MIN`, ...) are left out."""
 
 
 class CBoard(ctypes.Structure):
@@ -119,7 +119,7 @@ class Board:
     Attributes:
         process: its number.
         is_ended: whether it ended by itself.
-        lost_bytes: memory that did not fit into the file: what was counted there is missing.
+        lost_bytes: memory that did not fit into the file: counts there are missing.
         events: in the order in which they were registered.
     """
 
@@ -140,7 +140,7 @@ _KILLED = "it was in the memory of the process, which was killed"
 
 
 def directory() -> Path:
-    """Where processes keep their boards."""
+    """Folder of the processes' boards."""
     return Path(os.environ.get("FORETRACE_EVENTS_DIRECTORY") or "/dev/shm")
 
 
@@ -163,7 +163,7 @@ def left_behind() -> list[Path]:
 
 
 def _files(user: int | None) -> list[tuple[Path, int]]:
-    """Regular files whose name and owner agree: anyone may give a file any name."""
+    """Files of boards: regular ones whose name and owner agree, as anyone may give a file any name."""
     wanted = os.geteuid() if user is None else user
     try:
         names = [(path, BOARD_NAME.fullmatch(path.name)) for path in sorted(directory().iterdir())]
@@ -201,7 +201,7 @@ def is_running(process: int, start_ticks: int = 0) -> bool:
 
 
 def process_start(path: str, folder: int | None = None) -> int | None:
-    """When a process began, by its `stat` file (proc(5)), in ticks; None: there is none, or it has ended."""
+    """Start time of a process from its `stat` file (proc(5)), in ticks; None if it does not exist, or has ended."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         try:
@@ -248,13 +248,13 @@ def each_event(
 
     Args:
         descriptor: of the file.
-        path: what messages call it.
+        path: its name in messages.
         process: `RecordedEvent.process` of its events.
-        most_values: that are kept of each recorder; None: all.
-        most_bytes: that are kept of all recorders, those registered first having the first.
+        most_values: most values that are kept of each recorder; None: all.
+        most_bytes: most bytes that are kept of all recorders, in order of registration.
 
     Raises:
-        EventsError: it cannot be read, is none, or is damaged.
+        EventsError: it cannot be read, is no board, or is damaged.
     """
     return _Reader(descriptor, path, process, most_values, most_bytes).events()
 
@@ -417,7 +417,7 @@ class _Reader:
         return values.reshape(-1, event.size_bytes) if event.size_bytes else values.reshape(0, 1)
 
     def into(self, values: npt.NDArray[np.uint8], offset: int) -> None:
-        """Read what may be large without a copy."""
+        """Read possibly large data without a copy."""
         done = 0
         while done < len(values):
             try:
@@ -429,7 +429,7 @@ class _Reader:
             done += got
 
     def stretches(self, event: CEvent) -> Iterator[tuple[int, int]]:
-        """Where a recorder's values lie one after the other: offset and bytes."""
+        """Contiguous pieces of a recorder's values: offset and size in bytes of each."""
         block, place = divmod(event.slot, _RECORDERS_A_BLOCK)
         total = number = 0
         for lane in self.lanes:

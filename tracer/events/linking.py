@@ -1,4 +1,4 @@
-"""Where the library for programs and its headers are."""
+"""Paths of the library that programs link with and of its headers."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def library() -> Path:
 
 
 def compiler_flags() -> str:
-    """What a compiler needs to find the header."""
+    """Compiler flags that find the header."""
     return shlex.join([f"-I{library().parent / 'include'}"])
 
 
 def linker_flags() -> str:
-    """What a linker needs; programs then find the library when they start."""
+    """Linker flags; programs linked with them find the library when they start."""
     folder = library().parent
     return shlex.join([f"-L{folder}", f"-Wl,-rpath,{folder}", "-lforetrace_events"])
 

@@ -77,7 +77,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _check(code: int, what: str, invalid: str = "the event has ended") -> None:
-    """Raise what an error code says. `invalid`: what SDE_EINVAL means here."""
+    """Raise the error of a code. `invalid`: the message for SDE_EINVAL."""
     if code:
         raise EventsError(f"{what}: {invalid if code == -1 else _REASONS.get(code, f'error {code}')}")
 
@@ -134,10 +134,10 @@ class Library:
         self, name: str, callback: Callable[[], float], description: str | None = None, *,
         kind: type[int] | type[float] = int, instant: bool = True,
     ) -> None:  # fmt: skip
-        """An event whose value is what a function returns when it is read.
+        """An event whose value is the result of a function, called when it is read.
 
-        What is no number of that kind, and an exception, reads as 0, and standard error says so once. A second event of
-        the same name is ignored: `remove` the first.
+        A result that is no number of that kind, or an exception, reads as 0, and standard error says so once. A second
+        event of the same name is ignored: `remove` the first.
 
         Raises:
             EventsError: the event cannot be registered.
@@ -231,7 +231,7 @@ class Library:
         """End an event.
 
         Raises:
-            EventsError: there is none of that name.
+            EventsError: no event has that name.
         """
         code = _library().papi_sde_unregister_counter(self._handle, _encoded(name))
         _check(code, f"{self.name}::{name}", "there is no such event")
@@ -268,7 +268,7 @@ class Library:
 
 _OTHER_KIND = "another kind of event has that name"
 _dtypes: dict[str, dict[str, np.dtype[Any]]] = {}
-"""Of recorders, by library and name."""
+"""Dtypes of recorders, by library and name."""
 _kept: list[Any] = []
 """Callbacks: the registry may call them as long as the process runs."""
 
@@ -277,7 +277,7 @@ class Counter:
     """A counter that threads add to."""
 
     def __init__(self, name: str, handle: ctypes.c_void_p) -> None:
-        """Of this name in full."""
+        """Wrap the counter of this full name."""
         self.name = name
         self._handle = handle
         self._increment = _library().papi_sde_inc_counter
@@ -303,7 +303,7 @@ class Recorder:
     """A recorder of values of one dtype."""
 
     def __init__(self, name: str, handle: ctypes.c_void_p, dtype: np.dtype[Any]) -> None:
-        """Of this name in full."""
+        """Wrap the recorder of this full name."""
         self.name, self.dtype = name, dtype
         self._handle, self._size = handle, ctypes.c_size_t(dtype.itemsize)
         self._to_bytes = _number_packer(dtype) or functools.partial(_value_bytes, dtype)
@@ -343,7 +343,7 @@ class Recorder:
 
 
 def _number_packer(dtype: np.dtype[Any]) -> Callable[[Any], bytes] | None:
-    """What turns numbers into bytes, and refuses those out of range. None: values are no numbers of this machine."""
+    """Packer of numbers into bytes, which refuses those out of range. None: the dtype is no native number."""
     letter = _STRUCT_LETTERS.get((dtype.kind, dtype.itemsize))
     return struct.Struct(f"={letter}").pack if letter and dtype.isnative else None
 
@@ -370,7 +370,7 @@ class CountingSet:
     """A set that counts how often each element is in it."""
 
     def __init__(self, name: str, handle: ctypes.c_void_p) -> None:
-        """Of this name in full."""
+        """Wrap the counting set of this full name."""
         self.name = name
         self._handle = handle
 
@@ -401,7 +401,7 @@ class CountingSet:
         return ctypes.c_uint32(type_id)
 
     def counts(self) -> dict[bytes, int]:
-        """How often each element is in it, of all types."""
+        """Number of occurrences of each element, by its bytes, over all element types."""
         with _event_set([self.name]) as event_set:
             value = (ctypes.c_longlong * 1)()
             _check(_library().foretrace_events_start(event_set), self.name)
@@ -431,7 +431,7 @@ def reading(*names: str) -> Iterator[Readings]:
             without values `nan`.
 
     Raises:
-        EventsError: a name is none, an event ended meanwhile, or is not a number.
+        EventsError: a name is malformed, an event ended while reading, or is not a number.
     """
     values = (ctypes.c_longlong * len(names))()
     found = Readings()
@@ -452,7 +452,7 @@ def _type_of(event_set: ctypes.c_void_p, number: int) -> int:
 
 
 def _number(value: int, event_type: int) -> float:
-    """What was read of an event of a type: a number itself, the bits of a double, or a pointer to a number."""
+    """Number read from an event: the value itself, the bits of a double, or the number it points to."""
     if event_type < 0 or event_type == _POINTER | _NO_TYPE:  # it has ended, or was registered, meanwhile
         return value
     if event_type & _POINTER:

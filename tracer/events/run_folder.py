@@ -1,6 +1,7 @@
 """The folder of one run of `foretrace events -- PROGRAM`: its processes keep their boards there.
 
-Its name says whose it is, so that one that was left by a killed foretrace is recognised: nobody else removes it.
+Its name identifies the foretrace that made it, so that a folder left by a killed foretrace is recognised. No other
+process removes a folder in use.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ _NAME = re.compile(r"foretrace-events-run-(\d+)-(\d+)-\w+")
 
 
 def _base() -> Path:
-    """In memory if there is room."""
+    """Parent folder of run folders: in memory where that is writable."""
     memory = Path("/dev/shm")
     return memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())
 
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A folder for the boards of one run, which goes with it."""
+    """A folder for the boards of one run, removed at its end."""
     prefix = f"foretrace-events-run-{os.getpid()}-{process_start('/proc/self/stat') or 0}-"
     with tempfile.TemporaryDirectory(prefix=prefix, dir=_base()) as folder:
         yield Path(folder)
@@ -47,7 +48,7 @@ def left_folders() -> list[Path]:
 
 
 def remove(folder: Path) -> None:
-    """Remove such a folder with the boards in it. Links in it are not followed."""
+    """Remove a run's folder with the boards in it. Links in it are not followed."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

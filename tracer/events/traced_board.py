@@ -20,10 +20,10 @@ class ProcessEvents:
 
     Attributes:
         process: its number in the signature.
-        events: of its board.
-        numbers: of these events, which the process knew them by.
+        events: those on its board.
+        numbers: the process's own numbers of these events.
         lost_bytes: see `Board`.
-        note: what the user should know; "" if all is well.
+        note: for the user; "" if all is well.
     """
 
     process: int
@@ -37,14 +37,14 @@ class TracedBoard:
     """The board of one process, which may be replaced by that of another program while it is read."""
 
     def __init__(self, pid: int) -> None:
-        """Of this process; it is not opened yet."""
+        """Name the board of a process without opening it."""
         self._pid = pid
         path = directory() / f"foretrace-events-{os.geteuid()}-{pid}"
         self._paths = (path, path.with_name(path.name + REPLACED))
         self._descriptor = -1
 
     def open(self) -> None:
-        """Once the engine has found it: what is opened is read, whatever becomes of the file's name."""
+        """Open the board once the engine has found it; it stays readable whatever happens to the file's name."""
         if self._descriptor >= 0:
             return
         for path in self._paths:
@@ -56,7 +56,7 @@ class TracedBoard:
                 self._descriptor = -1
 
     def _is_own(self) -> bool:
-        """Anyone may make a file of that name."""
+        """Whether the file belongs to this user: anyone may make a file of that name."""
         return is_file_of(os.fstat(self._descriptor), os.geteuid())
 
     def _head(self) -> CBoard:

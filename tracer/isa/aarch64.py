@@ -1,11 +1,11 @@
 """The AArch64 instruction set (A64), decoded by capstone.
 
-All is told from the text that capstone writes, which is Arm's own assembly syntax ("Arm Architecture Reference Manual
+Everything is read off the text that capstone writes, Arm's own assembly syntax ("Arm Architecture Reference Manual
 for A-profile architecture", DDI 0487, chapters C6 and C7): an instruction is four bytes, so the same few thousand
-encodings come again and again, and each is looked at once.
+encodings recur, and each is decoded only once.
 
 An instruction that loads or stores several registers, such as LDP, makes one access of their summed size. SVE and SME
-are left out, as QEMU's plugins do not see what they load and store: foretrace runs programs on a processor without.
+are left out, as QEMU's plugins do not see their loads and stores: foretrace runs programs on a processor without them.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ _SHIFTS = _words("lsl sbfiz ubfiz")
 
 @cache
 def _register(text: str) -> str:
-    """The widest register that an operand is part of; empty for what is no register or always zero."""
+    """The widest register that an operand is part of; empty for other operands and the zero register."""
     match = _REGISTER.fullmatch(text)
     if match is None:
         return _ALIASES.get(text, "")
@@ -140,7 +140,7 @@ def _data_registers(mnemonic: str, operands: list[str]) -> list[str]:
 
 
 def _width_bytes(register: str) -> int:
-    """Size of a scalar register, 0 if it is none."""
+    """Size of a scalar register; 0 for other operands."""
     if register in _ZERO or register in _ALIASES:
         return 4 if register.startswith("w") else 8
     return _REGISTER_BYTES.get(register[:1], 0) if _REGISTER.fullmatch(register) else 0
@@ -161,7 +161,7 @@ def _structure_bytes(operands: list[str], *, one_element: bool) -> int:
 
 @cache
 def _access_bytes(mnemonic: str, text: str) -> int:
-    """Bytes that a load, store or atomic accesses; 0 for what is none."""
+    """Bytes that a load, store or atomic accesses; 0 for other instructions."""
     operands = split_operands(text)
     structure = _STRUCTURE.fullmatch(mnemonic)
     if structure:
@@ -184,7 +184,7 @@ def _access_bytes(mnemonic: str, text: str) -> int:
 
 
 def _element(operands: list[str]) -> tuple[int, int]:
-    """Element bits and lanes of what the first operand holds; (0, 1) if it is no register."""
+    """Element bits and lanes of the first operand's register; (0, 1) if it is no register."""
     first = operands[0] if operands else ""
     if first.startswith("{"):
         registers = _list_registers(first)
@@ -294,7 +294,7 @@ def _scaled(register: str, extension: str) -> tuple[tuple[str, int], ...] | None
 
 
 def _sum(mnemonic: str, operands: list[str]) -> AddressSum | None:
-    """What an instruction on general registers computes, if that is a sum."""
+    """The sum that an instruction on general registers computes; None if its result is none."""
     values = [integer(operand) for operand in operands]
     if mnemonic in ("mov", "movz", "adr", "adrp") and len(operands) == 2:
         if values[1] is not None:
@@ -323,7 +323,7 @@ def _sum(mnemonic: str, operands: list[str]) -> AddressSum | None:
 
 
 def _address(text: str) -> AddressSum | None:
-    """The sum in a memory operand such as `[x0, w1, sxtw #3]`; None if it is none. Literals are absolute addresses."""
+    """The sum in a memory operand such as `[x0, w1, sxtw #3]`; None for other text. Literals are absolute addresses."""
     literal = integer(text)
     if literal is not None:
         return AddressSum((), literal)
@@ -502,7 +502,7 @@ class AArch64:
         return _access_bytes(*text) if text else 0
 
     def access_parts(self, code: bytes) -> AccessParts:
-        """The same for all instructions."""
+        """Form of an access in parts: adjacent parts, for all instructions."""
         return AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
@@ -511,7 +511,7 @@ class AArch64:
         return [_classify(*text) if text else UNKNOWN_INSTRUCTION for text in texts]
 
     def likeness(self, code: bytes) -> Hashable:
-        """The instruction: what a number means for its data flow differs."""
+        """The instruction's bytes themselves: the role of numbers in the data flow differs between instructions."""
         return code
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
@@ -521,7 +521,7 @@ class AArch64:
         return _READS_FLAGS.fullmatch(mnemonic) is not None, _WRITES_FLAGS.fullmatch(mnemonic) is not None
 
     def combines(self, code: bytes) -> str:
-        """What an instruction combines its inputs by, if that is associative."""
+        """The associative operation by which an instruction combines its inputs; "" for all others."""
         text = self._text(code, 0)
         return associative(_COMBINES, text[0]) if text else ""
 
@@ -537,7 +537,7 @@ class AArch64:
         return frozenset(filter(None, registers[1:3]))
 
     def shifts(self, code: bytes) -> int | None:
-        """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
+        """Places by which an instruction shifts bits to the left; 0 for extensions and masks of the lowest bits."""
         text = self._text(code, 0)
         operands = split_operands(text[1]) if text else []
         if text is None or len(operands) < 2:
@@ -552,7 +552,7 @@ class AArch64:
         return last if text[0] == "lsl" else -last
 
     def extension(self, code: bytes) -> str:
-        """Not known."""
+        """No extension: they are not known for AArch64."""
         return ""
 
     def selects(self, code: bytes) -> bool:

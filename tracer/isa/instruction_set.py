@@ -12,7 +12,7 @@ from foretrace.tracer.signature.records import OperationKind
 
 
 class Flow(IntEnum):
-    """Where control goes after an instruction."""
+    """Control flow of an instruction: how the next one is chosen."""
 
     FALLTHROUGH = 0
     BRANCH = 1  # to its target or to the next instruction
@@ -24,9 +24,9 @@ class Flow(IntEnum):
 
 
 class InstructionClass(msgspec.Struct, frozen=True):
-    """What an instruction computes, on `lanes` elements of `element_bits` (0: no particular width), and its flow.
+    """Operation kind of an instruction, on `lanes` elements of `element_bits` (0: no particular width), and its flow.
 
-    `hides_access` marks one that accesses memory without the engine's knowledge.
+    `hides_access` marks an instruction whose memory access the engine does not see.
     """
 
     kind: OperationKind
@@ -40,18 +40,18 @@ UNKNOWN_INSTRUCTION = InstructionClass(OperationKind.UNKNOWN)
 
 
 LOADED = "loaded"
-"""Stands for what an instruction loads, among the registers that it multiplies."""
+"""Stands for the loaded value among the registers that an instruction multiplies."""
 
 
 class AddressSum(msgspec.Struct, frozen=True):
-    """A sum of registers, each times a scale, and a displacement: a memory operand, or what an add computes."""
+    """A sum of registers, each times a scale, and a displacement: a memory operand, or the result of an add."""
 
     registers: tuple[tuple[str, int], ...] = ()
     displacement: int = 0
 
 
 class StackUse(msgspec.Struct, frozen=True):
-    """What an instruction does with registers that are named by their distance from the top of a stack.
+    """An instruction's use of a register stack, whose registers are named by their distance from its top.
 
     `reads` are distances before it, `writes` after its `pushes` and before its `pops`. `exchanges`: the register whose
     value it exchanges with the top's, 0 for none.
@@ -65,16 +65,16 @@ class StackUse(msgspec.Struct, frozen=True):
 
 
 class DataFlow(msgspec.Struct, frozen=True):
-    """How values flow through one instruction. Registers are named by their widest form; flags are left out.
+    """Data flow of one instruction. Registers are named by their widest form; flags are left out.
 
     The instruction loads from the addresses `loads` and stores to `stores`. Every register in `writes`, and every
     store, receives one result, computed from the registers `reads` and the values loaded. `sum` gives that result
     where it is a sum of registers; `copies` says that it is the loaded value itself, `adds` that it is the sum of all
-    it is computed from, `varies` that it depends on more than registers and loads, such as flags. Each register in
-    `steps` moves on from its own old value alone. `stack_bytes` is added to the stack pointer. An indirect jump or call
-    takes its destination from the registers `target`, or from memory if `loads_target`. `is_gather` marks a vector
-    gather or scatter instruction. `then` is what the instruction does next, where it takes several steps: loading a
-    second register, moving on the one that held the address.
+    its inputs, `varies` that it depends on more than registers and loads, such as flags. Each register in `steps` is
+    advanced from its own old value alone. `stack_bytes` is added to the stack pointer. An indirect jump or call takes
+    its destination from the registers `target`, or from memory if `loads_target`. `is_gather` marks a vector gather or
+    scatter instruction. `then` is the next step of an instruction that takes several: loading a second register,
+    advancing the register that held the address.
     """
 
     loads: tuple[AddressSum, ...] = ()
@@ -93,7 +93,7 @@ class DataFlow(msgspec.Struct, frozen=True):
     then: DataFlow | None = None
 
     def followed_by(self, then: DataFlow) -> DataFlow:
-        """This, and then something else."""
+        """This data flow with `then` as its next step."""
         return msgspec.structs.replace(self, then=then)
 
 
@@ -101,7 +101,7 @@ class AccessParts(IntEnum):
     """Form of an engine's report of an access made in parts. Values: enum ft_parts (tracer/reader/reader.h)."""
 
     ADJACENT = 0
-    """All of it, one part behind the other."""
+    """The whole access, in adjacent parts."""
     MASKED = 1
     """The lanes that a mask has on."""
     STATE = 2
@@ -117,14 +117,14 @@ class Isa(Protocol):
     call_clobbered: frozenset[str]
     """Registers whose values a called function may change."""
     arguments: frozenset[str]
-    """Registers that may hold something for a function where it begins: its arguments, and what its caller shares."""
+    """Registers that may carry values into a function: its arguments, and registers that its caller shares."""
     results: frozenset[str]
     """Registers that a function may return something in."""
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
         """Size of each load (or store) that the instruction makes, in bytes; 0 if unknown or not fixed.
 
-        Of an access that leaves out lanes, with all of them.
+        A masked access counts with all its lanes.
         """
         ...
 
@@ -141,7 +141,7 @@ class Isa(Protocol):
         ...
 
     def likeness(self, code: bytes) -> Hashable:
-        """What an instruction shares only with such as have its data flow and flags, but for numbers in them."""
+        """A key that instructions share only if they agree in data flow and flags, apart from numbers in them."""
         ...
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
@@ -149,18 +149,18 @@ class Isa(Protocol):
         ...
 
     def combines(self, code: bytes) -> str:
-        """What an instruction combines its inputs by, if that is associative (rounding aside): "add" (or subtract),
+        """The associative operation (rounding aside) by which an instruction combines its inputs: "add" (or subtract),
         "multiply", "min", "max", "and", "or" or "xor"; "" for all others."""
         ...
 
     def multiplied(self, code: bytes) -> frozenset[str]:
-        """Registers that an instruction multiplies, or shifts, before it combines the outcome with others; `LOADED`
-        among them for what it loads; none for all others."""
+        """Registers that an instruction multiplies or shifts before it combines the product with others; `LOADED`
+        stands for a loaded value. Empty for all other instructions."""
         ...
 
     def shifts(self, code: bytes) -> int | None:
-        """By how many places an instruction moves the bits of a value to the left, dropping those that leave it: 0 for
-        sign and zero extensions, and for a mask of the lowest bits. None for all other instructions."""
+        """Places by which an instruction shifts the bits of a value to the left, dropping the high ones: 0 for sign and
+        zero extensions, and for a mask of the lowest bits. None for all other instructions."""
         ...
 
     def extension(self, code: bytes) -> str:
@@ -173,10 +173,9 @@ class Isa(Protocol):
         ...
 
     def is_atomic(self, code: bytes) -> bool:
-        """Whether an instruction reads and writes one place without another thread between. The engine reports such
-        an access as a store."""
+        """Whether an instruction is an atomic read-modify-write. The engine reports its access as a store."""
         ...
 
     def stack_use(self, code: bytes) -> StackUse | None:
-        """What an instruction does with a stack of registers; None if it uses none."""
+        """An instruction's use of a register stack; None if it uses none."""
         ...

@@ -15,7 +15,7 @@ def split_operands(text: str) -> list[str]:
 
 
 def integer(text: str) -> int | None:
-    """The value of an integer operand, such as `16` or `#-0x10`; None for what is none."""
+    """The value of an integer operand, such as `16` or `#-0x10`; None for other text."""
     match = _INTEGER.fullmatch(text)
     if match is None:
         return None

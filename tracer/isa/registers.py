@@ -12,7 +12,7 @@ from functools import cache
 
 
 class RegisterClass(Enum):
-    """Where a core keeps a register."""
+    """Register file in which a core keeps a register."""
 
     INTEGER = "integer"
     VECTOR = "vector"  # vectors and floating point; x87 and MMX are renamed onto the same file

@@ -1,8 +1,8 @@
 """The RISC-V instruction set (RV64GC and the bit manipulation of Zba, Zbb and Zbs), decoded by capstone.
 
-All is told from the text of an instruction ("The RISC-V Instruction Set Manual, Volume I: Unprivileged Architecture").
-Compressed instructions are taken for what they are short for. Capstone 5 does not know the bit manipulation, which is
-decoded here, nor the vector extension, which is left undecoded.
+Everything is read off the text of an instruction ("The RISC-V Instruction Set Manual, Volume I: Unprivileged
+Architecture"). Compressed instructions are expanded. Capstone 5 does not know the bit manipulation, which is decoded
+here, nor the vector extension, which is left undecoded.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _SHIFT_ADD = re.compile(r"sh([123])add(?:\.uw)?")
 
 @cache
 def _register(text: str) -> str:
-    """The name of a register; empty for what is none or always zero."""
+    """Name of a register; empty for other text and for the register that is always zero."""
     return text if text in _INT_REGISTERS or _FP_REGISTER.fullmatch(text) else ""
 
 
@@ -123,7 +123,7 @@ def _bit_manipulation(word: int) -> tuple[str, str] | None:
 
 
 def _access_bytes(mnemonic: str) -> int:
-    """Bytes that a load, store or atomic accesses; 0 for what is none."""
+    """Bytes that a load, store or atomic accesses; 0 for other instructions."""
     atomic = _ATOMIC.fullmatch(mnemonic)
     if atomic:
         return _ACCESS_BYTES[atomic[2]]
@@ -132,7 +132,7 @@ def _access_bytes(mnemonic: str) -> int:
 
 
 def _jump(mnemonic: str, operands: list[str]) -> tuple[Flow, str, str] | None:
-    """Flow, link register and target register of a jump; None if it is none."""
+    """Flow, link register and target register of a jump; None for other instructions."""
     if mnemonic in ("j", "jal") and len(operands) <= 1:
         link, target = ("" if mnemonic == "j" else "ra"), ""
     elif mnemonic == "jal":
@@ -218,7 +218,7 @@ def _unique(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _sum(mnemonic: str, operands: list[str], address: int) -> AddressSum | None:
-    """What an instruction computes, if that is a sum of integers, or a copy."""
+    """The sum of integers, or the copy, that an instruction computes; None if its result is neither."""
     last = integer(operands[-1])
     if mnemonic == "li" and last is not None:
         return AddressSum((), last)
@@ -337,7 +337,7 @@ class RiscV64:
         return _access_bytes(text[0]) if text else 0
 
     def access_parts(self, code: bytes) -> AccessParts:
-        """The same for all instructions."""
+        """Form of an access in parts: adjacent parts, for all instructions."""
         return AccessParts.ADJACENT
 
     def classify(self, codes: Sequence[bytes]) -> list[InstructionClass]:
@@ -346,7 +346,7 @@ class RiscV64:
         return [_classify(*text) if text else UNKNOWN_INSTRUCTION for text in texts]
 
     def likeness(self, code: bytes) -> Hashable:
-        """The instruction: what a number means for its data flow differs."""
+        """The instruction's bytes themselves: the role of numbers in the data flow differs between instructions."""
         return code
 
     def flags(self, code: bytes, address: int) -> tuple[bool, bool]:
@@ -354,7 +354,7 @@ class RiscV64:
         return False, False
 
     def combines(self, code: bytes) -> str:
-        """What an instruction combines its inputs by, if that is associative."""
+        """The associative operation by which an instruction combines its inputs; "" for all others."""
         text = self._text(code)
         return associative(_COMBINES, text[0]) if text else ""
 
@@ -366,7 +366,7 @@ class RiscV64:
         return frozenset(_registers(split_operands(text[1])[1:3]))
 
     def shifts(self, code: bytes) -> int | None:
-        """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
+        """Places by which an instruction shifts bits to the left; 0 for extensions and masks of the lowest bits."""
         text = self._text(code)
         if text is None:
             return None
@@ -377,11 +377,11 @@ class RiscV64:
         return None if shift is None or last is None else last if shift[1] == "l" else -last
 
     def extension(self, code: bytes) -> str:
-        """Not known."""
+        """No extension: they are not known for RISC-V."""
         return ""
 
     def selects(self, code: bytes) -> bool:
-        """None does: conditional zeroing takes two instructions."""
+        """False: RISC-V has no select, its conditional zeroing takes two instructions."""
         return False
 
     def is_atomic(self, code: bytes) -> bool:

@@ -1,6 +1,6 @@
 """The x86-64 instruction set, decoded by capstone.
 
-Classes follow the mnemonic: capstone's own groups do not tell widths or kinds of arithmetic. Full operand detail costs
+Classes follow the mnemonic: capstone's own groups lack widths and kinds of arithmetic. Full operand detail costs
 some ten times as much as mnemonic and operand text, so only `data_flow` asks for it.
 """
 
@@ -159,7 +159,7 @@ def _vector_bits(operands: str) -> int:
 
 
 def _memory_bytes(operands: str) -> int:
-    """Size of the explicit memory operand, 0 if it is not told."""
+    """Size of the explicit memory operand in bytes; 0 if the text does not give it."""
     match = _SIZED.search(operands)
     return _SIZE_BYTES.get(match[1], 0) if match else 0
 
@@ -336,7 +336,7 @@ class X8664:
         self._flows: dict[tuple[bytes, bool, bool], DataFlow] = {}
 
     def _text(self, code: bytes) -> tuple[str, str] | None:
-        """Mnemonic and operands; those that depend on where the instruction is are of one at address 0."""
+        """Mnemonic and operands; operands relative to the instruction's address are given for address 0."""
         if code not in self._texts:
             found = self._decoder.texts(code, 1)
             self._texts[code] = found[0][1:] if found else None
@@ -362,7 +362,8 @@ class X8664:
         return _memory_bytes(operands)
 
     def access_parts(self, code: bytes) -> AccessParts:
-        """Masked moves access lanes (a gather makes an access for each), what saves and restores state, its fields."""
+        """Form of an access in parts: lanes for masked moves (a gather makes one access per lane), fields of the state
+        for instructions that save or restore it."""
         text = self._text(code)
         mnemonic = _strip(text[0]) if text else ""
         if _MASKED.match(mnemonic):
@@ -377,7 +378,7 @@ class X8664:
         return classes
 
     def _classify_some(self, codes: Sequence[bytes]) -> Iterator[InstructionClass]:
-        """By one call of the decoder, and another one after each instruction that it does not know."""
+        """Classes of the instructions, by one call of the decoder and another one after each unknown instruction."""
         joined = b"".join(codes)
         start = 0
         decoded = iter(self._decoder.texts(joined))
@@ -410,7 +411,7 @@ class X8664:
         return found
 
     def likeness(self, code: bytes) -> Hashable:
-        """Its text without numbers."""
+        """An instruction's text without numbers."""
         known = self._likenesses.get(code)
         if known is None:
             text = self._text(code)
@@ -426,7 +427,7 @@ class X8664:
         return form.reads_flags, form.writes_flags
 
     def combines(self, code: bytes) -> str:
-        """What an instruction combines its inputs by, if that is associative."""
+        """The associative operation by which an instruction combines its inputs; "" for all others."""
         text = self._text(code)
         return associative(_COMBINES, _strip(text[0])) if text else ""
 
@@ -441,7 +442,7 @@ class X8664:
         return frozenset(LOADED if "[" in name else PARENT[name] for name in chosen if "[" in name or name in PARENT)
 
     def shifts(self, code: bytes) -> int | None:
-        """By how many places an instruction moves bits to the left; 0 for extensions and masks of the lowest bits."""
+        """Places by which an instruction shifts bits to the left; 0 for extensions and masks of the lowest bits."""
         text = self._text(code)
         if text is None:
             return None
@@ -468,7 +469,7 @@ class X8664:
         return text is not None and _is_atomic(*text)
 
     def stack_use(self, code: bytes) -> StackUse | None:
-        """What an instruction does with x87's stack; None if it is none of x87."""
+        """An x87 instruction's use of the x87 stack; None for other instructions."""
         return x87_stack.stack_use(code)
 
 
@@ -484,7 +485,7 @@ class _Instruction(msgspec.Struct, frozen=True):
     end: int
 
     def address(self, operand: Operand) -> AddressSum:
-        """Where a memory operand is."""
+        """Address of a memory operand, as a sum of registers and a displacement."""
         if not operand.is_relative:
             return operand.address
         return AddressSum(operand.address.registers, operand.address.displacement + self.end)
@@ -570,7 +571,7 @@ def _string(one: _Instruction) -> DataFlow:
 
 
 def _sum(mnemonic: str, operands: Sequence[Operand]) -> AddressSum | None:
-    """What an integer instruction on registers computes, if that is a sum."""
+    """The sum that an integer instruction on registers computes; None if its result is none."""
     first = operands[0].register
     if mnemonic in ("inc", "dec"):
         return AddressSum(((first, 1),), 1 if mnemonic == "inc" else -1)
@@ -589,8 +590,8 @@ def _sum(mnemonic: str, operands: Sequence[Operand]) -> AddressSum | None:
 def _uses(one: _Instruction) -> tuple[tuple[str, ...], tuple[str, ...], tuple[AddressSum, ...]]:
     """Registers read (addresses left out), registers written, memory operands.
 
-    A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use what is above it.
-    Where capstone does not say what an operand is for, the first is taken as written and all as read.
+    A write to the low 8 or 16 bits counts as one to the whole register: compilers do not use the bits above.
+    Where capstone does not give an operand's role, the first is taken as written and all as read.
     """
     mnemonic = one.mnemonic
     reads: dict[str, None] = {}

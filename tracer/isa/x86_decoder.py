@@ -33,7 +33,7 @@ _ADDRESS = struct.Struct("@I I I i q")  # x86_op_mem
 
 
 class DetailedOperand(msgspec.Struct, frozen=True):
-    """An operand: its kind, and what of the rest this kind has. Registers are numbered as in x86.h, 0 being none."""
+    """An operand: its kind, and the fields that this kind has. Registers are numbered as in x86.h, 0 for none."""
 
     kind: int
     size_bytes: int
@@ -48,7 +48,7 @@ class DetailedOperand(msgspec.Struct, frozen=True):
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """What capstone knows of an instruction: operands, and the registers that it reads and writes beside them."""
+    """capstone's detail of an instruction: operands, and the registers that it reads and writes implicitly."""
 
     mnemonic: str
     operands: tuple[DetailedOperand, ...]
@@ -60,7 +60,7 @@ class X86Decoder:
     """Decodes instructions, in full detail if `detailed`.
 
     Raises:
-        EngineError: there is no such library.
+        EngineError: capstone's library is missing or cannot decode x86-64.
     """
 
     def __init__(self, *, detailed: bool = False) -> None:

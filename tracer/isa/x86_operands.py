@@ -1,9 +1,9 @@
-"""Operands of x86-64 instructions: which registers and addresses they name, and which of them are read and written.
+"""Operands of x86-64 instructions: the registers and addresses they name, and which of these are read and written.
 
-capstone tells what an operand is for only with its full detail, which takes some twenty times as long as the text of an
-instruction. It is the same for all instructions of one form (a mnemonic with operands of certain kinds and sizes), so
-it is asked once for each form; what the operands are is read off the text. Where the two disagree on an instruction,
-its form is not learned, and each of its instructions is decoded in detail.
+capstone gives the role of an operand only in its full detail, which takes some twenty times as long as the text of an
+instruction. Roles are the same for all instructions of one form (a mnemonic with operands of certain kinds and sizes),
+so the detail is read once for each form, and the operands are read off the text. Where the two disagree on an
+instruction, its form is not learned, and each of its instructions is decoded in detail.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _NUMBERS = re.compile(r"\d+")
 
 
 def _shape(register: str) -> str:
-    """What registers that instructions treat alike have in common."""
+    """Shape of a register, kind and width: instructions treat registers of one shape alike."""
     kind = _NUMBERS.sub("", PARENT[register]) if PARENT[register][0] in "xmks" else "r"
     return f"{kind}{REGISTER_BITS[register]}"
 
@@ -64,7 +64,7 @@ _INSTRUCTION_POINTER = "rip"
 
 
 class OperandKind(IntEnum):
-    """What an operand is; values as capstone's."""
+    """Kind of an operand; values as capstone's."""
 
     REGISTER = x86_decoder.REGISTER
     NUMBER = x86_decoder.NUMBER
@@ -72,10 +72,10 @@ class OperandKind(IntEnum):
 
 
 class Operand(msgspec.Struct, frozen=True):
-    """What an operand names.
+    """An operand: a register, a number or a memory address.
 
-    `name` is a register as it is written, `register` the widest that it is part of ("" for those that hold no values).
-    An address that is relative to the next instruction lacks that instruction's own.
+    `name` is a register as written, `register` the widest that it is part of ("" for those that hold no values).
+    An address that is relative to the next instruction does not include that instruction's address.
     """
 
     kind: OperandKind
@@ -87,10 +87,10 @@ class Operand(msgspec.Struct, frozen=True):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What the instructions of a form have in common.
+    """Operand roles shared by all instructions of a form.
 
-    For each operand: `accesses` as capstone has them (0: it does not say), `sizes_bytes`. Registers that are read and
-    written without being named, and condition flags. It `is_learned` if the text of an instruction told its operands.
+    For each operand: `accesses` as capstone gives them (0: unknown), `sizes_bytes`. Registers that are read and
+    written without being named, and condition flags. It `is_learned` if an instruction's text gave its operands.
     """
 
     accesses: tuple[int, ...] = ()
@@ -110,7 +110,7 @@ class OperandReader:
     """Reads operands, learning forms as it goes."""
 
     def __init__(self) -> None:
-        """Nothing is learned yet."""
+        """Start without learned forms."""
         self._detailed = X86Decoder(detailed=True)
         self._names: dict[int, str] = {}
         self._forms: dict[tuple[str, ...], Form] = {}
@@ -118,7 +118,7 @@ class OperandReader:
         self._told: dict[str, tuple[str, Operand] | None] = {}
 
     def read(self, code: bytes, mnemonic: str, text: str) -> Decoded:
-        """Form and operands of an instruction, of which mnemonic and text of the operands are known."""
+        """Form and operands of an instruction, given the mnemonic and the text of its operands."""
         if code not in self._read:
             self._read[code] = self._from_text(code, mnemonic, text)
         return self._read[code]
@@ -139,7 +139,7 @@ class OperandReader:
         return (form, operands) if form.is_learned else self.read_in_detail(code)
 
     def read_in_detail(self, code: bytes) -> Decoded:
-        """The same by capstone's detail alone."""
+        """Form and operands of an instruction, from capstone's detail alone."""
         instruction = self._detailed.detail(code)
         if instruction is None:
             return _NO_FORM, ()
@@ -178,7 +178,7 @@ class OperandReader:
         return name
 
     def _operand(self, text: str) -> tuple[str, Operand] | None:
-        """Shape and operand that a piece of text tells; None if it tells more or less than that."""
+        """Shape and operand of a piece of text; None for text of any other form."""
         if text not in self._told:
             self._told[text] = _from_text(text)
         return self._told[text]
@@ -213,7 +213,7 @@ def _from_text(text: str) -> tuple[str, Operand] | None:
 
 
 def _agree(found: tuple[Operand, ...], told: tuple[Operand, ...]) -> bool:
-    """Whether detail and text have the same operands; how a number is written does not tell its sign."""
+    """Whether detail and text have the same operands; the sign of a number, which the text leaves open, is ignored."""
     return len(found) == len(told) and all(
         one == other or one.kind == other.kind == OperandKind.NUMBER for one, other in zip(found, told, strict=True)
     )

@@ -1,8 +1,8 @@
-"""What x87 instructions do with their stack of eight registers, which they name by the distance from its top.
+"""Stack use of x87 instructions, which name their eight registers by the distance from the stack's top.
 
-A core renames the stack's registers like all others: two divisions of values that lie side by side on it do not wait
-for each other. Opcodes are those of the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, section
-A.5 (escape opcodes D8 to DF).
+A core renames the stack's registers like all others: divisions of two neighbouring stack registers are independent.
+Opcodes are those of the Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, section A.5 (escape
+opcodes D8 to DF).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MEMORY: dict[int, tuple[StackUse, ...]] = {
     0xDE: _ARITHMETIC,
     0xDF: (_PUSH, _POP, _READ, _POP, _PUSH, _PUSH, _POP, _POP),
 }
-"""By the first byte and the operation field of the second, where an operand is in memory."""
+"""Stack use of instructions with a memory operand, by the first byte and the operation field of the second."""
 _FIXED: dict[int, dict[int, StackUse]] = {
     0xD9: dict.fromkeys(range(0xE8, 0xEF), _PUSH)
     | dict.fromkeys((0xE0, 0xE1, 0xF0, 0xFA, 0xFC, 0xFE, 0xFF), _CHANGE)
@@ -53,7 +53,7 @@ _FIXED: dict[int, dict[int, StackUse]] = {
 
 @cache
 def stack_use(code: bytes) -> StackUse | None:
-    """What an instruction does with the stack; None if it is none of x87."""
+    """An instruction's use of the x87 stack; None if it is no x87 instruction."""
     at = 0
     while at < len(code) and code[at] in _PREFIXES:
         at += 1
@@ -68,7 +68,7 @@ def stack_use(code: bytes) -> StackUse | None:
 
 
 def _of_register(first: int, operation: int, number: int) -> StackUse:
-    """Of instructions with another register than the top."""
+    """Stack use of instructions that name a register other than the top."""
     both = tuple(dict.fromkeys((0, number)))
     to_number = StackUse(reads=both, writes=(number,), pops=int(first == 0xDE))
     match first, operation:

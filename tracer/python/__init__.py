@@ -1,1 +1,1 @@
-"""Tracing Python programs: the agent inside the interpreter and what its records mean."""
+"""Tracing Python programs: the agent inside the interpreter and the meaning of its records."""

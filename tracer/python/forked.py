@@ -1,7 +1,7 @@
 """The engine for functions of this interpreter: they run in a fork of it, with our agent.
 
-The child has all that this process has: modules, variables, open files. What it changes of these stays its own; what
-comes back is the function's result, if it can be pickled, or the exception that ended it, through a file in memory.
+The child has a copy of this process: modules, variables, open files. Its changes stay its own. Only the function's
+result, if it can be pickled, or the exception that ended it comes back, through a file in memory.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _FAILED = 70
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a function ended in the child: with a result, or with an exception.
+    """Result or exception of a function that ran in the child.
 
-    `error` names the exception and says what it says, `exception` is the exception itself where it can be pickled.
+    `error` is the exception's type and message, `exception` the exception itself where it can be pickled.
     `unpicklable` says why a result does not come back. `failure` says why nothing was called at all, `shared`
     why pages were still shared with the parent.
     """
@@ -55,7 +55,7 @@ class ForkedEngine:
     makes_bursts = False
 
     def __init__(self, function: Callable[[], object], core: PythonCore = PythonCore.MARKERS) -> None:
-        """`function` is called in the child; `core` says how blocks are followed."""
+        """`function` is called in the child; `core` is the method that follows blocks."""
         from . import _agent
 
         self._agent = _agent
@@ -95,12 +95,12 @@ class ForkedEngine:
         return pid
 
     def relay(self) -> None:
-        """Write what the child has printed to where this process prints, if these are no plain files."""
+        """Write the child's output to this process's streams, if these are no plain files."""
         for relay in self._relays:
             relay.pass_on()
 
     def outcome(self) -> Outcome | None:
-        """What came of the function; None where the child died before it could tell. To be called once, at the end.
+        """Result or exception of the function; None where the child died before writing it. Call it once, at the end.
 
         Raises:
             EngineError: the agent could not work in the child.
@@ -147,7 +147,7 @@ class ForkedEngine:
             if self._core is PythonCore.MARKERS:
                 self._adopt()
         except Exception as error:
-            self._tell(Outcome(failure=str(error)), None)
+            self._send_outcome(Outcome(failure=str(error)), None)
             return _FAILED
         code = self._call()
         for stream in (sys.stdout, sys.stderr):
@@ -156,7 +156,7 @@ class ForkedEngine:
         return code
 
     def _adopt(self) -> None:
-        """Put markers into the functions that are there, but for our own."""
+        """Put markers into the existing functions, except our own."""
         for one in gc.get_objects():
             if type(one) is types.FunctionType and not _is_ours(one.__globals__.get("__name__")):
                 self._agent.adopt(one)
@@ -165,7 +165,7 @@ class ForkedEngine:
         try:
             result = self._agent.call(self._function)
         except SystemExit as exit_:
-            self._tell(Outcome(), None)
+            self._send_outcome(Outcome(), None)
             if exit_.code is None or isinstance(exit_.code, int):
                 return (exit_.code or 0) & 0xFF
             print(exit_.code, file=sys.stderr)
@@ -173,12 +173,12 @@ class ForkedEngine:
         except BaseException as error:
             text = "".join(traceback.format_exception_only(error)).strip()
             lines = traceback.format_exception(type(error), error, _without_ours(error.__traceback__))
-            self._tell(Outcome(error=text, traceback="".join(lines)), error)
+            self._send_outcome(Outcome(error=text, traceback="".join(lines)), error)
             return 1
-        self._tell(Outcome(), result)
+        self._send_outcome(Outcome(), result)
         return 0
 
-    def _tell(self, outcome: Outcome, payload: object) -> None:
+    def _send_outcome(self, outcome: Outcome, payload: object) -> None:
         try:
             content = pickle.dumps(payload, protocol=pickle.HIGHEST_PROTOCOL)
         except Exception as error:
@@ -191,9 +191,9 @@ class ForkedEngine:
 
 
 class _Relay:
-    """Passes on what the child prints where this process's `sys.stdout` is no file descriptor of its own.
+    """Passes on the child's output where this process's `sys.stdout` or `sys.stderr` is an object, no file descriptor.
 
-    In a notebook, and wherever something has replaced `sys.stdout`, an object takes what is printed, and only here.
+    In a notebook, and wherever `sys.stdout` was replaced, an object of this process alone takes the output.
     """
 
     def __init__(self, name: str, stream: TextIO) -> None:
@@ -204,7 +204,7 @@ class _Relay:
 
     @classmethod
     def of(cls, name: str) -> _Relay | None:
-        """For `stdout` or `stderr`; None where the child writes to the same place by itself."""
+        """A relay for `stdout` or `stderr`; None where the child itself writes to the same place."""
         stream = getattr(sys, name)
         if stream is None:
             return None
@@ -215,15 +215,15 @@ class _Relay:
         return None if is_plain else cls(name, stream)
 
     def close_writer(self) -> None:
-        """In the parent, once there is a child."""
+        """Close the pipe's writing end in the parent, after the fork."""
         os.close(self._writer)
 
     def replace_stream(self) -> None:
-        """In the child."""
+        """Redirect the stream into the pipe, in the child."""
         setattr(sys, self._name, os.fdopen(self._writer, "w", buffering=1, encoding="utf-8", errors="surrogateescape"))
 
     def pass_on(self) -> None:
-        """What has come by now."""
+        """Pass on the output that has arrived so far."""
         content = self._rest
         try:
             while chunk := os.read(self._reader, 1 << 16):
@@ -237,7 +237,7 @@ class _Relay:
             self._stream.write(content[:whole].decode("utf-8", "replace"))
 
     def close(self) -> None:
-        """At the end."""
+        """Pass on the rest and close the pipe."""
         if self._rest:
             self._stream.write(self._rest.decode("utf-8", "replace"))
             self._rest = b""
@@ -259,11 +259,11 @@ def _without_ours(found: types.TracebackType | None) -> types.TracebackType | No
 
 
 CALL_FILE = "<traced call>"
-"""Where the line is that calls the function: what is in no function of the program's counts there."""
+"""File name of the line that calls the function: work outside the program's functions is attributed to it."""
 
 
 def called(function: Callable[..., object], arguments: tuple[object, ...]) -> Callable[[], object]:
-    """What to call in the child: a line that has the function called, in code that is followed."""
+    """The callable for the child: a line of traced code that calls the function."""
     code = compile("result = function(*arguments)", CALL_FILE, "exec")
     namespace: dict[str, Any] = {"function": function, "arguments": arguments}
 

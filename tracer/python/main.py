@@ -29,7 +29,7 @@ def _load_agent(path: str) -> "ModuleType":
 
 
 def _forget_ourselves() -> None:
-    """Take our own arguments, our directory and what looking for it left behind out of `sys`."""
+    """Remove our arguments, our directory and the traces of its import from `sys`."""
     skipped = _ARGUMENTS + (sys.argv[_ARGUMENTS] == "--")
     position = len(sys.orig_argv) - len(sys.argv)
     del sys.orig_argv[position : position + skipped]

@@ -37,10 +37,10 @@ def _check_script(script: str) -> None:
 
 
 def interpreter_options(arguments: Sequence[str]) -> list[str]:
-    """Those of Python's command line arguments that are options of the interpreter itself.
+    """Options of the interpreter itself among Python's command line arguments.
 
-    They end at the script, at -m or -c (which may stand last in a group of letters: -Im), or at --. What environment
-    variables set, the child is told by the same variables.
+    They end at the script, at -m or -c (which may stand last in a group of letters: -Im), or at --. Settings made by
+    environment variables reach the child through the same variables.
     """
     options: list[str] = []
     rest = iter(arguments)
@@ -60,9 +60,10 @@ def interpreter_options(arguments: Sequence[str]) -> list[str]:
 
 
 def lines_timed() -> float | None:
-    """How many lines of `foretrace/base/python_line.py` take as long as those that the agent times; None if it cannot.
+    """Number of lines of `foretrace/base/python_line.py` that take as long as the agent's timed lines; None if the
+    agent cannot time.
 
-    That is a property of processor and interpreter, whoever else uses the machine: both are timed in turns.
+    This is a property of processor and interpreter, independent of other load: both are timed alternately.
     """
     from ._agent import lines_round_ns
 
@@ -74,16 +75,16 @@ def lines_timed() -> float | None:
 
 
 def line_s() -> float:
-    """What a line of `foretrace/base/python_line.py` takes here and now."""
+    """Seconds that a line of `foretrace/base/python_line.py` takes on this machine now."""
     timed = (python_line.run_lines(_REPEATS) for _ in range(_SAMPLES))
     return statistics.median(seconds / lines for seconds, lines in timed)
 
 
 class PythonCore(StrEnum):
-    """How the agent tells which block of bytecode runs.
+    """Method by which the agent follows the executed blocks of bytecode.
 
     MARKERS puts instructions into the program's own bytecode, not into that of the standard library and of installed
-    packages. SETTRACE is told by the interpreter of every line of all code; it costs several times more and sees no
+    packages. With SETTRACE the interpreter reports every line of all code; it costs several times more and sees no
     lists. Both give the same blocks, counts and loops of the program's own code.
     """
 
@@ -95,7 +96,7 @@ class PythonEngine:
     """Runs one script, one module as `python -m` does, or code as `python -c` does. Satisfies `session.Engine`.
 
     Raises:
-        ProgramError: there is no such script.
+        ProgramError: the script does not exist.
         EngineError: the agent is not built.
     """
 
@@ -111,9 +112,9 @@ class PythonEngine:
         core: PythonCore = PythonCore.MARKERS,
         interpreter: Interpreter | None = None,
     ) -> None:
-        """`target` is the script's path, the module's name, or code; `core` says how blocks are told.
+        """`target` is the script's path, the module's name, or code; `core` the method that follows blocks.
 
-        Without an `interpreter` the one that runs us is taken, with its options.
+        Without an `interpreter` the one that runs foretrace is taken, with its options.
         """
         if kind is Target.SCRIPT:
             _check_script(target)

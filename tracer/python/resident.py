@@ -1,8 +1,8 @@
-"""The memory that a process has before it forks: which pages, and having them all in a child.
+"""Resident memory of a process before it forks: its page ranges, and how a child makes them its own.
 
 A child of fork() shares its pages with the parent until it writes to them, and each first write is a page fault. The
-same code in the parent has no such faults. So the child copies all pages before anything is traced, as long as they are
-not too many.
+parent running the same code has none of these faults. So the child copies all pages before tracing starts, unless there
+are too many.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from foretrace.base.errors import EngineError
 from foretrace.tracer.signature.records import AddressRange, merge_ranges
 
 MOST_BYTES = 2 << 30
-"""A child is not given more than this of its own."""
+"""Largest size of memory that is copied for a child, in bytes."""
 LEAST_RANGE_BYTES = 256 << 10
 MOST_RANGES = 256
-"""What lies in smaller or further ranges matters little, and a signature has the list."""
+"""Limits of the listed ranges: smaller or further ones matter little, and a signature stores the list."""
 _PRESENT = np.uint64(1 << 63 | 1 << 62)  # or swapped; Documentation/admin-guide/mm/pagemap.rst
 _MADV_POPULATE_WRITE = 23  # madvise(2), from Linux 5.14 on
 
@@ -54,7 +54,7 @@ def resident_ranges() -> tuple[AddressRange, ...]:
 
 
 def own_copies(ranges: Sequence[AddressRange]) -> str:
-    """In a child, have these pages for itself. Returns why not, or nothing if it has them."""
+    """Copy these pages for a child, in the child. Returns why that failed; "" if it did not."""
     if sum(one.range_bytes for one in ranges) > MOST_BYTES:
         return f"this process has more than {MOST_BYTES >> 30} GiB of memory"
     library = ctypes.CDLL(None, use_errno=True)
@@ -66,6 +66,6 @@ def own_copies(ranges: Sequence[AddressRange]) -> str:
 
 
 def largest(ranges: Sequence[AddressRange]) -> tuple[AddressRange, ...]:
-    """Those worth keeping, in order of their addresses."""
+    """The largest ranges, at least `LEAST_RANGE_BYTES` and at most `MOST_RANGES` of them, in order of address."""
     wanted = sorted((one for one in ranges if one.range_bytes >= LEAST_RANGE_BYTES), key=lambda one: -one.range_bytes)
     return merge_ranges(wanted[:MOST_RANGES])

@@ -30,7 +30,7 @@ _TABLE_BYTES_PER_PAGE = 25
 """Memory that QEMU before 8.0 takes for each page of 4 KiB that a program maps or reserves (struct PageDesc in
 accel/tcg/translate-all.c); later versions keep ranges instead (accel/tcg/user-exec.c)."""
 _TABLE_SHARE = 64
-"""Largest share of this machine's memory that such a table may take."""
+"""Divisor of this machine's memory that gives the largest size of that table."""
 _LEAST_MAPPED_BYTES = 16 << 30
 _MOST_STACK_BYTES = 16 << 30
 """Largest size of a stack without a limit: its address space is reserved when the program starts."""
@@ -78,7 +78,7 @@ GUESTS = {
     243: Guest("riscv64", "RISC-V", "rv64,v=on,vext_spec=v1.0", "riscv64-linux-gnu", "libc6-riscv64-cross", 222, 226,
                221),
 }  # fmt: skip
-"""By ELF machine number (e_machine)."""
+"""Guests by ELF machine number (e_machine)."""
 
 _MACHINE_NAMES = {
     3: "32-bit x86", 8: "MIPS", 20: "PowerPC", 21: "64-bit PowerPC", 22: "S/390", 40: "32-bit Arm", 62: "x86-64",
@@ -121,8 +121,8 @@ def _ask_qemu(qemu: str, option: str) -> str:
 
 
 def _version_in_file(qemu: str, name: str) -> str | None:
-    """The version of the QEMU in a file, if it was built with plugins and tells: its file then has names of their
-    interface, and what it says when it is asked. To ask it takes twice ten milliseconds."""
+    """Version of the QEMU in a file, if the file names the plugin interface and has the version text; None otherwise.
+    Running QEMU to ask would take twice ten milliseconds."""
     try:
         with Path(qemu).open("rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as content:
             at = content.find(f"{name} version ".encode())
@@ -156,7 +156,7 @@ def _version_of(qemu: str, name: str) -> str:
 
 
 def most_mapped_bytes(version: str, memory_bytes: int) -> int:
-    """Address space that a program may take before the engine's own table of it hurts this machine; 0: any."""
+    """Address space that a program may map before the engine's own page table of it harms this machine; 0: any."""
     if int(version.partition(".")[0]) >= 8:
         return 0
     return max(memory_bytes // _TABLE_SHARE // _TABLE_BYTES_PER_PAGE * 4096, _LEAST_MAPPED_BYTES)
@@ -167,7 +167,7 @@ def _memory_bytes() -> int:
 
 
 def _stack_option(memory_bytes: int) -> list[str]:
-    """QEMU takes over a limit of the stack's size, but makes it 8 MiB where there is none."""
+    """QEMU's option for an unlimited stack, for which it would take 8 MiB; it inherits a finite limit by itself."""
     if "QEMU_STACK_SIZE" in os.environ or resource.getrlimit(resource.RLIMIT_STACK)[0] != resource.RLIM_INFINITY:
         return []
     return ["-s", str(min(memory_bytes, _MOST_STACK_BYTES))]

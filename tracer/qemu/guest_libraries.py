@@ -1,4 +1,4 @@
-"""Where the shared libraries of a program for another architecture lie on this machine.
+"""Paths of the shared libraries of a program for another architecture on this machine.
 
 A dynamically linked program names its dynamic linker by an absolute path. If this system has no such file, QEMU looks
 for it, and for all that the program opens, below a prefix: that of the user (QEMU_LD_PREFIX), or the one where Debian's
@@ -24,7 +24,7 @@ def dynamic_linker(path: Path) -> str:
     """The dynamic linker that a 64-bit little-endian ELF program asks for; empty if it is linked statically.
 
     Raises:
-        ProgramError: the program's headers are damaged, or tell nothing to load.
+        ProgramError: the program's headers are damaged, or name nothing to load.
     """
     try:
         with path.open("rb") as file:

@@ -1,6 +1,6 @@
-"""Features of processors by which programs choose code: extensions of the instruction set.
+"""Processor features by which programs choose code: extensions of the instruction set.
 
-The engine is asked by a tiny program that it runs; natively the same program asks this machine.
+A tiny program queries them: run by the engine for the emulated processor, run natively for this machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ by GCC (AArch64 options, -march)."""
 
 
 def _asking_program() -> bytes:
-    """An ELF program for x86-64 that writes what CPUID says of `_LEAVES` to its standard output."""
+    """An ELF program for x86-64 that writes CPUID's answers for `_LEAVES` to its standard output."""
     code = b"\x48\x81\xec\x80\x00\x00\x00"  # sub rsp, 128
     for at, (leaf, subleaf) in enumerate(_LEAVES):
         code += b"\xb8" + struct.pack("<I", leaf) + b"\xb9" + struct.pack("<I", subleaf) + b"\x0f\xa2"

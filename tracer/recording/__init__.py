@@ -1,1 +1,1 @@
-"""What a run recorded, before it is analysed."""
+"""The recording of a run, before it is analysed."""

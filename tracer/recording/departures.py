@@ -60,7 +60,7 @@ class Departures:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The warnings, and what rarely matters."""
+        """The warnings, and departures that rarely matter."""
         found = list(self.warnings)
         if self.no_replace:
             found.append(

@@ -1,4 +1,4 @@
-"""What is kept of a process's recording once its simulator is given up."""
+"""The part of a process's recording that is kept after its simulator is freed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .recording import Recording
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """What the stream told, and what the simulation of its operations found."""
+    """Contents of the stream, and results of simulating its operations."""
 
     raw: RawTrace
     statistics: OperationStatistics

@@ -1,4 +1,4 @@
-"""What a session leaves: the stream's meaning so far, the simulator that heard it, and how the program ended."""
+"""Result of a session: the stream's decoded contents, the simulator that it was fed to, and the program's ending."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How the program ended: by `exit_code` or by `signal_number`, the other being None."""
+    """Ending of the program: by `exit_code` or by `signal_number`, the other being None."""
 
     exit_code: int | None
     signal_number: int | None
@@ -27,7 +27,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """What came of a run. `problem` says why the stream is not whole, and is empty if it is."""
+    """Recording of a run. `problem` says why the stream is incomplete; it is empty for a complete one."""
 
     raw: RawTrace
     simulator: Simulator
@@ -43,24 +43,24 @@ class Recording:
     processor_s: float
     """Processor time of the program, tracing included; where it came to no orderly end, all of the wall-clock time."""
     native_threads_s: float
-    """Of a Python program that came to an orderly end: processor time of native threads (`signature.Unseen`)."""
+    """Processor time of native threads of a Python program that ended in order (`signature.Unseen`)."""
     last_blocks: tuple[int, ...]
     """Ids of the blocks that its threads ran last."""
     engine_message: bytes
-    """The beginning of what the engine itself had to say."""
+    """Beginning of the engine's own messages."""
     bursts: BurstCounts | None = None
-    """Where accesses were recorded in bursts."""
+    """Counts of bursts; None where accesses were not recorded in bursts."""
     exception: str = ""
     """The type of the exception that ended a Python program; empty where none did."""
     clock_reads: int = 0
     """System calls of a compiled program that ask for the time."""
     departures: Departures = NO_DEPARTURES
     children: tuple[RawChild, ...] = ()
-    """Of a Python program whose children are followed: those that are not, and how children ended."""
+    """Children of a Python program whose children are followed: untraced ones, and how children ended."""
     pid: int = 0
-    """Of the first program."""
+    """Process id of the first program."""
     end_unknown: bool = False
-    """`problem` is that nobody said how it ended."""
+    """Whether `problem` is that the program's ending is unknown."""
     events: tuple[ProcessEvents, ...] = ()
     """Software-defined events of each process that has any."""
 

@@ -1,1 +1,1 @@
-"""A traced run while it lasts: what to start, how, and the loop that reads its stream."""
+"""A traced run while it lasts: the program and its options, and the loop that reads its stream."""

@@ -1,4 +1,4 @@
-"""What a command line runs: a compiled program or a Python script, found as a shell and the kernel would find it.
+"""Program that a command line runs, compiled or Python, found as a shell and the kernel would find it.
 
 The first line of a script is followed (execve(2), "Interpreter scripts"), also through env(1), so that a Python script
 is traced as Python whatever its name, and another script as the interpreter that runs it.
@@ -44,7 +44,7 @@ class Interpreter:
 
 
 class Target(StrEnum):
-    """What Python is to run. The values are the arguments that our bootstrap has for it."""
+    """Kind of Python target. The values are the arguments that select it in foretrace's bootstrap."""
 
     SCRIPT = "--"
     MODULE = "-m"
@@ -53,7 +53,7 @@ class Target(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PythonProgram:
-    """What Python runs: a script, by its path, a module or code. Without `interpreter`, that which runs foretrace."""
+    """A Python program: a script, by its path, a module or code. Without `interpreter`, the one that runs foretrace."""
 
     target: str
     arguments: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class PythonProgram:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What runs it without foretrace."""
+        """Command line that runs it without foretrace."""
         interpreter = self.interpreter or Interpreter(sys.executable, "")
         kind = () if self.kind is Target.SCRIPT else (self.kind.value,)
         return interpreter.path, *(interpreter.options or ()), *kind, self.target, *self.arguments
@@ -84,10 +84,10 @@ class PythonCall:
 
 
 def launch_of(program: Sequence[str]) -> PythonProgram | CompiledProgram:
-    """What a program's name and arguments run.
+    """The program that a name and arguments run.
 
     Raises:
-        ProgramError: there is no such program, it may not be run, or its interpreter is missing.
+        ProgramError: the program does not exist, may not be run, or its interpreter is missing.
         EngineError: its interpreter is a Python that the agent was not built for.
     """
     if program[0].endswith(PYTHON_SUFFIXES):
@@ -111,7 +111,7 @@ def launch_of(program: Sequence[str]) -> PythonProgram | CompiledProgram:
 
 
 def python_program_behind(command: Sequence[str]) -> tuple[str, ...]:
-    """What an interpreter of Python is given to run, as `foretrace trace` takes it; empty where it is no such command.
+    """Target and arguments of a Python command, as `foretrace trace` takes them; empty for other commands.
 
     `python -E script.py x` gives `script.py x`, `python -m module` gives `-m module`.
     """
@@ -191,7 +191,7 @@ def find_program(name: str) -> Path:
     """The file that `name` runs, looked up as a shell would.
 
     Raises:
-        ProgramError: there is none, or it may not be executed.
+        ProgramError: the file does not exist, or may not be executed.
     """
     if not name:
         raise ProgramError("the program's name is empty; name a program, e.g. ls")
@@ -212,10 +212,10 @@ def find_program(name: str) -> Path:
 
 
 def status_of(name: str) -> os.stat_result:
-    """What the system says of a program's file.
+    """Status of a program's file.
 
     Raises:
-        ProgramError: there is none, or it may not be looked at.
+        ProgramError: the file does not exist, or may not be looked at.
     """
     try:
         return Path(name).stat()

@@ -12,22 +12,22 @@ from foretrace.tracer.sampling.burst_schedule import Accuracy, Schedule, schedul
 
 @dataclass(frozen=True, slots=True)
 class TraceOptions:
-    """How a program is traced, and what goes into its signature beside the sums.
+    """Options of tracing a program, and the optional parts of its signature.
 
     Attributes:
         hierarchies: caches to simulate while it runs.
         accuracy: how many of a run's accesses to record. Below `Accuracy.HIGH` they are recorded in bursts
             (docs/sampling.md); with `Accuracy.AUTO` only those beyond about 10^9.
-        seed: decides where bursts lie; None for chance.
+        seed: of the random positions of bursts; None for a random seed.
         follow_children: also trace the processes that the program forks, and programs that they become; of a Python
             program also those that it starts in the same interpreter. The signature sums them up.
         python_core: one of `tracer.python.program.PythonCore`: how to follow a Python program.
         has_tree: record the execution tree. The next two need it.
-        has_data_flow: record which of its nodes uses whose data.
-        has_dependences: record what its loops carry from one iteration to the next. All accesses are recorded, and
-            reading them takes several times as long.
-        has_windows: record dependences of a binary's run in windows, where it has a data flow and not all dependences.
-        has_recorded_values: keep all values that recorders of software-defined events have, not only some.
+        has_data_flow: record the data flow between its nodes.
+        has_dependences: record the loop-carried dependences. All accesses are recorded, and reading them takes several
+            times as long.
+        has_windows: record dependences in windows of a binary's run, if it has a data flow and not all dependences.
+        has_recorded_values: keep all values of software-defined events' recorders, not only a sample.
 
     Raises:
         ForetraceError: the options do not go together.
@@ -50,7 +50,7 @@ class TraceOptions:
             raise ForetraceError("dependences are those of the loops of one process's execution tree")
 
     def schedule(self, *, keeps_stream: bool) -> Schedule | None:
-        """When bursts come; None where all accesses are recorded.
+        """Schedule of the bursts; None where all accesses are recorded.
 
         Raises:
             ForetraceError: all are needed, and the accuracy asks for fewer.

@@ -1,9 +1,10 @@
 """Runs a program under an engine as a child process, and reads its stream while it runs.
 
-What takes long to import, and is not needed before the program's start, is imported when it is needed.
+Modules that are slow to import and not needed before the program's start are imported on first use.
 
-The child is left alone: it has our standard streams, its own signals, and one shared memory that its engine has mapped
-and closed before the program's first instruction. If it dies, what it wrote is still read; if we die, it goes on.
+The child is undisturbed: it has our standard streams, its own signals, and one shared memory, whose descriptor its
+engine has mapped and closed before the program's first instruction. If the child dies, the rest of its stream is still
+read; if we die, it goes on.
 """
 
 from __future__ import annotations
@@ -47,20 +48,20 @@ _Counts = TypeVar("_Counts")
 
 FORWARDED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _GROUP_SIGNAL_S = 0.5
-"""Before a signal is passed on. One that was sent to the whole process group has reached the program, too, and most
+"""Delay before a signal is passed on. A signal to the whole process group has reached the program, too, and most
 programs have ended by then; one that goes on gets the signal a second time."""
 _CHUNKS_PER_TURN = 128
 MAX_BLOCKS = 1 << 18
-"""Blocks of machine code that are recorded. A program that makes new code all the time has no end of them, and what is
-worked out of each instruction takes up to 1.3 KB here, of which there may be that many for each block; what runs in
-later ones is not seen, and the signature says so."""
+"""Most blocks of machine code that are recorded. A program that keeps generating code has no end of them. The analysis
+takes up to 1.3 KB for each instruction, and there may be as many instructions for each block. Execution in later blocks
+is not seen, and the signature says so."""
 MAX_CONTEXTS = 1 << 17
-"""Of calls that the execution tree keeps apart."""
+"""Most calling contexts that the execution tree distinguishes."""
 MAX_SHADOW_BYTES = 1 << 30
-"""Of the shadow memory that dependences are found with: 8 bytes for each byte that the program touches, 32 where it
+"""Limit of the shadow memory for finding dependences: 8 bytes for each byte that the program touches, 32 where it
 accesses single bytes."""
 MAX_SHADOW_BYTES_OF_WINDOWS = 1 << 27
-"""The same, where dependences are looked for in windows only."""
+"""Limit of the shadow memory where dependences are searched in windows only."""
 TREE_GUESTS = ("x86_64", "aarch64", "riscv64", "python")
 _DECODING = threading.Lock()
 """An engine's decoder serves one thread at a time."""
@@ -68,7 +69,7 @@ _WAIT_MS = 10
 
 
 class Engine(Protocol):
-    """What makes a program write a stream."""
+    """A tracing engine: runs a program so that it writes a stream."""
 
     guest: str
     mmap_call: int
@@ -79,7 +80,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is, and its version."""
+        """Name and version of the engine."""
         ...
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
@@ -88,8 +89,8 @@ class Engine(Protocol):
 
     @property
     def follows(self) -> tuple[int, int] | None:
-        """Number of the system call by which a program replaces itself by another, and the ELF machine of those that
-        the engine runs, each 0 where its agent sees to that; None if it cannot follow a program's children."""
+        """Number of the execve system call, and the ELF machine of programs that the engine runs, each 0 where the
+        engine's agent handles execve itself; None if it cannot follow a program's children."""
         ...
 
     def access_bytes(self, code: bytes, address: int, is_store: bool) -> int:
@@ -106,12 +107,12 @@ class Forks(Protocol):
     """An engine that makes the child process itself."""
 
     def start(self, stream_fd: int) -> int:
-        """Start the program, which writes to the stream behind the descriptor. Returns the child's process id."""
+        """Start the program, which writes to the stream of the descriptor. Returns the child's process id."""
         ...
 
 
 class Adopts(Protocol):
-    """Who gives streams to the processes that descend from a program."""
+    """Provider of streams for a program's child processes."""
 
     def adopt(self, parent: int, pid: int, kind: int, command: bytes) -> int:
         """Begin to read the process `pid`. Returns a descriptor of the memory for its stream, or -1 to refuse it."""
@@ -119,7 +120,7 @@ class Adopts(Protocol):
 
     @property
     def exchange_fd(self) -> int:
-        """Of memory that all processes share, which is closed when all have ended; -1 if there is none."""
+        """Descriptor of memory that all processes share, closed when all have ended; -1 if there is none."""
         ...
 
 
@@ -128,9 +129,9 @@ _UNKNOWN_NS = (1 << 64) - 1  # FT_WAITING_UNKNOWN of waiting.h
 
 @dataclass(slots=True)
 class Progress:
-    """How far a run has come, for whoever shows it.
+    """Progress of a run, for display.
 
-    `interrupts` counts SIGINTs that came to us, or to us and the program. The program has ended once `ended` is set.
+    `interrupts` counts SIGINTs sent to us, or to us and the program. The program has ended once `ended` is set.
     """
 
     accesses: int = 0
@@ -140,7 +141,7 @@ class Progress:
     stage: str = ""
     """The current step of the analysis, once the program has ended."""
     hurries: bool = False
-    """Set by whoever shows it, once the program has ended: to write what there is, without what takes long."""
+    """Set by the display once the program has ended: write the results at hand, skip slow analyses."""
 
 
 class Session:
@@ -244,7 +245,7 @@ class Session:
         return self._recording(ending, wall_s)
 
     def _catch_up(self, on_progress: Callable[[Progress], None]) -> None:
-        """Read what the program had written by its end."""
+        """Read the rest of the stream after the program's end."""
         progress = self.progress
         progress.stage = "reading what is left"
         while not self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0)):
@@ -278,7 +279,7 @@ class Session:
                 self.close_descriptor()
 
     def close_descriptor(self) -> None:
-        """Once nobody needs it to find the memory."""
+        """Close the descriptor once no process needs it to find the memory."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -302,7 +303,7 @@ class Session:
             on_progress(progress)
 
     def turn(self) -> bool:
-        """Read what there is, waiting a little for it, and hear who asks; True when nothing more is ready."""
+        """Read what the stream has, waiting briefly for it, and answer requests; True if nothing more is ready."""
         idle = self._read(lambda: self._reader.run(_CHUNKS_PER_TURN, 0 if self._problem else _WAIT_MS))
         if self._problem:
             time.sleep(_WAIT_MS / 1000)
@@ -326,7 +327,7 @@ class Session:
             self._board.open()
 
     def _find_owners(self) -> None:
-        """Say whose code is where, once more is mapped."""
+        """Pass the owners of code ranges to the reader when new modules were mapped."""
         maps = self._reader.header()["maps"]
         if maps != self._maps and self._options.has_data_flow and not self._problem:
             from foretrace.tracer.analysis.data_flow.library_code import code_ranges
@@ -497,7 +498,7 @@ class Session:
         )
 
     def _in_side_table(self, read: Callable[[memoryview], _Counts]) -> _Counts:
-        """What is kept up to date in the side table, as it stands now."""
+        """Current counts from the live side table, by `read`."""
         header = self._reader.header()
         begin = header["side_offset"]
         with memoryview(self._memory) as view, view[begin : begin + header["side_bytes"]] as table:
@@ -521,14 +522,14 @@ def _waiting(header: _reader.Header) -> Waiting | None:
 
 
 class _Signals:
-    """Passes on the signals that were sent to us, not those that the terminal sent to the program as well."""
+    """Passes on signals sent to us, without those that the terminal sent to the program as well."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._waiting: list[tuple[float, int]] = []
 
     def forward(self) -> None:
-        """To be called often, and never once the process is waited for."""
+        """Pass on pending signals. Call it often, and never after the process was waited for."""
         now = time.monotonic()
         taken = _reader.take_signals()
         self._waiting += [(now + _GROUP_SIGNAL_S, number) for number in FORWARDED_SIGNALS if taken >> number & 1]

@@ -75,7 +75,7 @@ def accounted(results: Sequence[tuple[Path, FileResult]], loops: Iterable[LoopRe
 
 
 def _missing(loops: Sequence[TextLoop], places: set[tuple[int, int]]) -> list[TextLoop]:
-    """The loops at whose places none was read: by line and column, then by line."""
+    """Loops of the text without a loop read at their place, which is matched by line and column, then by line."""
     left = sorted(places - {(one.line, one.column) for one in loops})
     by_line: dict[int, int] = defaultdict(int)
     for line, _ in left:
@@ -130,7 +130,7 @@ def _included_in_branches(results: Sequence[tuple[Path, FileResult]]) -> dict[st
 
 
 def options_of_includes(text: LoopText, read: Iterable[str]) -> list[str]:
-    """Options of a compiler with which a file would include what it does not."""
+    """Compiler options that would make a file include further headers."""
     known = {PurePath(name).name for name in read}
     found = (options([condition for _, condition in around]) for name, around in text.includes
              if around and PurePath(name).name not in known and "." in name)  # fmt: skip
@@ -149,7 +149,7 @@ def _unread(
         first = min(part.line for part in untaken)
         conditions = [condition for line, condition in loop.branches if line >= first] or [loop.branches[-1][1]]
         conditions = [*included, *conditions]
-        return UnreadLoop(file, loop.line, loop.column, f"in a branch of the preprocessor: {_all_of(conditions)}",
+        return UnreadLoop(file, loop.line, loop.column, f"in a branch of the preprocessor: {_conjunction(conditions)}",
                           options(conditions))  # fmt: skip
     if whole is not None and not is_read:
         reason = whole.reason
@@ -161,7 +161,7 @@ def _unread(
         reason = others[0].reason
     elif included and not is_read:
         conditions = [*included, *(condition for _, condition in loop.branches)]
-        reason = f"included in a branch of the preprocessor: {_all_of(conditions)}"
+        reason = f"included in a branch of the preprocessor: {_conjunction(conditions)}"
         return UnreadLoop(file, loop.line, loop.column, reason, options(conditions))
     elif Path(file).suffix.lower() in HEADER_SUFFIXES and not is_read:
         reason = "in a header of which no file that was read uses a loop"
@@ -172,13 +172,13 @@ def _unread(
     return UnreadLoop(file, loop.line, loop.column, reason)
 
 
-def _all_of(conditions: Sequence[str]) -> str:
+def _conjunction(conditions: Sequence[str]) -> str:
     one = len(conditions) == 1
     return " && ".join(text if one or "||" not in text else f"({text})" for text in conditions)
 
 
 def options(conditions: Sequence[str]) -> str:
-    """Options of a compiler with which conditions hold; "": not known."""
+    """Compiler options under which conditions hold; "": not known."""
     wanted: dict[str, str | None] = {}
     for condition in conditions:
         symbols = symbols_for(condition)

@@ -25,7 +25,7 @@ _INDIRECT = frozenset({
     "gather", "scatter", "gather-modify-scatter", "sparse-product-csr", "sparse-product-coo", "sparse-product-ell",
     "table-lookup", "pointer-chase", "compaction",
 })  # fmt: skip
-"""Idioms whose addresses come from data, or may."""
+"""Idioms whose addresses are, or may be, data-dependent."""
 _BY_INDEX = _INDIRECT - {"pointer-chase", "compaction"}
 """Those of them that load an index."""
 _AFFINE = frozenset({
@@ -36,7 +36,8 @@ _MOST_MISSED = 0.5
 """Share of a file's traced loops that may lie outside of all its source loops before it counts as another version."""
 _MOST_IRREGULAR = 0.5
 _LEAST_ITERATIONS = 8
-"""Of an entry, from which on a loop's accesses are expected to be regular: shorter ones begin elsewhere each time."""
+"""Least iterations per entry from which a loop's accesses are expected to be regular: short loops start at a new place
+each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Disagreement:
 
     what: str
     why: str
-    """What may explain it, and what to trust."""
+    """Possible explanation, and which side to trust."""
 
     def __str__(self) -> str:
         """One line."""
@@ -54,18 +55,18 @@ class Disagreement:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What the source says of something that ran."""
+    """The source's verdict and idioms for a loop or array operation that ran."""
 
     ran: Ran
     loop: LoopReport | None
     """None: no loop of the source stands at its place. Array syntax and calls of algorithms are no loops either."""
     findings: tuple[Finding, ...]
-    """In the loop itself, then in loops inside it; parts of other findings are left out."""
+    """Findings in the loop itself, then in inner loops; parts of other findings are left out."""
     disagreements: tuple[Disagreement, ...] = ()
     copies: int = 1
-    """How many loops that ran are this one of the source: its remainder, its vectorised body, its expansions."""
+    """Number of executed loops from this source loop: its remainder, its vectorised body, its inlined copies."""
     site: Place | None = None
-    """The place of the source, where it is not that of the loop that ran: where that was expanded or called."""
+    """The place in the source, if the executed loop was inlined or called there and has another place itself."""
     is_ambiguous: bool = False
     """Another loop of the source, with another verdict, starts on the same line."""
 
@@ -88,24 +89,24 @@ class NeverRan:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Source and run side by side."""
+    """Result of joining source and run."""
 
     joined: tuple[Joined, ...]
-    """One for each thing that ran, in the order given."""
+    """One record for each loop or array operation that ran, in the order given."""
     never_ran: tuple[NeverRan, ...]
     """The outermost loops that did not run, those with idioms first."""
     notes: tuple[str, ...]
-    """What keeps source and run apart: another version of a file, no debug information."""
+    """Reasons why source and run do not match: another version of a file, no debug information."""
 
     inside: dict[int, frozenset[int]] = field(default_factory=dict)
-    """By loop that ran, those that ran inside, also in what it calls."""
+    """Loops that ran inside each loop, also in functions that it calls."""
     other_versions: frozenset[str] = frozenset()
-    """Files of the source that are of another version than what ran."""
+    """Source files that differ from the version that ran."""
     coverage: str = ""
     """A warning with the number of the source's loops that were read; "": all."""
 
     def of(self, module: str, function: str, file: str, line: int) -> Joined | None:
-        """The source of what ran at a place, with the findings of what ran inside; None: it has none."""
+        """The joined record of a place that ran, with the findings of loops that ran inside; None: it has none."""
         there = [
             one for one in self.joined
             if (one.ran.module, one.ran.function, one.ran.file, one.ran.line) == (module, function, file, line)
@@ -123,8 +124,8 @@ class Join:
         return replace(best, findings=tuple(findings), disagreements=tuple(disagreements))
 
     def verdicts(self) -> dict[int, Said]:
-        """What the source says of loops that ran, by their numbers in the signature: those at whose place one loop
-        stands, in a file of the version that ran."""
+        """The source's verdicts on executed loops, by their numbers in the signature. Only loops with exactly one
+        source loop at their place, in a file of the version that ran, have one."""
         return {
             loop: Said(one.loop.verdict, one.loop.reason, one.loop.assumptions)
             for one in self.joined
@@ -133,13 +134,13 @@ class Join:
         }
 
     def runs_of(self, finding: Finding) -> tuple[Joined, ...]:
-        """The loops that ran of a finding's own loop; where the compiler left none of it, those around."""
+        """Executed loops of a finding's own source loop; if the compiler removed it, the loops around it."""
         around = [one for one in self.joined if finding in one.findings]
         own = [one for one in around if one.loop is None or one.loop.line == finding.loop_line]
         return tuple(own or around)
 
     def disagreements(self) -> list[tuple[str, int, Disagreement]]:
-        """All of them, with file and line of the source, each once."""
+        """All disagreements, with file and line of the source, each once."""
         found: dict[tuple[str, int, Disagreement], None] = {}
         for one in self.joined:
             if one.loop is not None:
@@ -157,11 +158,11 @@ class Join:
 
 
 def join(found: Findings, run: Run, files: Iterable[Path] = ()) -> Join:
-    """Put what ran beside the source's loops and idioms.
+    """Join the loops and array operations that ran with the source's loops and idioms.
 
     Args:
-        found: of the source tree.
-        run: what ran.
+        found: the findings of the source tree.
+        run: the traced run.
         files: the source files that were read, also those without loops.
     """
     index = _Index(found, files, _names_of(run))
@@ -213,7 +214,7 @@ class _Index:
         return self._file_of.get(name)
 
     def joined(self, ran: Ran) -> Joined:
-        """What the source says of one thing that ran."""
+        """The source's verdict and findings for one loop or array operation that ran."""
         here = self._at(ran, (ran.file, ran.line), None)
         if here is not None:
             return here
@@ -225,8 +226,8 @@ class _Index:
         return Joined(ran, None, ())
 
     def in_order(self, placed: Sequence[Joined]) -> list[Joined]:
-        """The same, with algorithms that were expanded in line where the code before does not tell: if a function has
-        as many calls of algorithms as loops from files outside of the tree, they are each other's, in their order."""
+        """The joined records, completed by inlined algorithms whose call site is unknown: if a function has as many
+        calls of algorithms as loops from files outside of the tree, they are paired in order."""
         loops: dict[str, list[int]] = defaultdict(list)
         taken = {finding for one in placed for finding in one.findings}
         for position, one in enumerate(placed):
@@ -326,7 +327,7 @@ class _Index:
     # ---- versions ----
 
     def notes(self, run: Run) -> Iterable[str]:
-        """Why source and run do not fit together, if so: one line each."""
+        """Reasons why source and run do not match, one line each."""
         if not run.has_lines:
             yield (
                 "nothing that ran has a source line, so that nothing can be joined with the source: compile with -g, "
@@ -341,7 +342,7 @@ class _Index:
             yield f"{file}: is of another version than what ran ({reason}): what is said of its loops may be wrong"
 
     def other_versions(self, run: Run) -> dict[str, str]:
-        """Files of another version than what ran, and why that is known."""
+        """Files that differ from the version that ran, with the evidence."""
         found = ((file, self._other_version(name, file, run)) for name, file in sorted(self._file_of.items()))
         return {file: reason for file, reason in found if reason}
 
@@ -369,9 +370,9 @@ class _Index:
 
 
 def _matched(names: Iterable[str], by_name: dict[str, list[str]]) -> dict[str, str]:
-    """By name of a file that ran, the source file it is: the one whose path ends most alike, if there is one such.
+    """Source file for each file name of the run: the one with the longest common path suffix, if it is unique.
 
-    Of several names for one source file, those that end most alike count.
+    Of several names for one source file, those with the longest common suffix count.
     """
     best: dict[str, tuple[int, list[str]]] = {}
     for name in names:
@@ -400,7 +401,7 @@ def _common_end(one: str, other: str) -> int:
 
 
 def _disagreements(one: Joined, copies: Sequence[Ran], index: _Index) -> tuple[Disagreement, ...]:
-    """Where source, machine code and run contradict each other.
+    """Contradictions between source, machine code and run.
 
     `copies` are all loops that ran of the same source loop.
     """

@@ -16,7 +16,7 @@ SUFFIXES = {
     **dict.fromkeys((".f", ".for", ".ftn", ".f77", ".f90", ".f95", ".f03", ".f08", ".f18"), Language.FORTRAN),
     ".py": Language.PYTHON,
 }  # fmt: skip
-"""By suffix, in lower case: `.F90` is `.f90`. `.C` is C++; headers `.h` are read where they are included."""
+"""Languages by suffix, in lower case: `.F90` is `.f90`. `.C` is C++; headers `.h` are read where they are included."""
 
 HEADER_SUFFIXES = frozenset({".h", ".inc", ".inl", ".ipp", ".tcc", ".tpp", ".cuh", ".def", ".fi", ".fh"})
 """Files that are read where they are included, in lower case."""

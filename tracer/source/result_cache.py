@@ -1,7 +1,7 @@
-"""Results of files that were read before, kept on disk by content.
+"""On-disk cache of files' results, by content.
 
 A result holds as long as the file, the files it includes, the patterns and foretrace itself are what they were. Entries
-are JSON, checked when they are read: a damaged one is as good as none.
+are JSON, checked when they are read: a damaged one counts as missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWN_NAMES = re.compile(r"[0-9a-f]{64}\.json|new-\w+\.json")
 
 
 class FileResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one file holds."""
+    """Analysis result of one file: findings, loops, and skipped parts."""
 
     findings: tuple[Finding, ...]
     loops: tuple[LoopReport, ...]
@@ -45,7 +45,7 @@ class FileResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def digest_of(path: Path) -> str:
-    """Of a file's content; "" if it cannot be read. Asked once for each file in a process."""
+    """Digest of a file's content; "" if it cannot be read. Computed once for each file in a process."""
     return _digest_now(path)
 
 
@@ -61,7 +61,7 @@ def _digest_now(path: Path) -> str:
 
 @cache
 def _own_digest() -> str:
-    """Of what makes results: the code in this room and below, its C core as it is built, and the parsers' versions."""
+    """Digest of the analysis itself: the code in this folder and below, its built C core, and the parsers' versions."""
     total = hashlib.sha256()
     for path in sorted(path for path in Path(__file__).parent.rglob("*") if path.suffix in _CODE):
         total.update(path.read_bytes())
@@ -113,8 +113,8 @@ class ResultCache:
     def trim(self) -> None:
         """Delete the oldest entries until the rest takes at most `MOST_BYTES`.
 
-        Of the folder itself, not of one that a link leads to, and only what bears an entry's name and is a file of this
-        user's: the folder may hold what somebody else put there.
+        Only in the folder itself, not in one that a link leads to, and only this user's files with an entry's name: the
+        folder may hold files of others.
         """
         if self._folder is None:
             return

@@ -1,4 +1,4 @@
-"""Reading source trees: which files there are, each in a process of its own, and what they hold together.
+"""Reading source trees: finds the files, analyses each in a process of its own, and combines the results.
 
 A file that crashes its front end, takes too long or too much memory is skipped with the reason; the rest goes on.
 """
@@ -41,7 +41,7 @@ _SKIPPED_FOLDERS = {"__pycache__", "node_modules", "CMakeFiles"}
 
 
 def source_files(paths: Iterable[Path]) -> tuple[list[Path], list[SkippedPart]]:
-    """Source files that paths name or contain, each once, sorted; and what was named but cannot be read.
+    """Source files that paths name or contain, each once, sorted; and named paths that cannot be read.
 
     Folders that start with a dot are left out. Links to folders are not followed, so that no loop can arise.
 
@@ -84,7 +84,7 @@ def _below(folder: Path, skipped: list[SkippedPart], suffixes: frozenset[str] = 
 
 
 def _obstacle(path: Path) -> str:
-    """Why a file cannot be read; "": nothing is known that speaks against it. Opens nothing: FIFOs would wait."""
+    """Reason why a file cannot be read; "" if none is known. Opens nothing, as a FIFO would block."""
     try:
         status = path.stat()
     except OSError as error:
@@ -117,7 +117,7 @@ def scanned(
     branches: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Findings:
-    """The idioms and loops of source trees, and what was read of the loops that their text has.
+    """The idioms and loops of source trees, and the share of the text's loops that was read.
 
     Args:
         paths: files and folders.
@@ -251,7 +251,7 @@ def _bounded() -> None:
 
 
 def file_result(path: Path, definitions: Sequence[IdiomDefinition], roots: tuple[Path, ...] = ()) -> FileResult:
-    """What one file holds. Whatever goes wrong with it is the reason why it was skipped.
+    """Analysis result of one file. A failure is recorded as the reason why the file was skipped.
 
     Args:
         path: the file.
@@ -359,7 +359,7 @@ def _skipped(path: Path, reason: str) -> FileResult:
 
 
 def _joined(results: Sequence[FileResult], skipped: Sequence[SkippedPart]) -> Findings:
-    """All files' results as one. What headers hold counts once, however many files include them."""
+    """Combined results of all files. Contents of headers count once, however many files include them."""
     findings: list[Finding] = []
     places: dict[tuple[str, int, int, str], int] = {}
     loops: dict[tuple[str, int, int, str], LoopReport] = {}

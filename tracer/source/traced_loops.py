@@ -1,4 +1,4 @@
-"""What ran, as far as source can be joined with it: loops and array operations of a signature."""
+"""Loops and array operations of a signature, prepared for joining with source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foretrace.tracer.signature.tree_records import TreeNodeKind
 
 PARALLEL, REDUCTION, COLLISION, SERIAL = "parallel", "reduction", "colliding updates", "serial"
 _LEAST_ACCESSES = 64
-"""Of an operation whose order of addresses is judged."""
+"""Least accesses of an operation whose stride is judged."""
 _MOST_SITES = 4
 """Levels of calls, or of code expanded in line, that are followed outwards."""
 
@@ -48,15 +48,15 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A traced run: its loops, and the lines of which code ran."""
+    """A traced run: its loops, and the lines with executed code."""
 
     loops: tuple[Ran, ...]
     lines: dict[str, frozenset[int]] = field(default_factory=dict)
-    """By file, the lines with a memory operation that went through several addresses, or of a loop."""
+    """Lines by file that have a loop, or a memory operation with several addresses."""
     digests: dict[str, str] = field(default_factory=dict)
-    """By file, the SHA-256 of its content when the program was traced."""
+    """SHA-256 of each file's content when the program was traced."""
     inside: dict[int, frozenset[int]] = field(default_factory=dict)
-    """By loop, the loops that ran inside it, also in functions that it calls."""
+    """Loops that ran inside each loop, also in functions that it calls."""
 
     @property
     def has_lines(self) -> bool:
@@ -65,7 +65,7 @@ class Run:
 
 
 def run_of(signature: Signature) -> Run:
-    """What of a run can be joined with source."""
+    """The loops and array operations of a run that can be joined with source."""
     own: dict[int, list[MemoryOperation]] = defaultdict(list)
     lines: dict[str, set[int]] = defaultdict(set)
     for operation in signature.operations:
@@ -138,7 +138,7 @@ _KINDS = {
 
 
 def _judged(signature: Signature) -> dict[int, tuple[str, str]]:
-    """By loop, what its dependences say in all contexts, the worst first, and why."""
+    """Verdict and reason of each loop from its dependences in all contexts, of which the worst counts."""
     tree = signature.tree
     if tree is None:
         return {}
@@ -169,10 +169,10 @@ def _reason(one: Dependence, signature: Signature) -> str:
 
 
 class _Sites:
-    """Where loops were expanded in line or called from.
+    """Finds the sites at which loops were inlined or called.
 
-    In line: the code that runs before a loop is entered is of the line that it stands for. Called: the execution tree
-    keeps the line of each call.
+    Inlined: the code that runs before the loop's entry belongs to the line of the inlined call. Called: the execution
+    tree keeps the line of each call.
     """
 
     def __init__(self, signature: Signature) -> None:
@@ -199,7 +199,7 @@ class _Sites:
                 at = above
 
     def of(self, loop: int) -> tuple[Place, ...]:
-        """Innermost first."""
+        """Sites of a loop, innermost first."""
         header = self._loops[loop].header_block_id
         own = (self._loops[loop].file, self._loops[loop].line)
         found: list[Place] = []

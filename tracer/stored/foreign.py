@@ -26,7 +26,7 @@ FORMATS = {
 }
 STORED = "foretrace"
 ASSUMED_BYTES = {"din": 4, "champsim": 8}
-"""Size of an access where a format has none: Dinero IV takes 4-byte words; ChampSim looks at lines only."""
+"""Default size of an access in formats that give none: Dinero IV assumes 4-byte words; ChampSim uses lines only."""
 
 _PEEK_BYTES = 1 << 16
 _LACKEY = re.compile(rb"^(?:I  | [LSM] )[0-9a-fA-F]{1,16},\d{1,5}\r?$", re.MULTILINE)
@@ -37,11 +37,11 @@ _CHAMPSIM_BYTES = 64
 _FILTERED, _INSTRUCTIONS_ONLY, _KERNEL = 0x1 | 0x80 | 0x100 | 0x2000, 0x4, 0x1000
 """Bits of drmemtrace's offline_file_type_t (trace_entry.h)."""
 _SIGNATURE = b"SQLite format 3\0"
-"""What is likely to be meant for a trace by mistake."""
+"""Beginning of a signature file, which users may pass as a trace by mistake."""
 
 
 def detect(data: Bytes) -> str:
-    """Tell a trace's format by its beginning.
+    """Detect a trace's format from its beginning.
 
     Raises:
         TraceFileError: it is empty, or of no known format.
@@ -72,14 +72,14 @@ def detect(data: Bytes) -> str:
 
 
 def _looks_like_champsim(head: bytes) -> bool:
-    """Only two bytes of a record have few values; an instruction's address is never 0."""
+    """Whether records look like ChampSim's: only two of their bytes have few values; an address is never 0."""
     records = [head[i : i + _CHAMPSIM_BYTES] for i in range(0, len(head) - _CHAMPSIM_BYTES + 1, _CHAMPSIM_BYTES)]
     return bool(records) and all(r[8] <= 1 and r[9] <= r[8] and any(r[:8]) for r in records)
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignTrace:
-    """What a foreign trace held: `counts` are those of struct ft_foreign_counts."""
+    """Contents of a foreign trace: `counts` are those of struct ft_foreign_counts."""
 
     format: str
     assumed_bytes: int
@@ -89,7 +89,7 @@ class ForeignTrace:
 
     @property
     def places(self) -> list[Place]:
-        """Of the memory operations, by id: all that is known is the instruction's address."""
+        """Places of the memory operations, by id; only the instruction's address is known."""
         return [
             Place(offset=pc, is_store=store)
             for pc, store in zip(self.pcs.tolist(), self.is_store.tolist(), strict=True)
@@ -101,7 +101,7 @@ class ForeignTrace:
         return self.counts["instructions"] or None
 
     def notes(self) -> tuple[str, ...]:
-        """What was assumed or left out, a sentence each."""
+        """Assumptions and omissions, a sentence each."""
         counts, notes = self.counts, []
         if counts["assumed_sizes"]:
             notes.append(
@@ -141,7 +141,7 @@ class ForeignReader:
         self._core = _streams.ForeignReader(FORMATS[name], self._assumed_bytes, sink)
 
     def steps(self) -> Iterator[int]:
-        """Read on; after each step, the number of accesses so far. The trace is read when there are no more steps."""
+        """Read the trace in steps; yields the number of accesses after each, until the trace is read."""
         try:
             for block in self._data:
                 self._core.feed(block)
@@ -155,7 +155,7 @@ class ForeignReader:
         self._check_not_empty()
 
     def contents(self) -> ForeignTrace:
-        """What has been read so far."""
+        """The trace's contents as far as it has been read."""
         pcs, kinds = self._core.operations()
         return ForeignTrace(
             format=self._name,

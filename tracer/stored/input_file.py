@@ -1,7 +1,7 @@
-"""Trace files as streams of bytes, whatever they are compressed with: memory is bounded, and standard input works.
+"""Trace files as streams of bytes, decompressed: memory is bounded, and standard input works.
 
-gzip, xz, bzip2 and zip are taken apart here. Of a zip archive all members follow each other, as DynamoRIO means it;
-members are read one after the other, without the directory at the end, so that an archive may come through a pipe.
+gzip, xz, bzip2 and zip are read here. All members of a zip archive are concatenated, as DynamoRIO intends; they are
+read in sequence, without the directory at the end, so that an archive may come through a pipe.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _UNSUPPORTED = {
 class InputFile:
     """A file or standard input ("-"), read from its beginning to its end.
 
-    `offset` is the number of bytes taken from it, `size_bytes` how many there are, None where nobody knows.
+    `offset` is the number of bytes taken from it, `size_bytes` the total, None if unknown.
 
     Raises:
         TraceFileError: it cannot be opened or read.
@@ -73,7 +73,7 @@ class InputFile:
         return b"".join(parts)
 
     def unread(self, data: bytes) -> None:
-        """Put back what was read last."""
+        """Put back the bytes read last."""
         self._ahead = data + self._ahead
         self.offset -= len(data)
 
@@ -88,14 +88,14 @@ class InputFile:
 
 
 class Bytes:
-    """What is in an input file once it is taken apart.
+    """Decompressed content of an input file.
 
     Raises:
         TraceFileError: it is damaged, or compressed in a way that cannot be read here.
     """
 
     def __init__(self, file: InputFile) -> None:
-        """Find out how the file is compressed."""
+        """Determine the file's compression from its first bytes."""
         head = file.read_exactly(6)
         file.unread(head)
         self.file = file
@@ -103,14 +103,14 @@ class Bytes:
         self._blocks = _blocks(file, head)
 
     def __iter__(self) -> Iterator[bytes]:
-        """Blocks of up to 1 MiB, none of them empty."""
+        """Non-empty blocks of up to 1 MiB."""
         if self._rest:
             yield self._rest
             self._rest = b""
         yield from self._blocks
 
     def peek(self, length: int) -> bytes:
-        """The first bytes, which stay to be read; fewer than `length` if there are fewer in all."""
+        """The first bytes, without consuming them; fewer than `length` at the end of the file."""
         self._fill(length)
         return self._rest[:length]
 
@@ -183,7 +183,7 @@ def _decompressor(kind: str) -> _Decompressor:
 
 
 def _one_stream(file: InputFile, core: _Decompressor, kind: str) -> Iterator[bytes]:
-    """Decompress up to the end of one stream; what the file has after it is put back."""
+    """Decompress up to the end of one stream; the bytes after it are put back."""
     data = b""
     try:
         while not core.eof:
@@ -229,7 +229,7 @@ def _zip_members(file: InputFile) -> Iterator[bytes]:
 
 
 def _skip_zip_directory(file: InputFile) -> None:
-    """No more members come; but a whole archive has a record at its end."""
+    """Skip the directory after the last member; a complete archive has a record at its end."""
     tail = b""
     while block := file.read(BLOCK_BYTES):
         tail = (tail + block)[-_ZIP_END_BYTES - 0xFFFF :]
@@ -268,7 +268,7 @@ def _stored(file: InputFile, length: int) -> Iterator[bytes]:
 
 
 def _zip_descriptor(file: InputFile) -> int:
-    """The checksum behind a member: 12 or 20 bytes, with or without a signature before."""
+    """The checksum after a member: 12 or 20 bytes, with or without a signature before."""
     data = file.read_exactly(24 + 4)
     body = data[4:] if data.startswith(b"PK\x07\x08") else data
     for sizes_bytes in (8, 16):

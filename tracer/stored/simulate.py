@@ -21,7 +21,7 @@ OUTPUT_FORMATS = ("din", STORED)
 
 @dataclass(slots=True)
 class Progress:
-    """How far reading has come: accesses simulated, bytes read of how many (None: nobody knows)."""
+    """Progress of reading: accesses simulated, bytes read, and size of the input (None: unknown)."""
 
     accesses: int
     read_bytes: int
@@ -30,10 +30,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SimulatedStream:
-    """What came of a stream. `problem` says why it is not whole, and is empty if it is.
+    """Results of simulating a stream. `problem` says why the stream is incomplete; it is empty for a complete one.
 
     `places` are of the memory operations, by id: those of `simulator`. `instructions` is None where they were not
-    counted. `notes` tell what was assumed, skipped or left out.
+    counted. `notes` list what was assumed, skipped or left out.
     """
 
     name: str
@@ -67,10 +67,10 @@ def simulate_stream(
 
     Args:
         path: the stream or trace, perhaps compressed; or the directory of a drmemtrace trace.
-        hierarchies: what to simulate.
-        name: its format; "auto": found out from its beginning.
+        hierarchies: the hierarchies to simulate.
+        name: its format; "auto": detected from its beginning.
         access_bytes: size of an access where the format has none (a power of two up to 64).
-        partial: take a damaged or cut-off stream up to there, instead of raising.
+        partial: accept a damaged or cut-off stream up to the damage, instead of raising.
         convert_to: also write the stream to this file, in `convert_format`.
         convert_format: one of OUTPUT_FORMATS.
         force: overwrite `convert_to`.
@@ -121,7 +121,7 @@ class _Run:
         return self._read_foreign(sink) if self.format in FORMATS else self._read_stored(sink)
 
     def _follow(self, steps: Iterator[int]) -> str:
-        """Take all steps; the problem that ended them, if there is one and a part will do."""
+        """Reads to the end of the trace. Returns why it ended early, if `partial` allows it; "" if it did not."""
         file, accesses = self.data.file, 0
         try:
             for accesses in steps:

@@ -34,24 +34,24 @@ _FRAME = struct.Struct("<4sIII")
 _HEAD, _ACCESSES, _OPERATIONS, _LOOPS, _DONE = b"HEAD", b"ACCS", b"OPER", b"LOOP", b"DONE"
 _MAX_FRAME_BYTES = 64 << 20
 _MAX_TABLE_BYTES = 256 << 20
-"""Of all tables together: memory that a reader may need for them."""
+"""Limit of all tables together: memory that a reader may need for them."""
 _OPERATIONS_A_FRAME = 16384
 _COUNTS = struct.Struct("<III")
 _KIND_BYTES, _RECORD_BYTES = 20, 12
 _RANDOM_BITS = 7.0
-"""Of entropy in each byte, from which compressing costs much and gains little."""
+"""Entropy of a byte, in bits, from which compression costs much and gains little."""
 _ENTROPY_STEP = 8
-"""Every so many bytes are looked at."""
+"""Sampling step, in bytes, of the entropy estimate."""
 _WAIT_MS = 100
 _ACCESSES_A_STEP = 1 << 20
 _Json = TypeVar("_Json")
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Where a memory operation is in the program. What is not known is empty, 0 or None.
+    """Place of a memory operation in the program. Unknown fields are empty, 0 or None.
 
     `offset` is the instruction's address within `module` (in the program, if that is not known). `operation` is the
-    operation's id in the signature that was traced with the stream: several of a stream's operations may be one.
+    operation's id in the signature that was traced with the stream: several operations of a stream may share one.
     """
 
     is_store: bool
@@ -75,7 +75,7 @@ class LoopPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a stored stream begins: what made it, from what."""
+    """First record of a stored stream: its format, and the program and source that made it."""
 
     format: str = FORMAT
     foretrace_version: str = __version__
@@ -84,7 +84,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a stored stream ends.
+    """Last record of a stored stream.
 
     `accesses` counts loads, stores and fetches; `instructions` is None where they were not counted.
     """
@@ -100,14 +100,14 @@ class Done(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def _entropy_bits(plane: Any) -> float:
-    """Of a byte, judged by how often each value occurs."""
+    """Shannon entropy of a byte of the plane, in bits, from the frequencies of its values."""
     counts = np.bincount(plane, minlength=256)
     shares = counts[counts > 0] / len(plane)
     return float(-(shares * np.log2(shares)).sum())
 
 
 def _deflate_frame(frame: bytes) -> bytes:
-    """A frame of accesses as one deflate stream, in which what looks random is stored as it is."""
+    """A frame of accesses as one deflate stream, in which planes of high entropy are stored uncompressed."""
     num_kinds, num_records, _ = _COUNTS.unpack_from(frame)
     begin = _COUNTS.size + _KIND_BYTES * num_kinds
     planes = np.frombuffer(frame, np.uint8, offset=begin).reshape(-1, num_records)
@@ -133,9 +133,9 @@ def _deflate(data: bytes) -> bytes:
 
 
 class StreamWriter:
-    """Writes what passes through its sink to a file, on a thread of its own. The file appears whole, or not at all.
+    """Writes the accesses fed to its sink to a file, on a thread of its own. The file appears whole, or not at all.
 
-    Trouble with the file does not disturb whoever feeds the sink: `commit` tells it.
+    An error of the file does not disturb the producer that feeds the sink: `commit` raises it.
 
     Args:
         path: the file.
@@ -160,11 +160,11 @@ class StreamWriter:
         self.written_bytes = 0
 
     def __enter__(self) -> Self:
-        """Nothing more to prepare."""
+        """Return the writer, which is ready for use."""
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Remove what was written, unless it is committed."""
+        """Remove the written file, unless it is committed."""
         if self._thread is not None:
             assert self._writer is not None
             self._writer.refuse()
@@ -175,9 +175,9 @@ class StreamWriter:
         self._stack.__exit__(_DiscardError, _DiscardError(), None)
 
     def sink(self, following: object, head: Head) -> object:
-        """A sink that writes, and passes everything on to the sink `following` (None: to nobody).
+        """A sink that writes, and passes everything on to the sink `following`, if any.
 
-        `head` says how the stream comes about.
+        `head` says what made the stream.
         """
         self._writer = _streams.Writer(self._din, following, self._fetches)
         try:
@@ -200,14 +200,14 @@ class StreamWriter:
         instructions: int | None = None,
         notes: tuple[str, ...] = (),
     ) -> None:
-        """Write the rest and let the file appear. Nobody may feed the sink any more.
+        """Write the rest and let the file appear. The sink must not be fed any more.
 
         Args:
             places: of the stream's memory operations, by their ids.
             loops: that `places` refer to.
             incomplete_reason: why the stream is not whole; empty if it is.
             instructions: executed, None if they were not counted.
-            notes: what whoever reads it should know.
+            notes: for readers of the stream.
 
         Raises:
             OutputError: the file cannot be written, or memory ran out for it.
@@ -279,7 +279,7 @@ class _DiscardError(Exception):
 
 @dataclass(slots=True)
 class StreamContents:
-    """What a stored stream holds besides its accesses, as far as it has been read.
+    """Contents of a stored stream other than its accesses, as far as it has been read.
 
     `places` are by operation id; `done` is None for a stream without its end.
     """
@@ -298,7 +298,7 @@ class StreamReader:
     """Reads a stored stream and feeds its accesses to a sink.
 
     Raises:
-        TraceFileError: it is damaged or cut short; the message says at which byte. `contents` has what was before.
+        TraceFileError: it is damaged or cut short; the message says at which byte. `contents` has the part before.
     """
 
     def __init__(self, data: Bytes, sink: object) -> None:
@@ -319,7 +319,7 @@ class StreamReader:
         self.contents = StreamContents(head, 0, 0, 0, 0, [], [], None)
 
     def steps(self) -> Iterator[int]:
-        """Read on; after each step, the number of accesses so far. The stream is read when there are no more steps."""
+        """Read the stream in steps; yields the number of accesses after each, until the stream is read."""
         contents = self.contents
         while contents.done is None:
             start = self._offset

@@ -48,7 +48,7 @@ class ThreadFiles:
 
     @property
     def size_bytes(self) -> int:
-        """Of all files."""
+        """Size of all files together, in bytes."""
         return sum(file.size_bytes or 0 for file in self._files)
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ _Stretch = TypeVar("_Stretch", bound=tuple[int, ...])
 
 @dataclass(slots=True)
 class Draft:
-    """A node in the making. `rank` orders siblings; `place` tells alike ones apart, such as an address."""
+    """A node under construction. `rank` orders siblings; `place`, such as an address, distinguishes like siblings."""
 
     kind: TreeNodeKind
     parent: int
@@ -62,17 +62,17 @@ class Draft:
 
 
 class TreeBuilder:
-    """Nodes by their identity below a parent."""
+    """Collects the nodes of a tree, by their identity below a parent."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without nodes."""
         self.drafts: list[Draft] = []
         self.final: dict[int, int] = {}
         """The node that each draft became."""
         self._numbers: dict[Hashable, int] = {}
 
     def node(self, parent: int, identity: Hashable, kind: TreeNodeKind, key: NodeKey, loop_id: int = -1) -> int:
-        """The child of a parent (-1: a root) with that identity; made if there is none yet."""
+        """The child of a parent (-1: a root) with that identity, created on first use."""
         number = self._numbers.setdefault((parent, identity), len(self.drafts))
         if number == len(self.drafts):
             self.drafts.append(Draft(kind, parent, key, loop_id))
@@ -167,7 +167,7 @@ class TreeBuilder:
 
 
 def _number_alike(siblings: Sequence[Draft]) -> None:
-    """Tell siblings with the same key apart by their place in the code."""
+    """Distinguish siblings with the same key by their place in the code."""
     alike: dict[tuple[TreeNodeKind, NodeKey], list[Draft]] = {}
     for draft in siblings:
         alike.setdefault((draft.kind, draft.key), []).append(draft)
@@ -252,5 +252,5 @@ def _sum(one: _Stretch, other: _Stretch) -> _Stretch:
 
 
 def bucket_of(iterations: int) -> int:
-    """Where a number of iterations is in a histogram."""
+    """Histogram bucket of a number of iterations: its bit length, at most the last bucket."""
     return min(iterations.bit_length(), BUCKETS - 1)

@@ -1,8 +1,8 @@
-"""The execution tree of machine code: from functions in their contexts, as the engine saw them, to blocks and loops.
+"""The execution tree of machine code, built from functions in their calling contexts down to blocks and loops.
 
-What the machine took for one function can be several: code that a function jumps to is another function's where symbols
+A function as the engine saw it can be several: code that a function jumps to belongs to another function where symbols
 say so (a tail call that was the first to reach it). Stubs of procedure linkage tables, and the loader that resolves
-them, are left out between a caller and what it calls.
+them, are left out between a caller and its callee.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _RESOLVER = re.compile(r"^$|^_dl_runtime_resolve|\+0x[0-9a-f]+$")
 _STUB = re.compile(r"^$|@plt$|\+0x[0-9a-f]+$")
 """Names of stubs, and of code without a name."""
 _STUB_INSTRUCTIONS = 12
-"""Of a stub, at most, in one entry."""
+"""Most instructions that a stub executes per entry."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EngineBlocks:
-    """Which basic blocks each block of the engine runs, by its id.
+    """Basic blocks that each block of the engine runs, by its id.
 
     Of block i, `whole[first[i] : first[i + 1]]` int64 are the basic blocks whose first instruction it has, in order.
-    `begin` and `end` int64 are those of its first and its last instruction; -1 for blocks without known code.
+    `begin` and `end` int64 are the basic blocks of its first and last instruction; -1 for blocks without known code.
     """
 
     first: Ints
@@ -59,7 +59,7 @@ def engine_blocks(
 ) -> EngineBlocks:
     """Relate engine blocks to basic blocks (`BasicBlocks` has the arrays).
 
-    An engine block that never ran as such, but as the same code recorded under another id, stands for that one.
+    An engine block that never ran under its id, but under another id with the same code, stands for that other one.
     """
     known = np.diff(engine_first) > 0
     size = max([len(known), *(block.block_id + 1 for block in raw)])
@@ -96,10 +96,10 @@ def expanded(engine: EngineBlocks, engine_block: Ints) -> tuple[Ints, Ints]:
 
 
 class CodeTree:
-    """The tree of a recording whose analysis found these blocks and loops, in the making."""
+    """Builds the execution tree of a recording from its analysed blocks and loops."""
 
     def __init__(self, raw: RawTree, engine: EngineBlocks, blocks: Sequence[Block], loops: Sequence[Loop]) -> None:
-        """Nothing of it yet."""
+        """Take the recording and its analysed code; `tree` builds the tree."""
         self._raw, self.engine, self.blocks, self.loops = raw, engine, blocks, loops
         self.builder = TreeBuilder()
         self._function = self._function_numbers()
@@ -113,7 +113,7 @@ class CodeTree:
         self._own = [int(self._function[block]) if block >= 0 else 0 for block in self._entry]
         self._work = self._rows()
         self._takes_over = list(range(len(self._parent)))
-        """Of each node, the one that has its work: another one for stubs, and for calls that are resumed."""
+        """Node that each node's work belongs to: another one for stubs, and for calls that are resumed."""
         self._groups: dict[tuple[int, int], int] = {}
         """The drafts of a node's functions."""
         self._header_loop = {loop.header_block_id: loop.loop_id for loop in loops}
@@ -141,7 +141,7 @@ class CodeTree:
         return -1 if block >= 0 and self.blocks[block].function.endswith("@plt") else block
 
     def _rows(self) -> list[dict[int, int]]:
-        """Of each node of the recording, the executions of basic blocks."""
+        """Executions of basic blocks, by node of the recording."""
         node, engine_block, times = (self._raw.counts[:, i].astype(np.int64) for i in range(3))
         source, block = expanded(self.engine, engine_block)
         rows: list[dict[int, int]] = [defaultdict(int) for _ in range(len(self._parent))]
@@ -161,7 +161,7 @@ class CodeTree:
         return name.startswith(("ld-", "ld.", "ld64")) and bool(_RESOLVER.search(block.function))
 
     def _leave_out_stubs(self) -> None:
-        """Put what is called through a stub, or the resolver, in its place."""
+        """Replace stubs, and the resolver, by the functions called through them."""
         num = len(self._parent)
         resolves = [self._is_resolver(node) for node in range(num)]
         children: list[list[int]] = [[] for _ in range(num)]
@@ -217,7 +217,7 @@ class CodeTree:
     # ---- nodes ----
 
     def tree(self) -> ExecutionTree:
-        """All of it."""
+        """Build the whole tree."""
         self._leave_out_stubs()
         raw = self._raw
         details = raw.nodes.astype(np.int64)
@@ -236,7 +236,7 @@ class CodeTree:
             TreeThread(number, process, self._groups[root, 0], first, last, parents.get(number, -1))
             for number, (_, root, first, last, process) in enumerate(raw.threads.tolist())
         ]
-        return self.builder.finish(threads, edges, merged_contexts=raw.merged_contexts, notes=_notes(raw))
+        return self.builder.finish(threads, edges, merged_contexts=raw.merged_contexts, notes=_tree_notes(raw))
 
     def _origin(self, node: int) -> int:
         """The node that has a node's work."""
@@ -245,7 +245,7 @@ class CodeTree:
         return node
 
     def _edges(self) -> list[Synchronisation]:
-        """Where threads waited, nodes as drafts; edges of the same places are one."""
+        """Synchronisation edges between threads, with drafts as nodes; edges between the same places are merged."""
         counts: dict[tuple[int, ...], int] = {}
         for row in self._raw.edges.tolist():
             kind, source, source_node, source_block, target, target_node, target_block, count = row
@@ -300,7 +300,7 @@ class CodeTree:
         return found
 
     def add_leaves(self) -> None:
-        """Add what has no blocks in the recording: nothing here."""
+        """Add nodes without blocks in the recording: none for machine code."""
 
     def _add_node(self, node: int, *, recursive: int, depth: int) -> None:
         builder = self.builder
@@ -399,7 +399,7 @@ class CodeTree:
             _correct(alike, self.loops[loop_id].entries)
 
     def _complete(self, draft: Draft) -> None:
-        """Share out the entries of a loop that the machine saw otherwise."""
+        """Estimate a node's entries from its share of the loop's iterations, if these differ from the recorded ones."""
         loop = self.loops[draft.loop_id]
         iterations = draft.work.get(loop.header_block_id, 0)
         if draft.iterations == iterations and draft.entries:
@@ -415,9 +415,9 @@ class CodeTree:
 
 
 def _correct(drafts: Sequence[Draft], entries: int) -> None:
-    """Make the nodes of a loop have its entries together, which the edges between blocks tell exactly.
+    """Correct the entries of a loop's nodes to their exact total, which the edges between blocks give.
 
-    They differ where a loop was found while calls of its function that fold into one node were under way.
+    The sums differ where a loop was detected during calls of its function that fold into one node.
     """
     excess = sum(draft.entries for draft in drafts) - entries
     if excess == 0:
@@ -431,7 +431,7 @@ def _correct(drafts: Sequence[Draft], entries: int) -> None:
     most.histogram[bucket] = kept
 
 
-def _notes(raw: RawTree) -> list[str]:
+def _tree_notes(raw: RawTree) -> list[str]:
     what = (
         (raw.unwound, "jumps out of several calls (longjmp, exceptions)"),
         (raw.resumed, "jumps into functions that were not called (coroutines)"),

@@ -1,8 +1,8 @@
-"""Source lines on which Python programs give locks back, read from their source.
+"""Source lines on which Python programs release locks, read from their source.
 
-A `with` statement gives its lock back on its own first line, as far as the interpreter says, and so an edge has that
-line. The last line of its block says what ran under the lock. A line with neither a `with` statement nor a call of
-`release` is one where a library gave back a lock of its own.
+The interpreter reports that a `with` statement releases its lock on its own first line, so an edge has that line. The
+last line of its block marks the end of the critical section. On a line with neither a `with` statement nor a call of
+`release`, a library released a lock of its own.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from foretrace.tracer.signature.tree_records import ExecutionTree, Synchronisation, SynchronisationKind
 
 MOST_SOURCE_BYTES = 4 << 20
-"""Of a source file that is read for this."""
+"""Largest source file that is read for the lines of locks, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Of a source file: the last line of each `with` statement, by its first line, and lines that call `release`."""
+    """Lines of a file that release locks: the last line of each `with`, by its first line, and calls of `release`."""
 
     last_of_with: dict[int, int] = field(default_factory=dict)
     releases: set[int] = field(default_factory=set)
 
     @classmethod
     def of(cls, file: str) -> _Lines | None:
-        """None if the file cannot be read as Python."""
+        """Read the lines of a file; None if it cannot be read as Python."""
         try:
             if Path(file).stat().st_size > MOST_SOURCE_BYTES:
                 return None
@@ -44,7 +44,7 @@ class _Lines:
 
 
 def with_lines_of_release(tree: ExecutionTree) -> ExecutionTree:
-    """The tree of a Python program whose edges of locks have the lines on which they were given back.
+    """Sets the source line of each lock edge in a Python program's tree to the line that released the lock.
 
     The source line of an edge becomes the last one of the `with` block, and 0 where a library gave the lock back. Other
     edges change only where one line waits for itself: there a `with` statement takes a semaphore and gives it back.

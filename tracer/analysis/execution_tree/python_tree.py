@@ -72,7 +72,7 @@ class PythonTree(CodeTree):
             self._add_leaf(loop, own, contexts.get(line) or {0: 1})
 
     def leaf_shares(self) -> list[LeafShare]:
-        """How the executions of leaves follow from those of their lines, once the tree is made."""
+        """Shares of leaves in the executions of their lines, once the tree is built."""
         drafts = self.builder.drafts
         return [
             LeafShare(self._final(number), (self._final(parent), self._lines[loop]), sum(drafts[number].work.values()))

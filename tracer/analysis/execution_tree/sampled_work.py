@@ -1,4 +1,4 @@
-"""How much of each node's work was done by the samples of software-defined events."""
+"""Work of each node completed by each sample of software-defined events."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .code_tree import CodeTree, expanded
 
 Ints = npt.NDArray[np.int64]
 LEAST_SHARE = 1e-4
-"""Of a process's executions, that a node must have of its own to be told apart."""
+"""Least share of a process's executions that a node must have itself to be listed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledWork:
-    """What was done by each sample of a process.
+    """Work completed by each sample of a process.
 
     Attributes:
         position: int64 [samples], rising: executions of basic blocks.
@@ -36,7 +36,7 @@ class SampledWork:
 
 @dataclass(frozen=True, slots=True)
 class LeafShare:
-    """An array operation, whose executions are shared out by those of its line.
+    """An array operation, whose executions are distributed in proportion to those of its line.
 
     Attributes:
         node: of the leaf in the tree.
@@ -91,7 +91,7 @@ def sampled_work(
 
 
 def _of_process(leaves: Sequence[LeafShare], node: Ints, block: Ints) -> list[tuple[LeafShare, list[int]]]:
-    """The leaves whose lines have run, and where these are."""
+    """Leaves whose lines have run, and the positions of these lines."""
     places: dict[tuple[int, int], list[int]] = defaultdict(list)
     wanted = {leaf.line for leaf in leaves}
     for at, place in enumerate(zip(node.tolist(), block.tolist(), strict=True)):

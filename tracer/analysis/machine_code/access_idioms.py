@@ -1,14 +1,14 @@
-"""Idioms beyond gathers and scatters that machine code and addresses show: streams, stencils, reductions and more.
+"""Idioms beyond gathers and scatters, from machine code and addresses: streams, stencils, reductions and more.
 
-Two sources are put together. The order of an operation's addresses (the next element, a constant distance, none) and
-its address range come from the recorded accesses; which value goes into which comes from the instructions
-(`carried.py`). A variable that lives in memory is told by its place: operations of one loop that only touch one
-address, or stay at one address while the loop runs.
+Two sources are combined. The stride of an operation's addresses (the next element, a constant distance, none) and its
+address range come from the recorded accesses; the data flow between values comes from the instructions (`carried.py`).
+A variable that lives in memory is recognised by its place: operations of one loop that only touch one address, or stay
+at one address while the loop runs.
 
 - stencil: several loads walk over one array some elements apart. Their ranges are equal, but shifted.
-- recurrence: a value that depends on its older self, or a store that a load some elements behind it reads again.
-- reduction: such a value that one associative operation collects.
-- stream, strided, transpose: what a loop stores (or loads) one element after the other, or at a constant distance.
+- recurrence: a value that depends on its older self, or a store whose element a load reads in a later iteration.
+- reduction: a recurrence by one associative operation.
+- stream, strided, transpose: stores (or loads) of successive elements, or at a constant distance.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from .value_graph import ValueGraph
 
 _MOST_BLOCKS = 400
 _MOST_OPERATIONS = 2000
-"""Of a loop that is searched; larger ones are those of interpreters."""
+"""Most memory operations of a loop that is searched; larger loops are those of interpreters."""
 _MOST_TABLE = 256
-"""Elements of a look-up table: as many as a byte chooses from."""
+"""Most elements of a look-up table: the number of values of a byte."""
 _USES = 4
-"""Of each element of a table, at least."""
+"""Least mean number of accesses to each element of a table."""
 _LEAST_MASKED = 0.5
 """Least share of the range of whole vectors, one per iteration, that a stream with masks covers."""
 _MOST_STEPS = 200
-"""Of a path from a value to its use."""
+"""Longest path from a value to its use."""
 
 
 class AccessIdioms:
@@ -58,7 +58,7 @@ class AccessIdioms:
         indirections: Indirections,
         values: ValueGraph,
     ) -> None:
-        """Nothing is searched yet. `functions` names the function of each block."""
+        """Prepare the search. `functions` names the function of each block."""
         self._blocks, self._forest, self._sites, self._isa = blocks, forest, sites, isa
         self._chased = indirections.self_dependent
         self._index_operation = indirections.index_operation
@@ -220,7 +220,7 @@ class AccessIdioms:
     # ---- arrays that a loop walks over ----
 
     def _walks(self, loop: int, walks: Sequence[Access], graph: Graph) -> None:
-        """What is stored, or only loaded, in regular steps."""
+        """Add the idioms of regular strides: recurrence, stencil, transpose, stream, strided."""
         again = {one.number for pair in recurrences(walks, partial(self._comes_back, graph)) for one in pair}
         around = stencil(walks, partial(self._reaches, graph))
         turned = transposed(walks, partial(self._reaches, graph, only_moves=True))
@@ -238,12 +238,12 @@ class AccessIdioms:
                 self._add(loop, kind, members)
 
     def _comes_back(self, graph: Graph, load: Access, store: Access) -> bool:
-        """Whether a load goes into a store whose address is computed from the same values, but for numbers."""
+        """Whether a load flows into a store whose address is computed from the same values, apart from constants."""
         origins = [self._carried.address_origins(one.number, graph) for one in (load, store)]
         return origins[0] == origins[1] and self._reaches(graph, load, store)
 
     def _reaches(self, graph: Graph, load: Access, store: Access, *, only_moves: bool = False) -> bool:
-        """Whether what is loaded goes into what is stored, in one iteration."""
+        """Whether the loaded value flows into the stored one, in one iteration."""
         target = self._carried.node_of(store.number)
         pending, seen = [self._carried.node_of(load.number)], set[int]()
         while pending and len(seen) < _MOST_STEPS:

@@ -1,9 +1,9 @@
-"""True basic blocks from the blocks an engine happened to translate.
+"""True basic blocks from the engine's translation blocks.
 
 An engine translates an instruction into several blocks (a jump into the middle of one starts another that shares its
 tail), and ends blocks where a page or its own limits end. Here each distinct instruction becomes one, the executed
 control flow between instructions is summed up, and a basic block is a longest run of adjacent instructions that always
-ran together. Instructions are told apart by address and bytes, so code that was overwritten stays distinct.
+ran together. Instructions are distinguished by address and bytes, so overwritten code stays distinct.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class BasicBlocks(msgspec.Struct, frozen=True, eq=False):
         return [address + length for address, length in zip(self.addresses[last].tolist(), lengths, strict=True)]
 
     def flows(self) -> list[Flow]:
-        """Where control goes at each block's end."""
+        """Control flow at each block's end."""
         return [self.classes[number].flow for number in self.class_of[self.first[1:] - 1].tolist()]
 
 
@@ -100,7 +100,7 @@ class _RawInstructions(msgspec.Struct, frozen=True, eq=False):
 
 
 def find_basic_blocks(raw: RawTrace, isa: Isa) -> BasicBlocks:
-    """Cut and join what the engine translated into basic blocks, and sum counts, edges and operations accordingly."""
+    """Split and join the engine's blocks into basic blocks, and sum counts, edges and operations accordingly."""
     used = set(raw.operation_block.tolist())
     ran = [block for block in raw.blocks if block.lengths and (block.executions or block.block_id in used)]
     blocks = _without_cut_instructions(ran)
@@ -179,10 +179,10 @@ def _engine_first(blocks: Sequence[RawBlock]) -> Ints:
 
 
 def _without_cut_instructions(blocks: Sequence[RawBlock]) -> list[RawBlock]:
-    """The blocks without last instructions that did not run as part of them.
+    """The blocks, each without a last instruction that did not run as part of it.
 
     Where an instruction crosses into another page, QEMU before 8.0 ends the block ahead of it, but still shows the
-    plugin the bytes of it that it had read. The block that follows has the whole instruction.
+    plugin the bytes of the instruction that it had read. The next block has the whole instruction.
     """
     begins: dict[int, bytes] = {}
     for block in blocks:
@@ -234,7 +234,7 @@ def _classify(codes: Sequence[bytes], isa: Isa) -> tuple[list[InstructionClass],
 
 
 def _per_instruction(block_counts: Counts, instructions: _RawInstructions) -> Counts:
-    """What the engine blocks that hold each distinct instruction have together."""
+    """Sum over the engine blocks that hold each distinct instruction."""
     sums = np.zeros(len(instructions.sample), np.uint64)
     np.add.at(sums, instructions.distinct, np.repeat(block_counts, np.diff(instructions.starts)))
     return sums
@@ -291,7 +291,7 @@ def _order(following: Ints, not_leading: Ints, instructions: _RawInstructions, t
 def _operations(
     raw: RawTrace, position: dict[int, int], instructions: _RawInstructions, place: Ints
 ) -> tuple[Ints, Ints]:
-    """The distinct operations as 2 x instruction + is_store, and which of them each raw operation is."""
+    """The distinct operations as 2 x instruction + is_store, and each raw operation's index among them."""
     blocks = np.array([position[block] for block in raw.operation_block.tolist()], np.int64)
     slots = raw.operation_slot.astype(np.int64)
     numbers = instructions.distinct[instructions.starts[blocks] + slots // 2]

@@ -1,4 +1,4 @@
-"""From what an engine reported of a binary's run to the typed records of its signature."""
+"""Analyses an engine's recording of a binary's run into the typed records of its signature."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _STATISTICS = (
 
 
 _MOST_BLOCKS_IN_WINDOWS = 10_000
-"""Of a program whose dependences are looked for without being asked for."""
+"""Most blocks of a program whose dependences are searched without being requested."""
 
 
 def _is_too_large(dependences: RawDependences, blocks: Sequence[Block]) -> bool:
@@ -76,11 +76,11 @@ def analyse(
     compiled: PerfMap = NO_MAP,
     step: Callable[[str], bool] = lambda _: True,
 ) -> Analysis:
-    """Relate what ran to basic blocks, functions, source lines, loops and idioms.
+    """Relate the executed code to basic blocks, functions, source lines, loops and idioms.
 
     `statistics` are those of the raw operations. Where accesses were recorded in `bursts`, they are scaled to the run.
-    `compiled` names code that the program itself compiled. `step` hears what is begun, and answers whether there is
-    time: if not, what can be left out is.
+    `compiled` names code that the program itself compiled. `step` is called with the name of each analysis step and
+    returns whether there is time: if not, optional steps are skipped.
 
     Raises:
         ProgramError: the instructions of `arch` cannot be decoded.
@@ -177,7 +177,7 @@ def _owned_idiom(idiom: Idiom, loop: Loop) -> Idiom:
 def _statistics(
     blocks: BasicBlocks, statistics: OperationStatistics, bursts: BurstCounts | None
 ) -> tuple[OperationStatistics, list[str]]:
-    """Those of the memory operations, and notes on them."""
+    """Statistics of the memory operations, scaled to the whole run, and notes on estimates."""
     merged = statistics.merged(blocks.operation_map, len(blocks.operation_instruction))
     if bursts is None or not bursts.gaps:
         return merged, []
@@ -195,7 +195,7 @@ def _statistics(
 
 _ADDRESS_MASK = (1 << 64) - 1
 _NEARLY_ALL, _MOST = 0.9, 0.6
-"""Shares of a loop's instructions that an expanded function has which has the loop: any, and where no line of the
+"""Least shares of a loop's instructions in the inlined function that has the loop: any, and where no line of the
 function around it is in the loop."""
 _PLT = "@plt"
 
@@ -205,18 +205,18 @@ def _is_loader(module: str) -> bool:
 
 
 def _is_no_file(path: str) -> bool:
-    """Whether a mapping's path names memory, such as that in which a program puts code it made."""
+    """Whether a mapping's path names memory without a file, such as that of generated code."""
     return not path.startswith("/") or path.startswith(("/memfd:", "/dev/zero"))
 
 
 def _own_frame(frames: Sequence[Frame]) -> int:
-    """Position of the innermost frame in the program's own source; of the innermost one if there is none."""
+    """Position of the innermost frame in the program's own source; that of the innermost frame if none is."""
     own = (at for at, frame in enumerate(frames) if is_own_source(frame.file))
     return next(own, 0)
 
 
 class _Places:
-    """Where each instruction and block comes from: module, link-time address, function, file and line."""
+    """Origin of each instruction and block: module, link-time address, function, file and line."""
 
     def __init__(self, raw: RawTrace, blocks: BasicBlocks, arch: str, compiled: PerfMap) -> None:
         self._blocks, self._is_x86 = blocks, arch == "x86_64"
@@ -233,9 +233,9 @@ class _Places:
         self.lines = np.zeros(len(self.offsets), np.int32)
         self._raw_files, self._raw_lines = self.files.copy(), self.lines.copy()
         self._innermost = np.full(len(self.offsets), -1, np.int64)
-        """Of each instruction, the innermost expanded call in `_inlined` of its module, or -1."""
+        """Innermost inlined call of each instruction, an index into `_inlined` of its module, or -1."""
         self._is_own_function = np.zeros(len(self.offsets), bool)
-        """Of each instruction, whether the function that has it in the end is in the program's own source."""
+        """Whether the outermost function of each instruction is in the program's own source."""
         self._inlined: dict[str, InlinedCalls] = {}
         self._paths_known: dict[str, int] = {}
         self._first_lines: dict[tuple[str, int], tuple[int, int]] = {}
@@ -243,8 +243,8 @@ class _Places:
         self._find_lines()
 
     def variables(self) -> list[Variable]:
-        """The static variables of all modules with code that ran, by guest address. What a module has mapped nowhere,
-        such as memory that is 0 at first, lies as far from its code as in the file."""
+        """Static variables of all modules with executed code, by guest address. A variable without a mapping, such as
+        zero-initialised memory, is placed at its file distance from the module's code."""
         found: list[Variable] = []
         for path, symbols in self._symbols.items():
             mapping = self._map.first_of(path)
@@ -256,7 +256,7 @@ class _Places:
         return found
 
     def ran(self) -> Ran:
-        """The places of blocks, for finding what chose them."""
+        """Places of blocks, for finding the code that selected them."""
         static: list[tuple[int, int]] = []
         for path, symbols in self._symbols.items():
             mapping = self._map.first_of(path)
@@ -277,7 +277,7 @@ class _Places:
         return symbols.code() if symbols else []
 
     def call_sites(self, returns: Sequence[int]) -> list[Site]:
-        """Where the calls are that return to some addresses."""
+        """Sites of the calls that return to the given addresses."""
         addresses = np.array(returns, np.uint64)
         calls = addresses - np.minimum(addresses, np.uint64(1))
         found = [Site("", "", 0)] * len(returns)
@@ -321,7 +321,7 @@ class _Places:
         return module_of, offsets
 
     def modules(self, instructions: Ints) -> list[str]:
-        """Path of the module of each instruction, or what it is called."""
+        """Path, or name, of the module of each instruction."""
         return [self.module_paths[number] for number in self.module_of[instructions].tolist()]
 
     def _function(self, module: str, offset: int) -> Function | None:
@@ -456,7 +456,7 @@ class _Places:
             self.files[at], self.lines[at] = known[key]
 
     def _own_place(self, module: str, offset: int, file: int, line: int) -> tuple[int, int]:
-        """The innermost place of the program's own source at an address; the place itself if there is none."""
+        """The innermost place of the program's own source at an address; the given place if none is."""
         frames = self._chain(module, offset, self.paths[file], line, "")
         own = frames[_own_frame(frames)]
         if is_library_source(own.file):
@@ -472,7 +472,7 @@ class _Places:
         return self._paths_known[path]
 
     def _chain(self, module: str, offset: int, file: str, line: int, function: str) -> tuple[Frame, ...]:
-        """The functions at an address, innermost first: `file` and `line` are what the line table says of it."""
+        """The functions at an address, innermost first; `file` and `line` are those of the line table."""
         calls = self._inlined.get(module, NONE)
         return tuple(Frame(*one) for one in calls.chain(calls.at(offset), file, line, function))
 
@@ -508,8 +508,8 @@ class _Places:
         return ()
 
     def library_blocks(self) -> list[bool]:
-        """Of each block, whether its function is a library's: no line of it is in the program's own source, but for
-        what was expanded in it.
+        """Whether each block's function is a library's: no line of it, apart from inlined calls, is in the program's
+        own source.
 
         Where the program itself has no lines, all of its file is the program's.
         """
@@ -527,8 +527,8 @@ class _Places:
         ]
 
     def _is_program(self, number: int, path: str) -> bool:
-        """Whether a module is what was started, not a library: where it begins has run. What is no file is the
-        program's too, such as code that it made."""
+        """Whether a module is the started program, not a library: its entry point has run. Code without a file, such
+        as generated code, counts as the program's."""
         symbols = self._symbols.get(path)
         if symbols is None:
             return True
@@ -607,10 +607,11 @@ class _Places:
     def _expanded_site(
         self, module: str, header: int, members: Sequence[int], least_share: float
     ) -> tuple[str, int] | None:
-        """The same of a loop in a function of the program that was expanded in line: its smallest line in that one.
-        None if it is in none.
+        """Place of a loop in an inlined function of the program: its smallest line in that function. None if the loop
+        is in no inlined function.
 
-        That is the innermost expanded call with `least_share` of the loop's instructions: some may be moved into it.
+        The function is the innermost inlined call with `least_share` of the loop's instructions, as compilers move
+        instructions into loops.
         """
         calls = self._inlined.get(module, NONE)
         inside = [at for block in members for at in self._blocks.instructions(block)]
@@ -647,7 +648,7 @@ class _Places:
         return self._own_place(module, address, file, line)
 
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the signature has to know about what was not found."""
+        """Notes for the signature on symbols and mappings that could not be read."""
         notes = [*self._compiled.notes]
         notes += [note for path, symbols in self._symbols.items() for note in symbols.notes if not _is_no_file(path)]
         if self._map.damaged_lines:
@@ -707,7 +708,7 @@ def _data_flow(
 
 
 def _operation_counts(blocks: BasicBlocks) -> list[tuple[OperationCount, ...]]:
-    """Of each block, how many instructions of each kind it has."""
+    """Number of instructions of each kind, by block."""
     of_class = [(c.kind, c.element_bits, c.lanes) for c in blocks.classes]
     kinds = sorted(set(of_class))
     kind_of = np.array([kinds.index(kind) for kind in of_class], np.int64)[blocks.class_of]
@@ -787,7 +788,7 @@ def _decoded_share(blocks: BasicBlocks) -> float:
 
 
 def _executions(blocks: BasicBlocks, of_class: Sequence[bool]) -> int:
-    """How often instructions of some classes were executed."""
+    """Number of executed instructions of the chosen classes."""
     those = np.array(of_class, bool)[blocks.class_of]
     numbers = np.bincount(blocks.block_of[those], minlength=blocks.num_blocks).tolist()
     return sum(number * count for number, count in zip(numbers, blocks.executions.tolist(), strict=True) if number)

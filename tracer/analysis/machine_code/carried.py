@@ -1,20 +1,19 @@
-"""What the loops of a binary carry from one iteration to the next: reductions, recurrences, collisions, private places.
+"""Loop-carried dependences of a binary's loops: reductions, recurrences, collisions, private places.
 
-Memory tells which operations depended on which (tracer/reader/data_flow/dependences.c), instructions where values go
-(value_graph.py). Both together make a graph of each loop. A *cycle* of it that leads through an edge from one iteration
-to the next is a value that depends on its own older value:
+Dependences through memory are recorded (tracer/reader/data_flow/dependences.c), those through registers come from the
+instructions (value_graph.py). Together they make a graph of each loop. A *cycle* with an edge from one iteration to the
+next is a value that depends on its own older value:
 
-- by adding what stays the same while the loop runs, equally much on every path: an induction variable, which every
-  iteration can work out;
+- by adding a loop invariant, equally much on every path: an induction variable, which every iteration can compute;
 - by nothing: an invariant that is moved, or spilled to the frame and reloaded;
 - by one associative operation, used for nothing else, and stored where it was loaded from: a reduction, or a collision
   where the place is chosen by an index that was loaded;
 - by anything else: a recurrence.
 
-A place that each iteration leaves as it found it, by storing what never changes (a sum that is set back to 0), could be
-each iteration's own. A value that is handed on without a cycle otherwise is a recurrence if it goes through memory
-other than a variable of the function's frame. In registers and such variables it is none: what an iteration needs of
-the one before it can work out itself (`x[i] - x[i - 1]`, of which compilers keep the second part).
+A place that each iteration resets to an invariant (a sum that is set back to 0) can be privatised. A value passed on
+without a cycle is a recurrence if it goes through memory other than a variable of the function's frame. In registers
+and frame variables it is none, as an iteration can recompute the value of the one before (`x[i] - x[i - 1]`, of which
+compilers keep the second part).
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from .value_graph import FLAGS, PLACE, STEPS, VARYING, LoopValues, ValueGraph
 _MOVES = frozenset({OperationKind.MOVE, OperationKind.FP_CONVERT})
 _SHUFFLES = _MOVES | {OperationKind.FP_OTHER, OperationKind.VECTOR_INT, OperationKind.UNKNOWN}
 _MOST_DEPTH = 12
-"""Of expressions that are compared."""
+"""Largest depth of compared expressions."""
 _ALL = 0.99
 """Share of a store's executions that have to be updates."""
 
@@ -48,7 +47,7 @@ Pair = tuple[int, int]
 
 @dataclass(slots=True)
 class Occurrence:
-    """How often a dependence was seen, how many iterations apart, and by how many bytes in all."""
+    """Occurrences of a dependence: their number, least and greatest distance in iterations, and total bytes."""
 
     count: int = 0
     least: int = 0
@@ -56,7 +55,7 @@ class Occurrence:
     size_bytes: int = 0
 
     def add(self, count: int, least: int, most: int, size_bytes: int = 0) -> None:
-        """Add what was seen elsewhere."""
+        """Add occurrences seen elsewhere."""
         self.size_bytes += size_bytes
         self.least = min(self.least, least) if self.count else least
         self.most = max(self.most, most)
@@ -65,9 +64,9 @@ class Occurrence:
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of a loop in one context: by source and sink operation.
+    """Dependences observed in a loop in one context, by source and sink operation.
 
-    `within`: flow inside an iteration, and what loops inside carry.
+    `within`: flow inside an iteration, and dependences carried by inner loops.
     """
 
     node: int
@@ -94,15 +93,15 @@ class Finding:
     cycle: frozenset[int] = frozenset()
     """The values that depend on themselves; empty where a value is only handed on."""
     is_constant: bool = False
-    """Whether what is handed on through memory is the same in all iterations: it is reset for the next one."""
+    """Whether the value passed on through memory is the same in all iterations: it is reset for the next one."""
 
 
 class CarriedValues:
-    """Classifies what loops carry.
+    """Classifies loop-carried dependences.
 
-    `updates` are, by load and store, how often the store overwrote what the load had just read, `stores` how often a
-    store ran; `fixed` are operations that only ever touched one place, and its address; `indirect` those whose address
-    comes from an index.
+    `updates` counts, by load and store, how often the store overwrote the value that the load had just read; `stores`
+    counts executions of stores. `fixed` maps operations that only ever touched one place to its address; `indirect` are
+    those whose address comes from an index.
     """
 
     def __init__(
@@ -119,7 +118,7 @@ class CarriedValues:
         functions: Sequence[str],
         lines: Sequence[int] = (),
     ) -> None:
-        """Nothing is classified yet. `functions` names the function of each block, `lines` are of each instruction."""
+        """Prepare the classification. `functions` names each block's function, `lines` has each instruction's line."""
         self._blocks, self._forest, self._isa, self._function_of = blocks, forest, isa, function_of
         self._graph = values
         self._updates, self._stores = updates, stores
@@ -139,7 +138,7 @@ class CarriedValues:
     # ---- one loop ----
 
     def dependences(self, loop: int, contexts: Sequence[Seen]) -> Iterable[Dependence]:
-        """What a loop carries in each of the contexts it was seen in."""
+        """Loop-carried dependences of a loop in each of its contexts."""
         findings = self._findings(loop, contexts)
         in_cycle: set[Pair] = set().union(*(finding.pairs for finding in findings))
         for seen in contexts:
@@ -218,8 +217,8 @@ class CarriedValues:
         return self._graph.node_of(operation)
 
     def address_origins(self, operation: int, graph: Graph) -> frozenset[object]:
-        """What an operation's address is computed from: registers as they were when the iteration began, and loads.
-        Loads of a variable, which is at one place, are the same."""
+        """Origins of an operation's address: registers at the start of the iteration, and loads. Loads of one variable,
+        which has a fixed place, are the same origin."""
         node = self.node_of(operation)
         names = {
             name
@@ -296,10 +295,10 @@ class CarriedValues:
         return self.findings(loop, flow, within)[0]
 
     def findings(self, loop: int, flow: set[Pair], within: set[Pair]) -> tuple[list[Finding], Graph]:
-        """What a loop carries, and the graph of its values.
+        """Findings on a loop's carried values, and the graph of its values.
 
-        `flow` are the stores and loads of which the store of one iteration serves the load of a later one, `within`
-        those of one iteration.
+        `flow` are pairs of a store and a load that reads its value in a later iteration, `within` pairs in one
+        iteration.
         """
         values = self._without_unset(loop)
         graph = Graph(values)
@@ -436,7 +435,7 @@ class CarriedValues:
         if cycle <= graph.kept.keys():
             return None, ""
         if not operations:
-            return self._kept(cycle, pairs, graph)
+            return self._kept_or_replaced(cycle, pairs, graph)
         if self._is_replaced(cycle) and not self._escapes(cycle, graph):
             return None, ""
         if len(operations) != 1 or "" in operations:
@@ -458,8 +457,8 @@ class CarriedValues:
         is_select = self._kind(node) is OperationKind.INT_SELECT
         return is_select and len(groups) > 1 and all(group <= cycle for group in groups)
 
-    def _kept(self, cycle: set[int], pairs: set[Pair], graph: Graph) -> tuple[DependenceKind | None, str]:
-        """Of a variable that stays as it is, or is replaced: `m = x[i] > m ? x[i] : m`."""
+    def _kept_or_replaced(self, cycle: set[int], pairs: set[Pair], graph: Graph) -> tuple[DependenceKind | None, str]:
+        """Kind and operation of a variable that is kept or replaced: `m = x[i] > m ? x[i] : m`."""
         users = {user for node in cycle for user in graph.successors.get(node, ()) if user not in cycle and user >= 0}
         readers = users | {node for node in cycle if node >= 0 and self._graph.value_of[node].flow.loads}
         compares = {compare for node in readers for compare in self._compared(node, graph)}
@@ -512,7 +511,7 @@ class CarriedValues:
         return any(not cycle.isdisjoint(of_one.get(name, ())) for name in names)
 
     def _are_updates(self, pairs: Collection[Pair]) -> bool:
-        """Whether each store overwrites what was loaded just before."""
+        """Whether each store overwrites the value loaded just before."""
         loads = {sink for _, sink in pairs}
         for store in {source for source, _ in pairs}:
             updates = sum(self._updates.get((load, store), 0) for load in loads)
@@ -521,7 +520,7 @@ class CarriedValues:
         return True
 
     def _updated_by(self, load: int, graph: Graph) -> str:
-        """The associative operation that updates the place of a load; "" if there is none, or anything else uses the
+        """The associative operation that updates the place of a load; "" if none does, or anything else uses the
         value. Compilers that unroll a loop of updates make one load and one store of each."""
         if load not in graph.updated_by:
             graph.updated_by[load] = "add"  # until all that read the updated place are known
@@ -605,7 +604,7 @@ class CarriedValues:
         return is_candidate and all(self._is_place(one, graph) for one in graph.successors.get(user, ()))
 
     def _is_place(self, user: int, graph: Graph) -> bool:
-        """Whether what takes the outcome of a comparison is a branch, or a choice of what only the loop's end uses."""
+        """Whether the user of a comparison's result is a branch, or a select whose value only the loop's end uses."""
         if user < 0:
             return False
         if self._blocks.instruction_class(user // STEPS).flow is Flow.BRANCH:
@@ -640,7 +639,7 @@ class CarriedValues:
         return all(self._is_constant(source, graph) for source in sources)
 
     def _is_regular(self, loop: int, nodes: Iterable[int]) -> bool:
-        """Whether what changes a value runs in every iteration that another one follows, or in a loop inside."""
+        """Whether the updates of a value run in every iteration but the last, or in an inner loop."""
         here = self._forest.loops[loop]
         for node in nodes:
             if self._combines(node) == "move":
@@ -653,7 +652,7 @@ class CarriedValues:
 
     @staticmethod
     def _is_set_back(cycle: set[int], graph: Graph) -> bool:
-        """Whether a value begins anew on some paths through an iteration: `run = x[i] == x[i - 1] ? run + 1 : 0`."""
+        """Whether a value is reset on some paths through an iteration: `run = x[i] == x[i - 1] ? run + 1 : 0`."""
         groups: list[Collection[int]] = [graph.carried.get(phi, frozenset()) for phi in cycle if phi < 0]
         for node in cycle:
             groups += [sources for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS]
@@ -661,7 +660,7 @@ class CarriedValues:
         return any(not cycle.isdisjoint(group) and not cycle.issuperset(group) for group in groups)
 
     def _steps_alike(self, loop: int, cycle: set[int], graph: Graph) -> bool:
-        """Whether all paths through an iteration add equally much: compilers repeat `i++` on each of them."""
+        """Whether all paths through an iteration add the same amount: compilers repeat `i++` on each path."""
         across = {(source, phi) for phi in cycle if phi < 0 for source in graph.carried.get(phi, ()) if source in cycle}
         if any(graph.carried.get(phi, frozenset()) - cycle for phi in cycle if phi < 0):
             return False
@@ -708,7 +707,7 @@ class CarriedValues:
         return sum(int(self._blocks.executions[block]) for block in blocks) >= here.iterations - here.entries
 
     def _step(self, node: int, cycle: set[int], graph: Graph) -> _Sum | None:
-        """What an instruction adds to a value of a cycle; None if it does anything else."""
+        """Sum that an instruction adds to a value of a cycle; None if it does anything else."""
         if self._combines(node) == "move" or self._narrows(node, cycle, graph):
             return _Sum()
         if self._combines(node) != "add":
@@ -822,8 +821,8 @@ class CarriedValues:
             yield Finding(kind, operation, frozenset([(source, sink)]), load, "", is_constant=is_constant)
 
     def _is_choice(self, loop: int, source: int, store: int, load: int, graph: Graph) -> bool | None:
-        """Of a variable that is replaced now and then: whether that is the choice of its least or largest value (True),
-        or depends on its value otherwise (False). None if it does not depend on its value."""
+        """Whether a conditionally replaced variable selects its least or largest value (True) or depends on its own
+        value otherwise (False). None if it does not depend on its own value."""
         compares = self._compared(load, graph)
         block = self._block_of_operation[source]
         here = self._forest.loops[loop]
@@ -842,7 +841,7 @@ class CarriedValues:
         return all(self._is_one_constant(of_one.get(name, set()), graph) for name in names)
 
     def _stored(self, store: int, graph: Graph) -> set[object]:
-        """The formulas of what is stored."""
+        """Formulas of the stored values."""
         return {
             self._expression(origin, graph, 0)
             for name, sources in graph.inputs.get(store, {}).items()
@@ -851,7 +850,7 @@ class CarriedValues:
         }
 
     def _is_compared(self, formulas: Collection[object], compares: Iterable[int], own: int, graph: Graph) -> bool:
-        """Whether one of the formulas is what `own` is compared with."""
+        """Whether `own` is compared with one of the formulas."""
         others: set[object] = set()
         for node in compares:
             value = self._graph.value_of[node]
@@ -907,7 +906,7 @@ class CarriedValues:
         return next(iter(sources)) if len(sources) == 1 else None
 
     def _formula(self, node: int, graph: Graph, depth: int, *, as_load: bool) -> object:
-        """What a value is computed from, and how; or the expression of what it is a copy of."""
+        """Formula of a value from its inputs; for a copy, the expression of the original."""
         value = self._graph.value_of[node]
         of_one = graph.inputs.get(node, {})
 
@@ -957,12 +956,12 @@ class CarriedValues:
 
 
 def _is_reset(occurred: Occurrence, again: int) -> bool:
-    """Whether each iteration but an entry's first read, equally often, what the one just before it had stored."""
+    """Whether each iteration but an entry's first read, equally often, the value stored by the iteration before."""
     return occurred.most == 1 and occurred.count >= again > 0 and occurred.count % again == 0
 
 
 def _sources(node: int, graph: Graph) -> set[int]:
-    """What goes into a value by way of registers, flags apart."""
+    """Inputs of a value through registers, without flags."""
     return {source for label, sources in graph.inputs.get(node, {}).items() if label != FLAGS for source in sources}
 
 
@@ -975,18 +974,18 @@ class _Sum:
 
     @classmethod
     def of(cls, terms: Iterable[tuple[object, int]], displacement: int) -> _Sum:
-        """Terms of the same value are put together."""
+        """A sum with terms of the same value combined."""
         scales: dict[object, int] = defaultdict(int)
         for value, scale in terms:
             scales[value] += scale
         return cls(frozenset((value, scale) for value, scale in scales.items() if scale), displacement)
 
     def __add__(self, other: _Sum) -> _Sum:
-        """Both together."""
+        """The sum of both."""
         return _Sum.of([*self.terms, *other.terms], self.displacement + other.displacement)
 
     def __sub__(self, other: _Sum) -> _Sum:
-        """This without the other one."""
+        """The difference of both."""
         return self + _Sum(frozenset((value, -scale) for value, scale in other.terms), -other.displacement)
 
 
@@ -998,7 +997,7 @@ def _propagate(
     across: Collection[Pair] = (),
     each: _Sum | None = None,
 ) -> None:
-    """Work out by how much values are above that of the iteration's beginning, which grows by `each` an iteration."""
+    """Compute the distance of values from that at the iteration's beginning, which grows by `each` per iteration."""
     users: dict[int, list[tuple[int, _Sum]]] = defaultdict(list)
     for edges, less in ((within, none), (across, each or none)):
         for source, sink in edges:
@@ -1013,21 +1012,20 @@ def _propagate(
 
 
 class Formula:
-    """Stands for one formula, so that two of them are compared without what they are made of."""
+    """Identity of a formula: formulas are compared by it, not by their contents."""
 
 
 class Graph:
     """Values and their users: `inputs` by register, `memory` by way of memory; `places` are users that store there.
 
-    `expressions` are those known so far, by node, depth and whether it is that of the load; `formulas` has what each of
-    them stands for. `kept` are values that are only moved, spilled and reloaded while the loop runs, each with one that
-    stands for all that are the same; `constants` says of others that were looked at whether they stay the same.
-    `across` are the edges through memory from one iteration to a later one. `cycle_of` has each value's cycle,
-    `updated_by` of loads that were looked at the operation that updates their places.
+    `expressions` caches expressions by node, depth and whether it is that of the load; `formulas` has their identities.
+    `kept` maps values that are only moved, spilled and reloaded while the loop runs to one representative; `constants`
+    caches whether other values are loop-invariant. `across` are the edges through memory from one iteration to a later
+    one. `cycle_of` has each value's cycle, `updated_by` caches the operation that updates a load's place.
     """
 
     def __init__(self, values: LoopValues) -> None:
-        """Those of a loop, as far as registers go."""
+        """Take the loop's values and their flow through registers."""
         self.inputs: dict[int, dict[str, set[int]]] = {}
         self.carried = values.carried
         self.memory: dict[int, set[int]] = defaultdict(set)
@@ -1043,7 +1041,7 @@ class Graph:
         self.add_inputs(values)
 
     def add_inputs(self, values: LoopValues) -> None:
-        """Add those of another function, which the loop calls."""
+        """Add the inputs of another function, which the loop calls."""
         for node, of_one in values.inputs.items():
             self.inputs[node] = of_one
             for label, sources in of_one.items():
@@ -1051,7 +1049,7 @@ class Graph:
                     (self.places if label.startswith(PLACE) else self.successors)[source].add(node)
 
     def add_edge(self, source: int, sink: int) -> None:
-        """Add a value that goes into another through memory."""
+        """Add the flow of a value into another through memory."""
         self.successors[source].add(sink)
         if sink >= 0:
             self.memory[sink].add(source)

@@ -22,11 +22,11 @@ def find_loops(blocks: BasicBlocks, function_of: Sequence[int], landings: Landin
 def flow_within_functions(
     blocks: BasicBlocks, function_of: Sequence[int], landings: Landings = ()
 ) -> list[tuple[int, int, int]]:
-    """The executed steps that stay in one function, a call stepping to where it returns to, or to where an exception
-    that leaves it continues.
+    """The executed steps within functions: a call steps to its return point, or to the handler of an exception that
+    leaves it.
 
-    Left out are steps into a called function, jumps to other functions (tail calls) and what signals do. A repeated
-    string instruction, which steps to itself, is a loop of its own.
+    Steps into called functions, jumps to other functions (tail calls) and signals are left out. A repeated string
+    instruction, which steps to itself, is a loop of its own.
     """
     starts, ends, flows = blocks.starts(), blocks.ends(), blocks.flows()
     calls = {ends[block]: block for block, flow in enumerate(flows) if flow is Flow.CALL}

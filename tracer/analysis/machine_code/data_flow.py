@@ -1,8 +1,8 @@
-"""Where the addresses within a loop come from: an abstract interpretation of its instructions.
+"""Origins of the addresses within a loop, by abstract interpretation of its instructions.
 
 A register or a piece of memory holds either a value that stays the same while the loop runs (a *constant* of the loop:
-a root, which names a value of unknown size, and an offset from it), or one that varies; then all that is known of it is
-from which loads of the loop it was computed, and what was added to them. Memory at a loop-constant address (a stack
+a root, which names an unknown value, and an offset from it), or one that varies; of that one only the loads of the loop
+that it was computed from, and the constants added to them, are known. Memory at a loop-constant address (a stack
 slot, a global, a field of a struct that a constant points to) is treated like a register: compiled without
 optimisation, every variable lives there. Stores to varying addresses are taken not to overwrite such memory.
 """
@@ -53,17 +53,17 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class BlockCode:
-    """The instructions of a block that matter, and the registers that what they do depends on."""
+    """The instructions of a block that have effects, and the registers that these effects depend on."""
 
     def __init__(self, steps: Iterable[Step], stack_pointer: str) -> None:
-        """Leaves out the steps that do not matter."""
+        """Keep the steps with effects."""
         self.steps = [step for step in steps if step.matters]
         self.registers = frozenset().union(*(_registers_used(step.flow, stack_pointer) for step in self.steps))
         self.tells_origins = any(step.tells_origins for step in self.steps)
 
 
 class AddressOrigins(msgspec.Struct):
-    """What was found out about a loop.
+    """Address origins of one loop.
 
     `sources`: for each memory operation at a varying address, the loads that the address was computed from.
     `bases`: for each operation whose address is the sum of a loaded value and something else, the roots of the loop
@@ -79,7 +79,7 @@ class AddressOrigins(msgspec.Struct):
 
 
 class _Sources:
-    """What varying values come from, as bits of a number: sets of it are joined very often, and can be large.
+    """Origins of varying values, as bits of an integer: sets of them are joined very often, and can be large.
 
     There are bits for loads and bits for roots of constants; `loads` has all of the former.
     """
@@ -101,8 +101,8 @@ class _Sources:
     def _bit(self, source: tuple[bool, int]) -> Varying:
         return self._bits.setdefault(source, 1 << len(self._bits))
 
-    def told(self, value: Varying) -> tuple[frozenset[int], frozenset[int]]:
-        """The loads and the roots that have their bits in a value."""
+    def loads_and_roots(self, value: Varying) -> tuple[frozenset[int], frozenset[int]]:
+        """Loads and roots whose bits are set in a value."""
         digits = reversed(f"{value:b}")
         found = [source for source, digit in zip(self._bits, digits, strict=False) if digit == "1"]
         loads, roots = ([number for is_load, number in found if is_load == of] for of in (True, False))
@@ -110,7 +110,7 @@ class _Sources:
 
 
 class LoopDataFlow:
-    """Interprets the blocks of one loop until nothing changes.
+    """Interprets the blocks of one loop to a fixed point.
 
     `code` are the instructions of each block, `successors` its steps within the loop. `fixed` maps a memory operation
     that was seen to touch a single address to that address: it is a variable, whatever its address is computed from.
@@ -124,7 +124,7 @@ class LoopDataFlow:
         stack_pointer: str,
         call_clobbered: frozenset[str],
     ) -> None:
-        """Nothing is interpreted yet."""
+        """Prepare the interpretation."""
         self._code = code
         self._successors = successors
         self._fixed = fixed
@@ -134,7 +134,7 @@ class LoopDataFlow:
         self._clobbered = sorted(call_clobbered & used)
         self._roots: dict[Hashable, int] = {"number": _NUMBER}
         self._sources = _Sources()
-        self._addresses: dict[int, Varying] = {}  # of operations, told once states are final
+        self._addresses: dict[int, Varying] = {}  # of operations, resolved once states are final
         self._targets: Varying = _FROM_NOTHING  # of indirect jumps and calls
         self._vector_gathers: set[int] = set()
         self._is_final = False
@@ -144,9 +144,9 @@ class LoopDataFlow:
         self._last: dict[int, tuple[State, set[Place]]] = {}  # both, of each block as it was last interpreted
 
     def run(self, header: int) -> AddressOrigins | None:
-        """Interpret the loop from its header, where every register holds what it held when the loop was entered.
+        """Interpret the loop from its header, where every register holds its value at the loop's entry.
 
-        Returns None if it is too entangled to settle.
+        Returns None if the interpretation does not converge within its limits.
         """
         order = self._order(header)
         entry: dict[int, State] = {header: {}}
@@ -175,7 +175,7 @@ class LoopDataFlow:
                     # A step back is for the next sweep, so that all that comes before a block is settled first.
                     next_sweep = sweep + (order[successor] <= order[block])
                     heappush(work, (next_sweep, order[successor], successor))
-        # Only now are the states final that what is told of addresses comes from.
+        # Origins of addresses come from final states, which exist only now.
         self._is_final = True
         for block, self._before in entry.items():
             if self._code[block].tells_origins:
@@ -183,18 +183,20 @@ class LoopDataFlow:
         return self._origins()
 
     def _origins(self) -> AddressOrigins:
-        told = {address: self._sources.told(address) for address in set(self._addresses.values())}
+        origins = {address: self._sources.loads_and_roots(address) for address in set(self._addresses.values())}
         return AddressOrigins(
-            sources={operation: told[address][0] for operation, address in self._addresses.items()},
-            bases={operation: told[address][1] for operation, address in self._addresses.items() if told[address][1]},
-            jump_sources=set(self._sources.told(self._targets)[0]),
+            sources={operation: origins[address][0] for operation, address in self._addresses.items()},
+            bases={
+                operation: origins[address][1] for operation, address in self._addresses.items() if origins[address][1]
+            },
+            jump_sources=set(self._sources.loads_and_roots(self._targets)[0]),
             vector_gathers=self._vector_gathers,
         )
 
     def _pass_on(self, block: int, news: set[Place] | None) -> Changes | None:
         """Interpret a block for the first time, or after `news` in its entry.
 
-        Returns what it leaves in places where that may be what its successors have not joined yet; None for all.
+        Returns the places and values that its successors may not have joined yet; None for all places.
         """
         before = self._before
         if news is None:
@@ -217,7 +219,7 @@ class LoopDataFlow:
             self._execute(step)
 
     def _order(self, header: int) -> dict[int, int]:
-        """Position of each block in reverse postorder: what comes before a block is mostly interpreted before it."""
+        """Position of each block in reverse postorder: predecessors are mostly interpreted first."""
         postorder: list[int] = []
         seen = {header}
         path = [(header, iter(self._successors.get(header, ())))]
@@ -239,7 +241,7 @@ class LoopDataFlow:
         return self._roots.setdefault(name, len(self._roots))
 
     def _get(self, place: Place) -> Value:
-        """What a place holds: if nothing in the loop has written it, what it held when the loop was entered."""
+        """Value of a place; its value at the loop's entry if nothing in the loop has written it."""
         value = self._written.get(place)
         if value is None:
             value = self._before.get(place)

@@ -1,4 +1,4 @@
-"""From dependences between accesses, as they were recorded, to what each loop of the execution tree carries."""
+"""Derives the loop-carried dependences of the execution tree's loops from recorded dependences between accesses."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _ALLOCATOR = re.compile(
     r"|tcache_\w+|_mid_memalign\S*|__default_morecore|_Zn[wa]m\w*|_Zd[la]Pv\w*|arena_get\S*|alloc_perturb|free_perturb"
     r"|operator (new|delete).*"
 )
-"""Functions of the C and C++ libraries' allocator: what it keeps from call to call is its own affair."""
+"""Functions of the C and C++ libraries' allocator: dependences through its internal state are ignored."""
 _UNNAMED = re.compile(r"^$|\+0x[0-9a-f]+$")
 """Functions of a library without symbols; those that the allocator calls are taken for its own."""
 _NONE = (1 << 32) - 1
 _HOT_SHARE = 0.001
-"""Of a program's instructions, from which on a loop seen in windows is judged."""
+"""Least share of a program's instructions from which a loop seen in windows is judged."""
 _LEAST_ITERATIONS = 2.5
-"""Of each entry of a loop in windows, on average: an iteration is whole where another one is before and behind it."""
+"""Least mean iterations per entry of a loop in windows: only an iteration between two others is seen whole."""
 _MOST_HOT = 100
-"""Loops seen in windows that are judged: to work out the values of all may take longer than the program."""
+"""Most loops seen in windows that are judged: computing the values of all may take longer than the program."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What was found of a recording's loops."""
+    """Dependences of a recording's loops, and the loops that were examined."""
 
     dependences: tuple[Dependence, ...] = ()
     examined: tuple[ExaminedLoop, ...] = ()
@@ -63,11 +63,11 @@ def find_dependences(
     in_windows: bool = False,
     lines: Sequence[int] = (),
 ) -> Found:
-    """What loops carry. `loop_nodes` are the tree's nodes of the rows of `raw.loops`, -1 for those that it has not.
+    """Loop-carried dependences. `loop_nodes` are the tree's nodes of the rows of `raw.loops`, -1 for missing ones.
 
-    `fixed` are memory operations that touched one place only, and its address; `indirect` those of gathers and
-    scatters. With `in_windows` only parts of the run were examined: hot loops are judged, of which iterations were seen
-    that follow on one another. Then `values` do, which are without a look into calls. `lines` are of each instruction.
+    `fixed` maps memory operations that touched one place only to its address; `indirect` are those of gathers and
+    scatters. With `in_windows` only parts of the run were examined: then hot loops with consecutive iterations seen are
+    judged, and `values` that do not look into calls suffice. `lines` has the line of each instruction.
     """
     if in_windows:
         loop_nodes = _hot(loop_nodes, tree, blocks)
@@ -77,7 +77,7 @@ def find_dependences(
     if not in_windows:
         values = ValueGraph(basic, forest, isa, function_of, loader)
     own = _OwnState(blocks, basic, loader)
-    seen = _seen(raw, loop_nodes, tree)
+    seen = _empty_records(raw, loop_nodes, tree)
     if in_windows:
         seen = {node: one for node, one in seen.items() if _has_whole_iterations(one, tree)}
         loop_nodes = [node if node in seen else -1 for node in loop_nodes]
@@ -143,7 +143,7 @@ def find_dependences(
 
 
 def _hot(loop_nodes: Sequence[int], tree: ExecutionTree, blocks: Sequence[Block]) -> list[int]:
-    """The nodes in whose loops a notable part of the program ran, -1 for all others."""
+    """The nodes of hot loops, with a notable part of the program's instructions; -1 for all others."""
     lengths = np.array([block.instructions for block in blocks], np.float64)
     ran = np.bincount(tree.work_node, tree.work_executions * lengths[tree.work_block], len(tree)).astype(np.float64)
     for node in range(len(tree) - 1, 0, -1):
@@ -171,8 +171,8 @@ def _rows(raw: RawDependences, operation_map: np.ndarray[tuple[int], np.dtype[np
     yield from rows.tolist()
 
 
-def _seen(raw: RawDependences, loop_nodes: Sequence[int], tree: ExecutionTree) -> dict[int, Seen]:
-    """Nothing yet of each loop, but its iterations."""
+def _empty_records(raw: RawDependences, loop_nodes: Sequence[int], tree: ExecutionTree) -> dict[int, Seen]:
+    """Empty records of each loop's dependences, with its iterations and entries."""
     seen: dict[int, Seen] = {}
     for node, (iterations, entries) in zip(loop_nodes, raw.loops[:, 4:6].tolist(), strict=True):
         if node < 0:

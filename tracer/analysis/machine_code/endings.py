@@ -1,6 +1,6 @@
-"""Why a program ended as it did, where the engine has a part in it: an instruction it lacks, or what it said itself.
+"""Explains endings that the engine had a part in: an instruction it lacks, or an error message of its own.
 
-A processor that the engine does not emulate whole ends a program by SIGILL where a real one would have gone on.
+A processor that the engine emulates incompletely ends a program by SIGILL where a real one would have gone on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EVEX_PREFIX = 0x62  # the same, section 2.7: in 64-bit code no other instructio
 _TRAPS = frozenset({"ud0", "ud1", "ud2", "ud2b", "udf", "unimp", "c.unimp"})
 """Instructions whose purpose is to raise SIGILL."""
 _NOISE = ("uncaught target signal", "**")
-"""In what QEMU says: the program's own signal, which its status tells; the line before a failed assertion."""
+"""QEMU messages to ignore: the program's own signal, which the status gives; the line before a failed assertion."""
 
 
 class _Instruction(msgspec.Struct, frozen=True):
@@ -41,13 +41,13 @@ class _Instruction(msgspec.Struct, frozen=True):
 
 
 def engine_messages(message: bytes) -> tuple[str, ...]:
-    """The lines that an engine wrote itself and that tell more than the program's status does."""
+    """Lines written by the engine itself that add to the program's status."""
     lines = (line.strip() for line in message.decode("utf-8", "backslashreplace").splitlines())
     return tuple(line for line in lines if line and not any(noise in line for noise in _NOISE))
 
 
 def explain(recording: Recording, guest: str, engine: str) -> str:
-    """What the status leaves open, in one line; "" if there is nothing to add."""
+    """Explanation of the ending beyond its status, in one line; "" if there is nothing to add."""
     why, warnings = _why(recording, guest, engine), recording.departures.warnings
     if not warnings:
         return why
@@ -69,12 +69,12 @@ def _why(recording: Recording, guest: str, engine: str) -> str:
 
 
 def _missing_instruction(raw: RawTrace, last_blocks: Sequence[int], guest: str, engine: str) -> str:
-    """For a program that died of SIGILL: the instruction that the engine lacks, where it is and what to do; or "".
+    """Instruction that the engine lacks, with its place and advice, for a program killed by SIGILL; "" if none.
 
     `last_blocks` are the ids of the blocks that the threads ran last. An instruction that the engine cannot translate
-    ends its block, which otherwise ends where control goes elsewhere. Some that it knows do so, too (XRSTOR, in the
-    dynamic loader, where another thread may stand): the block that ran least often comes first, as no thread gets past
-    what the engine lacks.
+    ends its block, which otherwise ends at a control transfer. Some known instructions do so, too (XRSTOR, in the
+    dynamic loader, where another thread may be): the block that ran least often is tried first, as no thread gets past
+    a missing instruction.
     """
     maps = ModuleMap(raw.maps, raw.guest_base, raw.files)
     blocks = {block.block_id: block for block in raw.blocks}
@@ -88,7 +88,7 @@ def _missing_instruction(raw: RawTrace, last_blocks: Sequence[int], guest: str, 
 
 
 def _last_instruction(block: RawBlock, maps: ModuleMap, guest: str) -> tuple[str, int, _Instruction | None]:
-    """Where a block's last instruction comes from and what it is; None if it is one that can end a block."""
+    """Module, offset and decoding of a block's last instruction; no decoding if it is one that can end a block."""
     length = block.lengths[-1]
     address, recorded = block.address + sum(block.lengths[:-1]), block.code[-length:]
     path, offset = maps.locate(address)
@@ -150,7 +150,7 @@ def _place(path: str, offset: int, content: bytes | None) -> str:
 def _source_line(table: LineTable, start: int, address: int) -> str:
     """File and line of an instruction of the function at `start`.
 
-    Within what is expanded in line from another file (an intrinsic from its header), the function's own line before it.
+    Within code inlined from another file (an intrinsic from its header), the function's own line before it.
     """
     files, lines = table.find(np.array([address], np.uint64))
     file, line = int(files[0]), int(lines[0])

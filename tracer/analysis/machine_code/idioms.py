@@ -1,9 +1,9 @@
-"""Gathers and scatters, found from a program's own data flow.
+"""Gathers and scatters, found from the program's data flow.
 
 A load or store is indirect when its address is the sum of something and a value that the same loop loads at a varying
-address: A[index[i]] (Carrington et al., ICS'11, section 2). What is loaded may also be computed with before. An access
-through a loaded pointer (p[i]->x) has no array A and is none; nor is one whose address is computed from what it loaded
-itself before (p = p->next), nor what is reached through such a pointer.
+address: A[index[i]] (Carrington et al., ICS'11, section 2). The loaded value may first be computed with. An access
+through a loaded pointer (p[i]->x) has no array A and is not indirect; nor is one whose address is computed from a value
+it loaded before (p = p->next), nor accesses through that pointer.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .data_flow import AddressOrigins, BlockCode, LoopDataFlow, Step
 
 
 class Indirections(msgspec.Struct):
-    """The idioms, and for each memory operation what is told of it alone.
+    """The idioms, and the findings on each memory operation alone.
 
-    `loops_given_up` counts loops whose data flow is too entangled to search.
+    `loops_given_up` counts loops whose data flow exceeds the limits of the search.
     """
 
     idioms: list[Idiom] = msgspec.field(default_factory=list)
@@ -56,7 +56,7 @@ class IdiomFinder:
         statistics: OperationStatistics,
         sites: Sequence[tuple[str, int]],
     ) -> None:
-        """Nothing is searched yet."""
+        """Prepare the search."""
         self._blocks = blocks
         self._forest = forest
         self._isa = isa
@@ -91,7 +91,7 @@ class IdiomFinder:
     def _search(
         self, loop: int, operations: Sequence[int], successors: Mapping[int, Sequence[int]], found: Indirections
     ) -> None:
-        """Find the indirect accesses among those operations whose innermost loop this is."""
+        """Find the indirect accesses among the operations of which this is the innermost loop."""
         members = self._forest.loops[loop].blocks
         origins = LoopDataFlow(
             {block: self._block_code(block) for block in members},
@@ -163,5 +163,5 @@ class IdiomFinder:
 
 
 def _self_dependent(origins: AddressOrigins) -> set[int]:
-    """Operations whose address depends on what they loaded before, directly or through other loads."""
+    """Operations whose address depends on a value they loaded before, directly or through other loads."""
     return set().union(*cycles(origins.sources))

@@ -1,12 +1,12 @@
-"""Library code: what its functions are called, and the lines of the program that call it.
+"""Library code: names of its functions, and the lines of the program that call it.
 
-A library that was stripped has names for what it exports alone, and even those may lead to functions without one: an
-exported IFUNC is a resolver, which chooses among variants for different processors. So a function is also named by how
-it is reached: through a stub of a procedure linkage table or a slot of a global offset table, whose relocation has its
-name. All variants then have one name.
+A stripped library has names of exported functions alone, and even those may lead to unnamed functions: an exported
+IFUNC is a resolver, which chooses among variants for different processors. So a function is also named by the way it is
+reached: through a stub of a procedure linkage table or a slot of a global offset table, whose relocation has its name.
+All variants then have one name.
 
-What a library does belongs to the program's line that calls it. That line is the innermost one of the program's own
-source: a call that a compiler expanded in line counts as made where its own caller is.
+A library's work is attributed to the program's line that calls it. That line is the innermost one of the program's own
+source: an inlined call counts as made at its caller's place.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from foretrace.tracer.signature.records import Block, Frame, LibraryCall, Loop
 from foretrace.tracer.signature.tree_records import ExecutionTree, NodeKey, TreeNodeKind
 
 MOST_CALLS = 8
-"""Of a loop that are told apart."""
+"""Most callers of a loop that are distinguished."""
 _LIBRARY_SOURCE = re.compile(
     r"/usr/(?:local/)?(?:include|lib|lib32|lib64|libexec|share)/|/usr/src/debug/|/rustc/|/rust/deps/|/nix/store/"
     r"|.*/(?:include/c\+\+|lib/gcc|lib64/gcc|lib/rustlib|\.?cargo/registry|\.?cargo/git|site-packages)/"
 )
-"""Source files of compilers, of what a system installs, and of packages."""
+"""Source files of compilers, of system installations, and of packages."""
 _UNNAMED = re.compile(r".+\+0x[0-9a-f]+$")
 _PLT = "@plt"
 
@@ -107,9 +107,9 @@ def names_by_arrival(
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """A call of a library by the program: what it calls, from which of its functions, and the place.
+    """A call of a library by the program: the callee, the calling function, and the place.
 
-    `module` is that of what is called; empty for a stub.
+    `module` is the callee's; empty for a stub.
     """
 
     called: str
@@ -119,7 +119,7 @@ class Caller(msgspec.Struct, frozen=True):
     module: str = ""
 
     def named(self, module: str, function: str) -> str:
-        """A function's name. One without is a part of what is called, if that is in its module."""
+        """A function's name. An unnamed function is named as a part of the callee, if that is in its module."""
         return self.called if is_unnamed(function) and self.module in ("", module) else function
 
 
@@ -139,10 +139,10 @@ def owned_code(
     is_library: Sequence[bool],
     frames_at_call: Callable[[int], tuple[Frame, ...]],
 ) -> OwnedCode:
-    """Give library code to its callers.
+    """Attribute library code to its callers.
 
     Args:
-        maker: what made the tree.
+        maker: the builder of the tree.
         tree: the tree.
         edges: source, target and count of the steps between blocks.
         is_library: of each block, whether its function is a library's.
@@ -156,7 +156,7 @@ def owned_code(
 
 
 class _Jumps:
-    """Where functions are left for others, by the names of both."""
+    """Blocks at which control leaves functions for others, by the names of both."""
 
     def __init__(self, blocks: Sequence[Block], edges: Iterable[Sequence[int]]) -> None:
         counts: Counter[tuple[tuple[str, str], tuple[str, str], int]] = Counter()
@@ -170,7 +170,7 @@ class _Jumps:
             self._most[left, entered] = source
 
     def site(self, left: NodeKey, entered: NodeKey) -> int:
-        """The block at whose end a function is mostly left for another one, or for its stub; -1 if none is known."""
+        """Block at whose end control most often leaves a function for another one, or its stub; -1 if unknown."""
         source = (left.module, left.function)
         direct = self._most.get((source, (entered.module, entered.function)), -1)
         return direct if direct >= 0 else self._most.get((source, ("", entered.function)), -1)
@@ -183,7 +183,7 @@ def _callers_of_nodes(
     is_library: Sequence[bool],
     frames_at_call: Callable[[int], tuple[Frame, ...]],
 ) -> list[Caller | None]:
-    """Of each node of library code, where the program calls it; None for others, and where it does not."""
+    """The program's call of each node of library code; None for other nodes, and for code it does not call."""
     drafts = {node: maker.builder.drafts[number] for number, node in maker.builder.final.items()}
     library_functions = {
         (block.module, block.function.removesuffix(".cold")) for block in maker.blocks if is_library[block.block_id]
@@ -208,7 +208,7 @@ def _callers_of_nodes(
 
 
 def _caller(key: NodeKey, above: NodeKey, frames: Sequence[Frame]) -> Caller:
-    """Who calls a function, from a place with these functions, innermost first."""
+    """The program's caller of a function, from the chain of functions at the call, innermost first."""
     called = key.function.removesuffix(_PLT) or PurePosixPath(key.module).name
     module = "" if key.function.endswith(_PLT) else key.module
     function = above.function or "?"
@@ -221,7 +221,7 @@ def _caller(key: NodeKey, above: NodeKey, frames: Sequence[Frame]) -> Caller:
 
 
 Weights = list[Counter[Caller | None]]
-"""Of each block, its instructions for each caller; None: outside of calls by the program."""
+"""Executed instructions of each block by caller; None stands for code outside of calls by the program."""
 
 
 def _weights(blocks: Sequence[Block], tree: ExecutionTree, callers: Sequence[Caller | None]) -> Weights:
@@ -239,7 +239,7 @@ def _most(weights: Mapping[Caller | None, int]) -> Caller | None:
 
 
 def _names_of_the_unnamed(blocks: Sequence[Block], weights: Weights) -> dict[tuple[str, str], str]:
-    """What functions without a name are called: by what the program calls of which they are most a part."""
+    """Names of unnamed functions, after the library call of the program in which they run most."""
     of_function: dict[tuple[str, str], Counter[Caller | None]] = defaultdict(Counter)
     for block in blocks:
         if is_unnamed(block.function):

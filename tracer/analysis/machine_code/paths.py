@@ -1,4 +1,4 @@
-"""Stretches of a run as they went, for who wants to know in what order things happened and what waited for what.
+"""Paths: sampled stretches of a run, instruction by instruction, for models of order and dependence.
 
 The engine's blocks become basic blocks, and its addresses become distances: how long ago the same bytes were stored,
 and the same line was touched. Beside them stand the instructions of the blocks, with the registers they use.
@@ -30,7 +30,7 @@ _FLOWS = ["" if flow is Flow.FALLTHROUGH else flow.name.lower() for flow in Flow
 
 
 def find_paths(raw_paths: Sequence[RawPath], blocks: BasicBlocks, isa: Isa) -> Paths:
-    """The paths that an engine's stream was sampled in, told in basic blocks."""
+    """The sampled paths of an engine's stream, as sequences of basic blocks."""
     operations = _Operations(blocks)
     found = [_path(raw, blocks, operations) for raw in raw_paths]
     found = [path for path in found if len(path[0])]
@@ -94,7 +94,7 @@ def _path(
 
 
 def _part_bytes(blocks: BasicBlocks, instructions: Ints) -> npt.NDArray[np.uint8]:
-    """What one access of an instruction reads or writes at once; wider ones come in parts of a word."""
+    """Bytes of one part of an instruction's access; accesses wider than a word come in parts of a word."""
     widths = [min(max(kind.element_bits * kind.lanes // 8, 1), WORD_BYTES) for kind in blocks.classes]
     return np.array(widths, np.uint8)[blocks.class_of[instructions]]
 
@@ -121,7 +121,7 @@ def _instruction_table(used: Ints, blocks: BasicBlocks, operations: _Operations,
 
 
 def _with_stack(found: Uses, of_stack: ReadsAndWrites | None) -> Uses:
-    """With the registers of a stack that an instruction uses."""
+    """Uses of an instruction, extended by the stack registers that it names."""
     if of_stack is None:
         return found
     reads, addresses, writes, scaled = found
@@ -145,10 +145,10 @@ def _form(code: bytes, kind: InstructionClass, registers: Uses) -> InstructionFo
 
 
 class Registers:
-    """The registers that instructions read, use in addresses and write, wherever they stand."""
+    """Cache of the registers that instructions read, use in addresses and write, independent of their address."""
 
     def __init__(self, isa: Isa) -> None:
-        """None is known yet."""
+        """Start with an empty cache."""
         self._isa = isa
         self._known: dict[tuple[bytes, bool, bool], Uses] = {}
         self._alike: dict[tuple[Hashable, bool, bool], Uses] = {}
@@ -165,7 +165,7 @@ class Registers:
         return found
 
     def find(self, code: bytes, *, loads: bool, stores: bool) -> Uses:
-        """The same of an instruction that none is known to be like."""
+        """Registers used by an instruction, computed without the cache of similar instructions."""
         reads: dict[str, None] = {}
         addresses: dict[str, None] = {}
         writes: dict[str, None] = {}

@@ -1,9 +1,9 @@
-"""Names for the registers of a stack, such as x87's: which one each instruction of a block means.
+"""Absolute names for the registers of a stack, such as x87's, in each instruction of a block.
 
-Compilers keep the stack equally deep wherever control comes to a block from. So its depth follows from any path to the
-block, and the same register has the same name in all of them. An exchange of two registers is done by renaming: within
-a block it swaps their names. Where a block ends with names swapped it is taken to copy the values instead, as whatever
-comes after the block finds the registers by their old names.
+Compilers keep the stack equally deep on all paths to a block. So its depth follows from any path to the block, and a
+register has the same name on all of them. An exchange of two registers is treated as renaming: within a block it swaps
+their names. Where a block ends with swapped names, the exchange is treated as a copy of the values, because the code
+after the block uses the old names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ReadsAndWrites = tuple[Names, Names]
 
 
 def stack_registers(blocks: BasicBlocks, isa: Isa) -> dict[int, ReadsAndWrites]:
-    """By an instruction's position: registers of the stack that it reads, and those that it writes."""
+    """Stack registers that each instruction reads and writes, by its position."""
     uses = [isa.stack_use(code) for code in blocks.codes]
     if not any(uses):
         return {}
@@ -38,7 +38,7 @@ def named(uses: Sequence[StackUse | None], top: int) -> list[ReadsAndWrites | No
     """Registers that the instructions of a block read and write; None for those that do not use the stack.
 
     Args:
-        uses: what each instruction does with the stack.
+        uses: the stack use of each instruction.
         top: the register at its top when the block begins.
     """
     found, is_as_before = _named(uses, top, renames=True)

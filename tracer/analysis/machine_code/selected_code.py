@@ -1,12 +1,12 @@
-"""Code that a program chose by what the processor has: where it asked, where it kept the answer, what ran by it.
+"""Code selected by processor features: the queries, the variables that hold the answers, and the code that ran by them.
 
-A program asks by CPUID or XGETBV, on AArch64 by reading ID registers or by getauxval(), and keeps answers in static
-variables. What reads such a variable, and what is called right behind that, was chosen by it, as was what an IFUNC
-chose. From answers, programs make function pointers and flags of their own: what is stored right behind a reading is an
-answer too. What the dynamic linker asks for itself is left out: it asks in every program, for IFUNCs.
+A program queries features by CPUID or XGETBV, on AArch64 by reading ID registers or by getauxval(), and keeps answers
+in static variables. Code that reads an answer, and functions called right after the read, were selected by it, as were
+the functions that an IFUNC chose. Programs derive function pointers and flags from answers: a value stored right after
+a read is an answer too. The dynamic linker's own queries are left out: it makes them in every program, for IFUNCs.
 
-Answers kept on the heap or the stack leave no such trace. But where a module that asks is built for every processor, as
-others of its functions with vectors are, one that uses AVX, or instructions made for one purpose, was chosen as well.
+Answers on the heap or the stack leave no such trace. But where a module that queries is built for every processor, as
+its other vector functions show, a function that uses AVX, or special-purpose instructions, was selected as well.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _INSTRUCTIONS = {
 """Patterns of x86-64 instructions of a feature (Intel SDM, volume 2). Of AVX-512, two instructions in a row: the first
 bytes of one are no rare ones."""
 _LEAST_FOUND = 8
-"""Such bytes come by chance, too: once in some million."""
+"""Least number of matches: the patterns' bytes occur by chance, too, once in some million."""
 _MOST_SCANNED_BYTES = 64 << 20
 
 
@@ -113,7 +113,7 @@ _VECTORS = frozenset({"avx", "avx2", "fma", "f16c", "avx512f", "avx_vnni"})
 _LEAST_PLAIN_SHARE = 0.1
 """Least share of functions without AVX, among those with vectors, in a module built for every processor."""
 _BEYOND_BASELINE = _VECTORS | (DEDICATED - {"sse4_2"})
-"""Extensions that programs for every x86-64 processor, or every one with SSE4.2 (x86-64-v2), do not just use."""
+"""Extensions that programs for every x86-64 processor, or every x86-64-v2 one (SSE4.2), do not use unconditionally."""
 
 
 class _Finder:
@@ -121,7 +121,7 @@ class _Finder:
         self._blocks, self._statistics, self._ran, self._arch = blocks, statistics, ran, arch
         self._next: dict[int, list[int]] = defaultdict(list)
         self._entered: dict[int, list[int]] = defaultdict(list)
-        """By function, the blocks of other functions that follow one of its own: its return points."""
+        """Return points by function: blocks of other functions that follow one of its own."""
         functions = ran.functions
         for source, target, _ in blocks.edges.tolist():
             self._next[source].append(target)
@@ -151,7 +151,7 @@ class _Finder:
         return self._described(questions, own, selected, by_question - selected, extensions)
 
     def _questions(self) -> dict[int, str]:
-        """Blocks that ask, and how."""
+        """Blocks that query processor features, with the way of the query."""
         found: dict[int, str] = {}
         codes, block_of = self._blocks.codes, self._blocks.block_of
         if self._arch == "x86_64":
@@ -172,10 +172,10 @@ class _Finder:
         return self._ran.names[block].partition("@")[0] in _ASKS_SYSTEM
 
     def _near(self, starts: Iterable[int], depth: int, *, across: bool) -> set[int]:
-        """Blocks of the same function that are that many blocks behind some or less, these included.
+        """Blocks of the same function within a number of steps after some blocks, these included.
 
-        Calls are stepped over: what follows in the function is where they return to. With `across` the first blocks
-        of functions that are called on the way, and what is behind stubs of the linker's.
+        Calls are stepped over, to their return points. With `across` the first blocks of functions called on the way
+        are included, and the targets of the linker's stubs.
         """
         functions, names, modules = self._ran.functions, self._ran.names, self._ran.modules
         reached: set[int] = set()
@@ -206,7 +206,7 @@ class _Finder:
         return entered if across else reached
 
     def _behind_questions(self, own: Collection[int]) -> set[int]:
-        """Blocks behind which answers are kept: those that ask, and those that functions which ask return to."""
+        """Blocks after which answers are stored: querying blocks, and the return points of querying functions."""
         functions, modules = self._ran.functions, self._ran.modules
         level = set(own)
         found = set(own)
@@ -222,7 +222,7 @@ class _Finder:
         return self._near(found, _NEAR_QUESTION, across=False)
 
     def _tested(self, own: Collection[int]) -> set[int]:
-        """Blocks to which a function that asks returns, and which test what it returns."""
+        """Return points of querying functions, of which the code tests the returned value."""
         functions = self._ran.functions
         asking = {functions[block] for block in own}
         found = set()
@@ -233,7 +233,7 @@ class _Finder:
         return found
 
     def _extensions(self) -> dict[int, frozenset[str]]:
-        """By function, the extensions that its instructions that ran belong to."""
+        """Instruction set extensions of the executed instructions, by function."""
         if self._arch != "x86_64":
             return {}
         instruction_set = isa.load(self._arch)
@@ -246,7 +246,7 @@ class _Finder:
         return {function: frozenset(used) for function, used in found.items()}
 
     def _beyond_baseline(self, own: Collection[int], extensions: dict[int, frozenset[str]]) -> set[int]:
-        """Blocks of functions that use what the rest of a module that asks is not built for."""
+        """Blocks of functions that use extensions for which the rest of their querying module is not built."""
         modules, functions = self._ran.modules, self._ran.functions
         asking = {modules[block] for block in own}
         plain: Counter[str] = Counter()
@@ -273,7 +273,7 @@ class _Finder:
         return tuple(sorted(found))
 
     def _readings(self, behind: set[int]) -> set[int]:
-        """Blocks that read answers, which are kept behind some blocks."""
+        """Blocks that read answers stored after some blocks."""
         statistics = self._statistics
         is_store, executions = self._blocks.operation_is_store, statistics.executions
         length = statistics.last_exclusive - statistics.first

@@ -1,4 +1,4 @@
-"""Which instruction's result goes into which other one, by way of registers.
+"""Data flow through registers: the instructions that use each instruction's result.
 
 A *value* is what one step of an instruction computes; most instructions take one step. Values are numbered
 `instruction * STEPS + step`. Condition flags count as a register. A call takes the registers that the called code reads
@@ -22,19 +22,19 @@ STEPS = 4
 FLAGS = "flags"
 PLACE = "@"
 VARYING = -(1 << 60)
-"""The value of a register that is not known, such as an argument's."""
+"""Stands for an unknown value of a register, such as an argument's."""
 _MAX_CALLS = 60
-"""Inside one another, that are looked into. Deeper ones change what any call may change."""
+"""Depth of nested calls that are analysed. Deeper calls are taken to change all that any call may change."""
 _MAX_SWEEPS = 64
 _MAX_CALLERS = 3
-"""Inside one another, whose callers are looked at."""
+"""Depth of nested calls whose callers are analysed."""
 
 Defs = dict[str, frozenset[int]]
 Edges = dict[int, set[int]]
 
 
 class Value(msgspec.Struct):
-    """What a step computes from what. `address` are the registers that its load's address is the sum of."""
+    """Inputs and outputs of a step. `address` are the registers whose sum is its load's address."""
 
     node: int
     flow: DataFlow
@@ -45,8 +45,8 @@ class Value(msgspec.Struct):
 
 
 class BlockValues(msgspec.Struct):
-    """A block's values. `inside`: what goes from one to another, and its label; `exposed`: registers whose value at the
-    block's beginning goes into a value, and the label; `left`: what it leaves in registers.
+    """A block's values. `inside`: flow from one value to another, with its label; `exposed`: registers whose value at
+    the block's beginning flows into a value, with the label; `left`: values in registers at its end.
 
     A label is the register's name; with `PLACE` before it where the register only says where a store goes.
     """
@@ -60,9 +60,9 @@ class BlockValues(msgspec.Struct):
 class LoopValues(msgspec.Struct):
     """The values of a loop's blocks in one iteration.
 
-    `inputs`: by node and label, the nodes that it may take it from. A node below 0 stands for what register
-    `registers[-1 - node]` held when the iteration began, `carried` has what it then holds when the next begins: nodes,
-    among them itself if it may have stayed as it was.
+    `inputs`: reaching definitions, as nodes, by node and label. A node below 0 stands for the value of register
+    `registers[-1 - node]` at the iteration's beginning. `carried` has the nodes that may define it at the beginning of
+    the next iteration, itself among them if it may be unchanged.
     """
 
     inputs: dict[int, dict[str, set[int]]]
@@ -81,7 +81,7 @@ class ValueGraph:
         function_of: Sequence[int],
         left_out: Collection[int],
     ) -> None:
-        """Nothing is worked out yet; `function_of` numbers the function of each block.
+        """Prepare the graph; `function_of` numbers the function of each block.
 
         Blocks `left_out` are the loader's, which resolves calls and leaves all registers as they were.
         """
@@ -122,7 +122,7 @@ class ValueGraph:
             )
         }
         self.value_of: dict[int, Value] = {}
-        """By node, of all blocks that were looked at."""
+        """Values by node, of all analysed blocks."""
 
     def block(self, block: int) -> BlockValues:
         """A block's values."""
@@ -142,7 +142,7 @@ class ValueGraph:
         return instruction * STEPS
 
     def operation_of(self, node: int, *, is_store: bool) -> int:
-        """The memory operation by which a value is loaded, or stored; -1 for none."""
+        """The memory operation that loads or stores a value; -1 for none."""
         return self._of_operation.get((node // STEPS, is_store), -1)
 
     def loop(self, loop: int) -> LoopValues:
@@ -157,8 +157,8 @@ class ValueGraph:
         return self._solve(self._members[function], -1)
 
     def is_set_before(self, loop: int, register: str) -> bool:
-        """Whether a register holds anything where a loop is entered: a value of its function, an argument, or the
-        result of a call. Otherwise it holds what was left there by chance, or by the loop itself when it ran before."""
+        """Whether a register is defined at a loop's entry: by its function, as an argument, or as the result of a call.
+        Otherwise it holds a stale value, perhaps of the loop's own earlier run."""
         here = self._forest.loops[loop]
         before = [block for block in self._predecessors[here.header] if block not in here.blocks]
         return register == FLAGS or not before or self._is_set_at(before, register, set(here.blocks))
@@ -180,7 +180,7 @@ class ValueGraph:
                         return True
                 pending += spills or []
                 continue
-            before = self._before(block)
+            before = self._predecessors_in_function(block)
             pending += [(one, self.block(one).values) for one in before if one not in seen]
             seen.update(before)
             is_entry = not before or block in self._callers
@@ -188,7 +188,7 @@ class ValueGraph:
                 return True
         return False
 
-    def _before(self, block: int) -> list[int]:
+    def _predecessors_in_function(self, block: int) -> list[int]:
         """Blocks of the same function that run before a block."""
         return [one for one in self._predecessors[block] if self._function_of[one] == self._function_of[block]]
 
@@ -212,7 +212,7 @@ class ValueGraph:
                     return None
                 found.append((at, values[:spill]))
                 continue
-            earlier = self._before(at)
+            earlier = self._predecessors_in_function(at)
             if not earlier and place.displacement >= 0:
                 return None  # may be an argument's; below the stack pointer are none
             pending += [(one, self.block(one).values) for one in earlier if one not in seen]
@@ -250,7 +250,7 @@ class ValueGraph:
         return self._frames[function]
 
     def is_sum_of(self, node: int, names: Collection[str], wanted: Collection[str]) -> bool:
-        """Whether registers that a value takes are wanted ones, or sums in its block that such a one goes into."""
+        """Whether one of the registers that a value reads is wanted, or a sum in its block of a wanted one."""
         inside = self.block(int(self._blocks.block_of[node // STEPS])).inside
         pending = [(node, name) for name in names]
         while pending:
@@ -271,7 +271,7 @@ class ValueGraph:
             for value in self._values(block, instruction):
                 self.value_of[value.node] = value
                 found.values.append(value)
-                places = self._kept(_registers(value.flow.stores))
+                places = self._without_stack(_registers(value.flow.stores))
                 labels = {name: name for name in (*value.reads, *value.address)} | {PLACE + n: n for n in places}
                 for label, name in labels.items():
                     if name in found.left:
@@ -303,8 +303,8 @@ class ValueGraph:
                     taken -= {self._isa.return_address}  # the call itself sets it
                     reads, writes = sorted(taken), sorted(given)
             yield Value(
-                instruction * STEPS + step, flow, self._kept(reads), self._kept(_registers(flow.loads)),
-                self._kept(writes), is_call,
+                instruction * STEPS + step, flow, self._without_stack(reads),
+                self._without_stack(_registers(flow.loads)), self._without_stack(writes), is_call,
             )  # fmt: skip
             for name in flow.steps:
                 one = DataFlow(reads=(name,), writes=(name,), adds=True)
@@ -312,7 +312,7 @@ class ValueGraph:
             flow = flow.then
             step += 1
 
-    def _kept(self, names: Iterable[str]) -> tuple[str, ...]:
+    def _without_stack(self, names: Iterable[str]) -> tuple[str, ...]:
         left_out = (self._isa.stack_pointer, "st")
         return tuple(dict.fromkeys(name for name in names if name not in left_out))
 
@@ -330,7 +330,7 @@ class ValueGraph:
         return frozenset().union(*(reads for reads, _ in called)), frozenset().union(*(writes for _, writes in called))
 
     def _summary(self, entry: int) -> tuple[frozenset[str], frozenset[str]]:
-        """Of the code that begins with a block: what it reads before it writes it, and what it writes."""
+        """Registers that the code from a block on reads before it writes them, and registers that it writes."""
         if entry in self._summaries:
             return self._summaries[entry]
         if entry in self._under_way:
@@ -374,7 +374,7 @@ class ValueGraph:
     # ---- several blocks ----
 
     def _solve(self, members: Iterable[int], header: int) -> LoopValues:
-        """What reaches what; an iteration begins and ends at the header, if there is one."""
+        """Reaching definitions of registers; an iteration begins and ends at the header, if there is one."""
         inside = set(members)
         registers: dict[str, int] = {}
         for block in sorted(inside):

@@ -1,8 +1,7 @@
 """Idioms of Python's loops and array operations beyond gathers and scatters.
 
-Many array operations say by their name what they compute: `numpy.add.reduce` is a reduction. The others, and elements
-of lists and arrays that a loop of bytecode accesses, are told by the addresses of their operands, as those of machine
-code are.
+Names identify many array operations: `numpy.add.reduce` is a reduction. The others, and elements of lists and arrays
+that a loop of bytecode accesses, are classified by the addresses of their operands, as in machine code.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from foretrace.tracer.signature.linear_algebra import LinearRoutine
 from foretrace.tracer.signature.records import IdiomKind
 
 _MOST_TABLE = 256
-"""Elements of a look-up table: as many as a byte chooses from."""
+"""Most elements of a look-up table: the number of values of a byte."""
 _USES = 4
-"""Of each element of a table, at least."""
+"""Least mean number of accesses to each element of a table."""
 _BY_LAST_NAME = {
     **dict.fromkeys(
         ("reduce", "sum", "prod", "min", "max", "mean", "std", "var", "any", "all", "argmin", "argmax", "dot", "vdot",
@@ -53,9 +52,9 @@ def idioms_of(
 
     Args:
         names: of its array operations: "numpy.add.reduce".
-        routines: of linear algebra among them.
+        routines: linear algebra routines among them.
         accesses: its memory operations.
-        indexed: those of them that an index leads to.
+        indexed: the memory operations whose address comes from an index.
     """
     last_names = {name.rpartition(".")[2] for name in names}
     everything = tuple(one.number for one in accesses)
@@ -75,7 +74,7 @@ def idioms_of(
 
 
 def _indirect(accesses: Iterable[Access], indexed: Collection[int]) -> Iterator[Found]:
-    """Updates through an index, and tables."""
+    """Idioms of indexed accesses: updates through an index, and look-up tables."""
     there = [one for one in accesses if one.number in indexed]
     stores = {(one.first, one.last): one for one in there if one.is_store}
     for load in there:
@@ -89,7 +88,7 @@ def _indirect(accesses: Iterable[Access], indexed: Collection[int]) -> Iterator[
 
 
 def _walks(walks: Sequence[Access], *, is_copy: bool, is_indirect: bool) -> Iterator[Found]:
-    """What is stored, or only loaded, in regular steps."""
+    """Idioms of regular strides: recurrence, stencil, transpose, stream, strided."""
     again = {one.number for pair in recurrences(walks, lambda load, store: True) for one in pair}
     around = stencil(walks, lambda load, store: True)
     turned = transposed(walks, lambda load, store: True) if is_copy else set()

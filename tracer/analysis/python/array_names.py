@@ -1,7 +1,7 @@
-"""Names of arrays: the variable that holds what an expression of the source allocates.
+"""Names of arrays: the variable that an allocating expression of the source is assigned to.
 
-An expression has the name that its value is assigned to, as it is or in a container, a view or a comprehension. What
-is an operand or an argument has none: it is in no variable, or in one of the function that was called.
+An expression has the name that its value is assigned to, directly or in a container, a view or a comprehension. An
+operand or an argument has none: it is in no variable, or in one of the called function.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VIEWS = frozenset({"reshape", "ravel", "view", "transpose", "swapaxes", "squeez
 
 
 class Extent(NamedTuple):
-    """Where an expression begins and ends in its file, as Python counts: lines from 1, columns in bytes from 0."""
+    """Extent of an expression in its file, as Python counts: lines from 1, columns in bytes from 0."""
 
     line: int
     column: int
@@ -60,7 +60,8 @@ def _enter(found: dict[Extent, str], target: ast.expr, value: ast.expr) -> None:
 
 
 def _name(target: ast.expr) -> str:
-    """A variable, an attribute, or what a dictionary has under a constant name. Other subscripts copy into an array."""
+    """Name of a variable, an attribute, or a dictionary's entry with a constant key; "" for other subscripts, which
+    copy into an array."""
     match target:
         case ast.Name() | ast.Attribute() | ast.Subscript(slice=ast.Constant(value=str())):
             return ast.unparse(target)
@@ -90,7 +91,7 @@ def _parts(value: ast.expr) -> Iterable[ast.expr]:
 
 
 def sites_of_arrays(blocks: Sequence[RawPythonBlock]) -> Callable[[Sequence[int]], list[Site]]:
-    """What tells the sites of arrays (struct ft_side_object of tracer/transport/stream.h)."""
+    """A function that resolves sites of arrays (struct ft_side_object of tracer/transport/stream.h)."""
     by_id = {block.block_id: block for block in blocks}
     names: dict[str, dict[Extent, str]] = {}
 

@@ -1,8 +1,8 @@
-"""What loops of Python source carry from one iteration to the next by way of names.
+"""Loop-carried dependences of Python source through names.
 
 A name is carried if an iteration may read it before it assigns it, and assigns it. As for machine code
-(tracer/analysis/machine_code/carried.py), what matters is whether its new value depends on its old one: by adding what
-stays the same, by one associative operation and for no other use, or in another way.
+(tracer/analysis/machine_code/carried.py), the kind depends on how its new value is computed from its old one: by adding
+a loop invariant, by one associative operation and for no other use, or in another way.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class CarriedName:
 
 @dataclass(slots=True)
 class _Use:
-    """What is done with a name: `assigned` are the values it gets, with whether that depends on a condition."""
+    """Uses of a name: `assigned` are its new values, each with its operator and whether a condition guards it."""
 
     assigned: list[tuple[ast.expr, ast.operator | None, bool]] = field(default_factory=list)
     other_targets: int = 0  # of loops, with statements and so on
@@ -61,9 +61,9 @@ class SourceLoops:
                 self._functions.append(node)
 
     def carried(self, line: int) -> list[CarriedName]:
-        """What the loop on a line carries; nothing where there is none (a comprehension)."""
+        """Names carried by the loop on a line; empty where no loop statement is (a comprehension)."""
         loop = self._loops.get(line)
-        return [] if loop is None else list(_Names(loop).carried())
+        return [] if loop is None else list(_Names(loop).carried_names())
 
     def update(self, line: int) -> str | None:
         """The operation of an update of an element (`a[i] += x`) on a line: "" if it is not associative; None if the
@@ -75,7 +75,7 @@ class SourceLoops:
         return None
 
     def is_indirect(self, line: int) -> bool:
-        """Whether a line stores into an element whose index is an element, too, or a variable that holds one."""
+        """Whether a line stores into an element whose index is itself an element, or a variable that holds one."""
         around = [loop for loop in self._loops.values() if loop.lineno <= line <= (loop.end_lineno or 0)]
         for statement in self._statements.get(line, ()):
             for target in _targets(statement):
@@ -310,7 +310,7 @@ class _Names:
 
     @staticmethod
     def _certain(body: Iterable[ast.stmt], before: set[str]) -> set[str]:
-        """What a branch assigns at its own level."""
+        """Names that a branch assigns unconditionally, at its own level."""
         found = set(before)
         for statement in body:
             if isinstance(statement, ast.Assign):
@@ -319,8 +319,8 @@ class _Names:
 
     # ---- what is carried ----
 
-    def carried(self) -> Iterator[CarriedName]:
-        """What is carried, but for induction variables and what is only handed on."""
+    def carried_names(self) -> Iterator[CarriedName]:
+        """Carried names, without induction variables and values that are only passed on."""
         for name, use in self._uses.items():
             if name not in self._before or not use.assigned:
                 continue
@@ -371,7 +371,7 @@ class _Names:
         return False
 
     def _is_choice(self, name: str, use: _Use) -> bool:
-        """Whether a name is replaced by what it is compared with, as the least or the largest so far."""
+        """Whether a name is replaced by the value it is compared with, as the least or the largest so far."""
         values = {ast.unparse(value) for value, _, _ in use.assigned}
         for test in self._tests:
             for node in ast.walk(test):
@@ -386,7 +386,7 @@ class _Names:
 
 
 def _update_of(name: str, value: ast.expr, operator: ast.operator | None) -> tuple[str, list[ast.expr]] | None:
-    """The associative operation by which a name gets a new value from its old one, and what else goes in."""
+    """The associative operation that updates a name from its old value, and the other operands."""
     if operator is not None:
         operation = _OPERATORS.get(type(operator))
         return None if operation is None else (operation, [value])

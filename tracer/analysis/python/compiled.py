@@ -2,8 +2,9 @@
 
 Each function that a line called becomes a block of its own, of no instructions, in a loop of kind "compiled" that
 stands for its calls; `module` names the function ("sklearn.cluster.lloyd_iter_chunked_dense"). Its time is an
-`InterpreterTime`, taken off that of the block that called. The threads that compiled code started are one more such
-block at each line that let them run, whose own time is not theirs; what none did is one that no line called.
+`InterpreterTime`, subtracted from the time of the calling block. Threads started by compiled code are one more such
+block at each line that let them run; their time is not part of the line's own time. Thread time that no line caused is
+a block that no line calls.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from foretrace.tracer.reader.raw_trace import RawCompiled, RawPythonBlock
 from foretrace.tracer.signature.records import NATIVE_THREADS, Block, InterpreterTime, Loop
 
 LEAST_SHARE = 1e-4
-"""Of all that was timed: what took less stays with the line that called it."""
+"""Least share of all timed lines: functions below it stay part of the calling line."""
 _LEAST_NATIVE_SHARE = 0.01
 
 
@@ -42,7 +43,7 @@ def compiled_calls(
     times: Mapping[int, float],
     round_lines: float | None,
 ) -> tuple[CompiledCalls, ...]:
-    """What compiled functions took, in lines; no more than their callers' `times` (all executions, in lines)."""
+    """Time of compiled functions, in lines; at most their callers' `times` (all executions, in lines)."""
     if round_lines is None:
         return ()
     found: dict[tuple[int, str], float] = defaultdict(float)
@@ -67,8 +68,8 @@ def compiled_calls(
 
 
 def _native_threads(charged: Mapping[int, float], all_lines: float, least: float) -> list[CompiledCalls]:
-    """Native threads by the line that let them run, in all what they took. What is hardly any is the line's with most:
-    the processor's clocks are not read at one time, and a thread that is about to run Python is not known at once."""
+    """Time of native threads by the line that let them run, together all their time. Tiny shares go to the line with
+    most: clocks are not read at one time, and a thread that is about to run Python is not known at once."""
     by_caller: dict[int | None, float] = dict(charged.items())
     by_caller[None] = max(all_lines - sum(charged.values()), 0.0)
     all_lines = sum(by_caller.values())
@@ -97,7 +98,7 @@ class CompiledLoops:
     first_loop: int
 
     def blocks(self) -> Iterable[Block]:
-        """One for each function at each place."""
+        """A block for each compiled function at each place."""
         for position, call in enumerate(self.calls):
             caller = self._caller(call)
             yield Block(
@@ -114,7 +115,7 @@ class CompiledLoops:
             )
 
     def loops(self, loop_of: Callable[[int], int | None], depth_of: Callable[[int], int]) -> Iterable[Loop]:
-        """Likewise. `loop_of` a caller and `depth_of` that loop say where they are."""
+        """A loop for each compiled function at each place. `loop_of` returns a caller's loop, `depth_of` its depth."""
         for position, call in enumerate(self.calls):
             caller = self._caller(call)
             parent = None if call.caller is None else loop_of(call.caller)
@@ -134,7 +135,7 @@ class CompiledLoops:
             )
 
     def times(self) -> Iterable[InterpreterTime]:
-        """What an execution of each block took."""
+        """Time of an execution of each block."""
         for position, call in enumerate(self.calls):
             yield InterpreterTime(self.first_block + position, call.lines / self._executions(call), 0.0)
 
@@ -146,5 +147,5 @@ class CompiledLoops:
         return max(caller.executions, 1) if caller else 1
 
     def lines_of(self, caller: int) -> float:
-        """What was taken off the caller's own time."""
+        """Lines subtracted from the caller's own time."""
         return sum(call.lines for call in self.calls if call.caller == caller and not call.is_beside)

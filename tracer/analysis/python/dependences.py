@@ -1,7 +1,7 @@
-"""From what was recorded of a Python program, and its source, to what each loop of the execution tree carries.
+"""Derives the loop-carried dependences of a Python program's loops from its recording and its source.
 
-Elements of lists and arrays are followed as they are accessed, names in the source. Dictionaries, sets and what
-compiled functions keep are not.
+Elements of lists and arrays are followed by their recorded accesses, names by the source. Dictionaries, sets and the
+state of compiled functions are not followed.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _NAMED = {
     "fmax": "max", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "logical_and": "and",
     "logical_or": "or", "logical_xor": "xor",
 }  # fmt: skip
-"""Associative ufuncs; differences are sums of what is subtracted."""
+"""Associative ufuncs; differences count as sums of the subtracted values."""
 _STORES = ("__setitem__", ".at")
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What was found of a recording's loops."""
+    """Dependences of a recording's loops, and the loops that were examined."""
 
     dependences: tuple[Dependence, ...] = ()
     examined: tuple[ExaminedLoop, ...] = ()
@@ -40,7 +40,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class _Totals(msgspec.Struct):
-    """How often a pair of operations depended on each other in a loop, and how far apart."""
+    """Number of dependences between two operations in a loop, with their least and greatest distance in iterations."""
 
     count: int = 0
     least: int = 0
@@ -62,11 +62,11 @@ def find_dependences(
     index_operation: Mapping[int, int],
     array_loop: Callable[[int], int | None],
 ) -> Found:
-    """What loops carry.
+    """Loop-carried dependences.
 
     `loop_nodes` are the tree's nodes of the rows of `raw.loops`, those of bytecode; -1 for all others. `lines` are file
-    and line of each memory operation, `index_operation` those whose place comes from another one. `array_loop` tells
-    the loop of an array operation.
+    and line of each memory operation. `index_operation` maps an operation to the one that loads its index. `array_loop`
+    returns the loop of an array operation.
     """
     finder = _Finder(tree, arrays, operation_array, lines, index_operation)
     nodes = finder.nodes(raw, loop_nodes, array_loop)
@@ -127,7 +127,7 @@ class _Finder:
         return found
 
     def take_rows(self, raw: RawDependences, nodes: Sequence[int]) -> None:
-        """Enter what was recorded."""
+        """Enter the recorded dependences."""
         around, parents = raw.loops[:, 6].tolist(), self._tree.parent.tolist()
         for kind, source, sink, loop, count, least, most, size_bytes in raw.rows.astype(np.int64).tolist():
             if kind == RawKind.STORES:
@@ -142,8 +142,8 @@ class _Finder:
                     self.overwritten[nodes[loop]] += size_bytes
 
     def _take_written(self, loops: Sequence[int], store: int, size_bytes: int) -> None:
-        """Enter what loops store anew in an iteration. The results of array operations are left out: their memory is
-        soon free again."""
+        """Enter the bytes that loops write in an iteration. The results of array operations are left out: their memory
+        is soon free again."""
         for node in loops if self._name(store).endswith(_STORES) else ():
             if node in self.iterations:
                 self.written[node] += size_bytes
@@ -158,7 +158,7 @@ class _Finder:
         return self._arrays[array_id - 1].name if 0 < array_id <= len(self._arrays) else ""
 
     def notes(self) -> Iterable[str]:
-        """What could not be read."""
+        """Notes on source files that could not be read."""
         lost = sum(one is None for file, one in self._sources.items() if file.endswith(".py"))
         if lost:
             yield f"names were not followed in {lost} source files that could not be read"
@@ -166,7 +166,7 @@ class _Finder:
     # ---- elements, in loops of bytecode ----
 
     def of_elements(self) -> Iterable[Dependence]:
-        """What loops carry by elements of lists and arrays."""
+        """Dependences carried through elements of lists and arrays."""
         for (node, kind), table in self._tables.items():
             if int(self._tree.kind[node]) != TreeNodeKind.LOOP:
                 continue
@@ -207,7 +207,7 @@ class _Finder:
     # ---- names ----
 
     def of_names(self) -> Iterable[Dependence]:
-        """What loops carry by names."""
+        """Dependences carried through names."""
         for node, (iterations, entries) in self.iterations.items():
             key = self._tree.keys[node]
             again = iterations - entries
@@ -220,7 +220,7 @@ class _Finder:
     # ---- array operations ----
 
     def of_arrays(self) -> Iterable[Dependence]:
-        """What the points of an array operation have of one another."""
+        """Dependences between the points of an array operation."""
         for node, array_id in self._array_of.items():
             if node < 0:
                 continue
@@ -244,7 +244,7 @@ class _Finder:
         return _NAMED.get(parts[-2], "") if len(parts) > 1 else ""
 
     def _collisions(self, node: int, operation: str) -> Iterable[Dependence]:
-        """Of an array operation that goes by indices."""
+        """Collisions of an array operation that stores through indices."""
         totals, ends = _Totals(), (-1, -1)
         for (store, other), one in self._tables.get((node, RawKind.OUTPUT), {}).items():
             if store in self._index or self._is_indexed(store):

@@ -1,4 +1,4 @@
-"""What calls of linear algebra computed: routine and sizes, from names of NumPy's and LAPACK's and operands' shapes."""
+"""Routines and sizes of linear algebra calls, from NumPy's and LAPACK's names and the operands' shapes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NUMPY = {
     "svd_s": Routine.SINGULAR_VECTORS,
     "svd_f": Routine.SINGULAR_VECTORS_FULL,
 }
-"""By the name of the generalised ufunc, without "_lo" and "_up", or "_m" and "_n" (NumPy before 2)."""
+"""Routines by the name of the generalised ufunc, without "_lo" and "_up", or "_m" and "_n" (NumPy before 2)."""
 
 _LAPACK = {
     "gemm": Routine.GEMM,
@@ -82,7 +82,7 @@ _LAPACK = {
     "gelss": Routine.LEAST_SQUARES,
     "gelsy": Routine.LEAST_SQUARES,
 } | {kind + driver: Routine.EIGENVALUES_SYMMETRIC for kind in ("sy", "he") for driver in ("ev", "evd", "evr", "evx")}
-"""By LAPACK's name, without the letter of its type. Those that may leave out vectors are here as without."""
+"""Routines by LAPACK's name, without the letter of its type. Those with optional vectors are listed as without."""
 
 _SCIPY = {"_solve": Routine.SOLVE, "_inv": Routine.INVERSE, "lu_dispatcher": Routine.LU}
 _WITH_VECTORS = {
@@ -135,7 +135,7 @@ def _work(raw: RawLinear) -> tuple[Routine, int, int, int]:
 
 
 def _product(m: int, n: int, k: int, *, symmetric: bool) -> tuple[Routine, int, int, int]:
-    """Of m x k times k x n, as NumPy hands it to BLAS."""
+    """Routine and sizes of the product of m x k and k x n, as NumPy calls BLAS."""
     if m == 1 and n == 1:
         return Routine.DOT, 1, 1, k
     if m == 1 or n == 1:
@@ -162,5 +162,5 @@ def _sized(routine: Routine, m: int, n: int, columns: int, raw: RawLinear) -> tu
 
 
 def _has_vectors(raw: RawLinear) -> bool:
-    """A result that is a matrix; LAPACK's wrappers give one of a single element in place of what was not wanted."""
+    """Whether a result is a matrix; LAPACK's wrappers return one of a single element for an unwanted result."""
     return raw.result[0] * raw.result[1] > max(raw.first[0], 1)

@@ -1,4 +1,4 @@
-"""From what the Python agent reported of a run to the typed records of its signature.
+"""Analyses the Python agent's recording of a run into the typed records of its signature.
 
 A block of Python is a run of bytecode that belongs to one line. The agent reports two more kinds: the entry of a
 function, which runs at each call, and the resumption of a block after a call it made (without instructions), which here
@@ -51,7 +51,7 @@ from .dependences import Found, find_dependences
 from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
-"""What reads or writes a single element, of whatever type; with one point each time it runs."""
+"""Methods that read or write a single element, of whatever type; one point per execution."""
 
 _OF_MASK = ("(mask)", "(picked)")
 """Record of a subscript by a mask of the array's shape: its passes over the mask, and the elements."""
@@ -66,7 +66,7 @@ _FLOP_KINDS = {
     "fmod": OperationKind.FP_DIV,
     "sqrt": OperationKind.FP_SQRT,
 }
-"""By the ufunc's name; all others add."""
+"""Operation kinds by the ufunc's name; all other ufuncs count as additions."""
 
 _PRODUCTS = frozenset(
     {"dot", "inner", "vdot", "matmul", "matvec", "vecmat", "vecdot", "csr_matvec", "csr_matvecs", "csc_matvec",
@@ -76,7 +76,7 @@ _PRODUCTS = frozenset(
 
 
 BLOCK_LINES, LIST_ELEMENT_LINES, ELEMENT_LINES, ARRAY_LINES = 0.08, 0.25, 0.45, 4.0
-"""What recording a block adds to its time, and what recording each element does that it accesses, of a list or of
+"""Lines of overhead: of recording a block, and of recording each element that it accesses, of a list or of
 another container, and each array operation: in lines (`foretrace/base/python_line.py`), as it is the interpreter's work
 for the most part. Reading the clock is not in it. In CPython 3.11, over 37 loops: 0.05 to 0.16 for the first, 0.18 to
 0.43 and 0.4 to 0.5 for the elements."""
@@ -88,7 +88,7 @@ def analyse(
     round_lines: float | None = None,
     bursts: BurstCounts | None = None,
 ) -> Analysis:
-    """Relate what ran to functions, lines, loops and idioms.
+    """Relate the executed code to functions, lines, loops and idioms.
 
     `statistics` are those of the raw operations; each becomes one operation of the result. `round_lines` is how many
     lines of `foretrace/base/python_line.py` take as long as a round of those that the agent runs; without it times are
@@ -122,7 +122,7 @@ def analyse(
         idioms=tuple(arrays.idioms),
         edges=code.edges,
         operation_map=np.arange(len(raw.operation_array), dtype=np.int64),
-        notes=(*_notes(raw), *found.notes),
+        notes=(*_matrix_product_notes(raw), *found.notes),
         interpreter_times=(*_without(timed, compiled, executions), *compiled.times()),
         array_times=() if round_lines is None else tuple(arrays.times(round_lines)),
         linear_algebra=arrays.linear_algebra,
@@ -148,7 +148,7 @@ def _data_flow(raw: RawTrace, maker: PythonTree, operations: Sequence[MemoryOper
 def _unseen_share(
     code: _Code, taken: Mapping[int, float], calls: Sequence[CompiledCalls], round_lines: float | None
 ) -> float | None:
-    """Of the time of all blocks, recorded array operations and native threads: compiled code that was not seen."""
+    """Share of unseen compiled code in the time of all blocks, recorded array operations and native threads."""
     if round_lines is None or not taken:
         return None
     arrays = sum(b.array_rounds * b.executions / b.timed for b in code.raw_blocks if b.timed) * 1e-6 * round_lines
@@ -205,7 +205,7 @@ class _Code:
         return loop if loop >= 0 else None
 
     def blocks(self) -> Iterable[Block]:
-        """Their records."""
+        """Records of the blocks."""
         for number, block in enumerate(self.raw_blocks):
             yield Block(
                 block_id=number,
@@ -221,7 +221,7 @@ class _Code:
             )
 
     def loops(self) -> Iterable[Loop]:
-        """Their loops. A loop's line is its first: that of its `for` or `while`."""
+        """Loops of the blocks. A loop's line is its first: that of its `for` or `while`."""
         for number, loop in enumerate(self.forest.loops):
             header = self.raw_blocks[loop.header]
             lines = [self.raw_blocks[block].line for block in loop.blocks]
@@ -290,7 +290,7 @@ class _Arrays:
                 yield linear_algebra(call, first_loop + group)
 
     def _flops_of_linear_algebra(self) -> dict[int, int]:
-        """By the block of each loop that ran most: flops of a point, where no accesses tell them."""
+        """Flops per point of linear algebra whose recorded operations have none, by its loop's most executed block."""
         flops: dict[int, float] = {}
         for record in self.linear_algebra:
             if record.element_type != "integer":
@@ -421,7 +421,7 @@ class _Arrays:
             )
 
     def _multiplications(self, member: _Member) -> Iterable[OperationCount]:
-        """What linear algebra computes: half of it adds."""
+        """Arithmetic of linear algebra: half of the flops are multiplications, half additions."""
         flops = self._linear_flops.get(member.block, 0)
         bits = 8 * max(member.operation.operand_sizes, default=0)
         for kind, count in ((OperationKind.FP_MUL, flops // 2), (OperationKind.FP_ADD, flops - flops // 2)):
@@ -457,7 +457,7 @@ def _header(members: Sequence[_Member]) -> _Member:
 
 
 def _interpreter_times(code: _Code, arrays: _Arrays, round_lines: float | None) -> Iterable[InterpreterTime]:
-    """Those of the blocks that were timed, without what recording and timing have added."""
+    """Times of the timed blocks, without the overhead of recording and timing."""
     if round_lines is None:
         return
     recorded = [0.0] * len(code.raw_blocks)
@@ -483,7 +483,7 @@ def _interpreter_times(code: _Code, arrays: _Arrays, round_lines: float | None) 
 def _without(
     times: Iterable[InterpreterTime], compiled: CompiledLoops, executions: Sequence[int]
 ) -> Iterable[InterpreterTime]:
-    """Times of blocks without what compiled functions took that have blocks of their own."""
+    """Times of blocks, without those of compiled functions that have blocks of their own."""
     for time in times:
         lines = time.lines - compiled.lines_of(time.block_id) / max(executions[time.block_id], 1)
         yield InterpreterTime(time.block_id, max(lines, 0.0), time.recording_lines, time.array_faults)
@@ -498,12 +498,12 @@ def _type_name(kind: str, size_bytes: int) -> str:
 
 
 def _loop_name(operation: RawArrayOperation) -> str:
-    """Its name without what it says of a part of it: "numpy.ufunc.at (index check)"."""
+    """Operation's name without the part in parentheses: "numpy.ufunc.at" for "numpy.ufunc.at (index check)"."""
     return operation.name.partition(" ")[0]
 
 
 def _arithmetic(operation: RawArrayOperation) -> tuple[OperationCount, ...]:
-    """What happens at each point. How many elements a vector instruction takes at once is not known: lanes are 1."""
+    """Operation counts per point. The vector width is not known: lanes are 1."""
     stem = _loop_name(operation)
     for method in (".reduce", ".accumulate", ".at", ".outer"):
         stem = stem.removesuffix(method)
@@ -581,7 +581,7 @@ def _line_of(raw: RawTrace, arrays: _Arrays, operation: int) -> tuple[str, int]:
     return line.file, line.line
 
 
-def _notes(raw: RawTrace) -> tuple[str, ...]:
-    """A product of matrices is told by its flops, which are all with the stores of its result."""
+def _matrix_product_notes(raw: RawTrace) -> tuple[str, ...]:
+    """Notes on matrix products, recognised by their flops, which are all attributed to the stores of the result."""
     names = {o.name for o in raw.array_operations if o.flops_per_point and o.operand_is_store == (True,)}
     return tuple(f"{name}: of matrices, counts as one pass over each, with all its flops" for name in sorted(names))

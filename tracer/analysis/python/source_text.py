@@ -9,8 +9,8 @@ _MOST_BYTES = 4 << 20
 
 
 def source_text(file: str) -> str | None:
-    """The text of a source file, or of what the interpreter remembers under that name (a notebook's cell); None where
-    there is none."""
+    """Text of a source file, or the text that the interpreter has cached under that name (a notebook's cell); None if
+    it has neither."""
     try:
         path = Path(file)
         if path.is_file():

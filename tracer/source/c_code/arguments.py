@@ -1,4 +1,4 @@
-"""What the parser is told of a file: its language and standard, macros, and where its headers are."""
+"""Parser options of a file: its language and standard, macros, and header folders."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _PATHS = ("-I", "-isystem", "-iquote", "-include", "-idirafter", "-imacros")
 
 @dataclass(frozen=True)
 class Options:
-    """What may be said of the files to lower; nothing needs to be."""
+    """Options for the files to lower, all optional."""
 
     include_dirs: tuple[Path, ...] = ()
     defines: tuple[str, ...] = ()
     """`NAME` or `NAME=value`."""
     undefines: tuple[str, ...] = ()
     compile_commands: Path | None = None
-    """Where no file is given, one is looked for in the folders above each source."""
+    """Path of compile_commands.json; if None, the file is searched in the folders above each source."""
     roots: tuple[Path, ...] = ()
     """Folders below which headers are searched that are not found otherwise, besides the file's project."""
     cache: Path | None = None
-    """Where the precompiled standard headers are kept between processes; None: in a folder of this process."""
+    """Folder of the precompiled standard headers, kept between processes; None: a folder of this process."""
 
 
 def language_of(path: Path, text: bytes) -> Language:
-    """C or C++, by the file's name and, for `.h`, by what is in it."""
+    """C or C++, by the file's name and, for `.h`, by its content."""
     if path.suffix in EITHER_ENDINGS:
         return Language.CXX if _CXX_WORDS.search(text) else Language.C
     return Language.C if path.suffix in C_ENDINGS else Language.CXX
@@ -86,7 +86,7 @@ def assumed() -> tuple[str, ...]:
 
 
 def commands_for(path: Path, given: Path | None) -> tuple[str, ...] | None:
-    """What a compile command says of a file: include folders, macros, the standard. None: there is no command."""
+    """Options from a file's compile command: include folders, macros, the standard. None: it has no command."""
     database = given if given is not None else _database_above(path.parent)
     if database is None:
         return None
@@ -134,7 +134,7 @@ def _commands(database: Path) -> dict[Path, tuple[str, ...]]:
 
 
 def kept_arguments(words: list[str], folder: Path) -> tuple[str, ...]:
-    """Of a compiler's arguments those that say what the source means; no other one reaches the parser."""
+    """The compiler arguments that affect the source's meaning; no others reach the parser."""
     kept: list[str] = []
     given = iter(words[:MOST_ARGUMENTS])
     for word in given:

@@ -1,9 +1,8 @@
-"""What is assumed of names that only a missing header declares: else each use of one hides its statement.
+"""Assumed declarations of names from missing headers; without them each use of such a name hides its statement.
 
 Generated headers are missing in every source tree that was not configured: NPB's `npbparams.hpp`, a library's
-`config.h`. A name that is used as a value is assumed to be a constant without a known value, one that is called a
-function, and one that is a type to be what its name says: an integer, a number, or a structure. Each assumption is
-listed in the unit."""
+`config.h`. A name used as a value is assumed to be a constant of unknown value, a called name a function, and a type
+what its name suggests: an integer, a number, or a structure. Each assumption is listed in the unit."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ class Assumed:
     functions: list[str] = field(default_factory=list)
 
     def learn(self, messages: list[tuple[int, str, int, str, int]], lines: list[str], path: str) -> bool:
-        """Takes more names from the parser's messages; False: there are none."""
+        """Takes more names from the parser's messages; False: the messages have none."""
         before = len(self)
         for _, words, line, file, _ in messages:
             found = _UNDECLARED.match(words)
@@ -55,7 +54,7 @@ class Assumed:
         return len(self) > before
 
     def __len__(self) -> int:
-        """How many names there are."""
+        """Number of assumed names."""
         return len(self.types) + len(self.values) + len(self.functions)
 
     def header(self, language: Language) -> str:
@@ -71,7 +70,7 @@ class Assumed:
         return "\n".join(lines) + "\n"
 
     def reasons(self) -> list[str]:
-        """What was assumed, one line each."""
+        """The assumptions, one line each."""
         return [
             *(f"no declaration of the type '{name}': taken as {kind}" for name, kind in self.types.items()),
             *(f"no declaration of '{name}': taken as a constant of unknown value" for name in self.values),

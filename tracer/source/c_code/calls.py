@@ -152,7 +152,7 @@ class Calls(standard.StandardCalls):
         return Call(_unqualified(name), self.arguments(operands), pure=not operands)
 
     def container(self, operands: list[int]) -> Expression | None:
-        """A new container: of so many zeros, of some values, or a copy."""
+        """A new container: of n zeros, of some values, or a copy."""
         types = self.types
         real = [operand for operand in operands if not types.standard(self.tree.type[operand]).endswith("allocator")]
         if not real:
@@ -271,7 +271,7 @@ class Calls(standard.StandardCalls):
     # Arguments
 
     def arguments(self, operands: Sequence[int]) -> tuple[Expression, ...]:
-        """Arguments of a call that may read and write what it reaches: arrays by name, references as addresses."""
+        """Arguments of a call that may access the memory they reach: arrays by name, references as addresses."""
         mark = len(self.pending)
         made = [self.argument(operand) for operand in operands]
         return tuple(self.entered(operands[0], made, mark)) if made else ()
@@ -317,7 +317,7 @@ class Calls(standard.StandardCalls):
         return self.applied(node, tree, place, self.entered(node, arguments, mark))
 
     def inline(self, node: int, callee: int, object_: Expression | None, operands: list[int]) -> Expression | None:
-        """The value of a small function that returns an expression; None: it is no such function."""
+        """The value of a small function that returns an expression; None for other functions."""
         declared = self.declared(callee)
         definition = declared.definition
         if definition < 0 or is_system(declared) or declared.flags & VIRTUAL or declared.last_line - declared.line > 12:
@@ -405,7 +405,7 @@ class Calls(standard.StandardCalls):
         return Call("free", self.arguments(self.tree.children(node)), pure=False)
 
     def allocated(self, node: int, name: str, operands: list[int], pointer: int) -> Expression:
-        """malloc and its like: so many elements of what the pointer that takes them points at."""
+        """A call of malloc or the like: a number of elements of the type that the receiving pointer points at."""
         if not operands:
             return self.unknown(node)
         if name == "calloc" and len(operands) == 2:
@@ -440,7 +440,7 @@ def _is_simple(tree: Tree, function: int) -> bool:
 
 
 def _is_check(tree: Tree, statement: int) -> bool:
-    """`assert` as it is expanded, and other statements without effect."""
+    """Whether a node is an expanded `assert`, or another statement without effect."""
     return tree.kind[statement] in (Node.CONDITIONAL, Node.EMPTY, Node.C_CAST, Node.STATIC_CAST)
 
 

@@ -56,7 +56,7 @@ class Expressions(Scope):
         return made
 
     def whole(self, node: int) -> Expression:
-        """A node's value; a call that has side effects may be all of it."""
+        """A node's value; it may be a call with side effects, as the whole expression."""
         made = self.place_of(node)
         conversion = self.tree.conversion[node]
         if conversion < 0:
@@ -65,7 +65,7 @@ class Expressions(Scope):
         return made if conversion == kind else self.converted(node, made, kind, conversion)
 
     def place_of(self, node: int) -> Expression:
-        """What a node denotes before implicit conversions: a place in memory, or a value."""
+        """A node's expression before implicit conversions: a place in memory, or a value."""
         lower = _VALUES.get(self.tree.kind[node])
         return lower(self, node) if lower else self.unknown(node)
 
@@ -216,14 +216,14 @@ class Expressions(Scope):
         return found.group(1) if found else "%unknown"
 
     def object(self, node: int) -> Expression:
-        """The object of which a member is taken, behind a pointer or itself."""
+        """The object whose member is accessed, through a pointer or directly."""
         made = self.value(node)
         return self.pointee(made) if self.types.is_pointer(self.converted_type(node)) else made
 
     # Memory
 
     def pointee(self, pointer: Expression) -> Expression:
-        """What a pointer points at."""
+        """The object that a pointer points at, as an expression."""
         return pointee(pointer)
 
     def _subscript(self, node: int) -> Expression:
@@ -302,7 +302,7 @@ class Expressions(Scope):
         return combined(operator, self.value(left), self.value(right), self.types.is_pointer(self.converted_type(left)))
 
     def stored(self, node: int, left: int, right: int) -> Expression:
-        """An assignment; its value is what was assigned to."""
+        """An assignment; its value is the assigned object."""
         value = self.whole(right)
         target = self.place_of(left)
         if isinstance(target, Call) and not target.pure:
@@ -456,7 +456,7 @@ _VALUES: dict[int, Callable[[Expressions, int], Expression]] = {
 
 
 def lowers(kind: int, lower: Callable[..., Expression]) -> None:
-    """Registers what lowers a kind of expression: those of the modules behind this one."""
+    """Registers a function that lowers a kind of expression, for modules that import this one."""
     _VALUES[kind] = lower
     _IN_FUNCTIONS.add(kind)
 
@@ -539,7 +539,7 @@ def combined(operator: str, left: Expression, right: Expression, pointer: bool) 
 
 
 def pointee(pointer: Expression) -> Expression:
-    """What a pointer points at."""
+    """The object that a pointer points at, as an expression."""
     match pointer:
         case AddressOf(operand=operand):
             return operand
@@ -551,7 +551,7 @@ def pointee(pointer: Expression) -> Expression:
 
 
 def subscripted(base: Expression, index: Expression, rows: bool) -> Expression:
-    """An element: of an array, or of what a pointer points at. `rows`: the base is itself an element and an array."""
+    """An element of an array or behind a pointer. `rows`: the base is itself an element and an array."""
     match base:
         case AddressOf(operand=Subscript(base=array, indices=indices)):
             return Subscript(array, (*indices[:-1], added(indices[-1], index)))

@@ -24,22 +24,22 @@ REFERENCES = (TypeKind.REFERENCE, TypeKind.RVALUE_REFERENCE)
 MOST_DEPTH = 12
 
 OWNERS = frozenset({"vector", "array", "valarray", "deque", "basic_string", "initializer_list"})
-"""Class templates of std whose elements are an array of their own."""
+"""Class templates of std that own an array of elements."""
 VIEWS = frozenset({"span", "basic_string_view", "mdspan"})
-"""Those whose elements are somebody else's."""
+"""Class templates of std that view elements owned by others."""
 POINTERS = frozenset({"unique_ptr", "shared_ptr", "__normal_iterator", "__wrap_iter"})
-"""Those that point."""
+"""Class templates that are pointers."""
 _STANDARD = re.compile(r"(?:const |volatile )*(?:std|__gnu_cxx)::(?:__\w+::|pmr::)*(\w+)<")
 
 
 def standard_name(spelling: str) -> str:
-    """`vector` for `const std::vector<...>`; "" for what is no class template of the standard library."""
+    """Name of a class template of the standard library, `vector` for `const std::vector<...>`; "" for other types."""
     found = _STANDARD.match(spelling)
     return found.group(1) if found else ""
 
 
 class Types:
-    """Types of a file, made once each."""
+    """Types of a file, each lowered once."""
 
     def __init__(self, syntax: Syntax) -> None:
         """The types of a file's syntax."""
@@ -63,7 +63,7 @@ class Types:
         return made
 
     def bare(self, number: int) -> int:
-        """What a reference refers to; any other type itself."""
+        """The referenced type of a reference; any other type itself."""
         while number >= 0 and self._syntax.types[number].kind in REFERENCES:
             number = self._syntax.types[number].inner
         return number
@@ -84,29 +84,29 @@ class Types:
         return name
 
     def is_integer(self, number: int) -> bool:
-        """Integers, characters, booleans and enumerations."""
+        """Whether a type is an integer, a character, a boolean or an enumeration."""
         kind = self.kind(number)
         return TypeKind.BOOLEAN <= kind <= TypeKind.LAST_INTEGER or kind == TypeKind.ENUM
 
     def is_floating(self, number: int) -> bool:
-        """Floating-point numbers."""
+        """Whether a type is a floating-point number."""
         return _is_floating(self.kind(number))
 
     def is_pointer(self, number: int) -> bool:
-        """Pointers, and iterators that are pointers in a class."""
+        """Whether a type is a pointer, or an iterator that wraps a pointer in a class."""
         return self.kind(number) in (TypeKind.POINTER, TypeKind.NULL_POINTER) or self.standard(number) in POINTERS
 
     def is_class(self, number: int) -> bool:
-        """Structures, unions and classes."""
+        """Whether a type is a structure, union or class."""
         return self.kind(number) == TypeKind.RECORD
 
     def is_array(self, number: int) -> bool:
-        """C's arrays, and `std::array` of which elements follow one another as in C's."""
+        """Whether a type is a C array, or a `std::array`, whose elements are contiguous as in C's."""
         kind = self.kind(number)
         return (kind in ARRAYS and kind != TypeKind.VECTOR) or self.standard(number) == "array"
 
     def is_container(self, number: int) -> bool:
-        """Classes of the standard library whose elements are an array."""
+        """Whether a type is a class of the standard library whose elements are an array."""
         name = self.standard(number)
         return name in OWNERS or name in VIEWS
 

@@ -1,4 +1,4 @@
-"""Where the headers are that a file includes: folders that it was compiled with, or a search among the sources."""
+"""Folders of the headers that a file includes: those it was compiled with, or found by a search among the sources."""
 
 from __future__ import annotations
 

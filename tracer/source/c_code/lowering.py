@@ -45,7 +45,7 @@ Message = tuple[int, str, int, str, int]
 
 
 def lower_file(path: Path, options: Options | None = None) -> Unit:
-    """The form of a file; what could not be lowered is listed in `skipped`.
+    """The form of a file; parts that could not be lowered are listed in `skipped`.
 
     Args:
         path: a file of C or C++.
@@ -159,7 +159,7 @@ def _is_clash(message: Message) -> bool:
 
 
 def _skipped_by_parser(messages: list[Message], path: str) -> list[Skipped]:
-    """What the parser did not understand: missing headers, and statements with errors."""
+    """Parts that the parser did not understand: missing headers, and statements with errors."""
     skipped = []
     for severity, words, line, file, _ in messages:
         if severity >= ERROR and words.endswith("file not found"):

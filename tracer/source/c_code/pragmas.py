@@ -1,7 +1,7 @@
-"""Pragmas that promise something of the statement behind them.
+"""Pragmas that promise properties of the following statement.
 
-libclang keeps no pragma of OpenMP unless it is told to, and then hides the loops below them. So they are read from
-the text, by the line of the statement that follows."""
+libclang drops OpenMP's pragmas unless OpenMP is enabled, and then it hides the loops below them. So they are read from
+the text, by the line of the following statement."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _ORDERED_LENGTH = re.compile(r"safelen\s*\(")
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What pragmas promise of the statement behind them."""
+    """Properties that pragmas promise of the following statement."""
 
     unordered_loops: int = 0
-    """So many loops, one inside the other, may run their iterations in any order."""
+    """Number of nested loops that may run their iterations in any order."""
     atomic: bool = False
 
 
 def promises(text: bytes) -> dict[int, Promise]:
-    """What the pragmas of a file promise, by the line of the statement that each stands before."""
+    """Promises of a file's pragmas, by the line of the following statement."""
     found: dict[int, Promise] = {}
     line, counted, at = 1, 0, 0
     while pragma := _PRAGMA.search(text, at):

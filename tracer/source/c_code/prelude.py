@@ -1,4 +1,4 @@
-"""The C++ standard library's headers, parsed once: they are many times longer than what includes them.
+"""The C++ standard library's headers, parsed once: they are many times longer than the files that include them.
 
 They lie in a folder that the processes which read files share (`scratch_folder`).
 """

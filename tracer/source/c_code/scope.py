@@ -1,4 +1,4 @@
-"""What the lowering of one function works with: names, variables, the statements made so far."""
+"""State of the lowering of one function: names, variables, the statements emitted so far."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ INDEX = ScalarType(Kind.INTEGER, 8)
 
 @dataclass
 class Source:
-    """A parsed file, and what its functions have in common."""
+    """A parsed file, and the state that its functions share."""
 
     syntax: Syntax
     types: Types
@@ -76,11 +76,11 @@ class Source:
     """The file's number in the unit, by its number in the syntax; filled as they are met."""
     skipped: list[Skipped] = field(default_factory=list)
     errors: list[tuple[int, int, str]] = field(default_factory=list)
-    """Line, column and message of what the parser did not understand in the file itself, in order."""
+    """Line, column and message of each parse error in the file itself, in order."""
     untaken: list[tuple[int, int]] = field(default_factory=list)
     """Lines of the file that the preprocessor left out, with the directives around them."""
     assumed: frozenset[str] = frozenset()
-    """Constants and functions whose declarations are missing: they have names alone."""
+    """Constants and functions without declarations, known by name alone."""
     trees: dict[int, Tree | None] = field(default_factory=dict)
     tables: dict[int, Expression | None] = field(default_factory=dict)
     """Values of constants of the file."""
@@ -111,7 +111,7 @@ class Scope:
         self.tree = tree
         self.out: list[Statement] = []
         self.pending: list[Statement] = []
-        """Side effects of the expression at hand that take place when it is complete: `i++`."""
+        """Pending side effects of the current expression, which take place when it is complete: `i++`."""
         self.variables: dict[str, Variable] = {}
         self.bound: dict[int, Expression] = {}
         """Declarations that stand for an expression: references, parameters of inlined functions."""
@@ -129,7 +129,7 @@ class Scope:
     # Places and text
 
     def place(self, node: int) -> Place:
-        """Where a node stands; inside an inlined function, where that was called."""
+        """Source position of a node; inside an inlined function, the position of its call."""
         if self.line_of_inlining is not None:
             return self.line_of_inlining
         tree = self.tree
@@ -264,7 +264,7 @@ class Scope:
         return made
 
     def sequenced(self, node: int, value: Expression, kind: Type) -> Expression:
-        """The value at a sequence point: pending side effects take place, the value stays what it was."""
+        """The value at a sequence point: pending side effects are emitted; a value they change is saved first."""
         if not self.pending:
             return value
         written = {root(statement.target) for statement in self.pending if isinstance(statement, Assign)}
@@ -274,7 +274,7 @@ class Scope:
         return value
 
     def entered(self, node: int, values: list[Expression], mark: int) -> list[Expression]:
-        """Arguments where a call begins: the side effects they left pending, from `mark` on, take place before it."""
+        """Arguments at a call's entry: their pending side effects, from `mark` on, are emitted before it."""
         effects = self.pending[mark:]
         if not effects:
             return values
@@ -287,7 +287,7 @@ class Scope:
         return values
 
     def flush(self) -> None:
-        """Pending side effects take place."""
+        """Emits the pending side effects."""
         self.out += self.pending
         self.pending.clear()
 
@@ -344,5 +344,5 @@ def _assignments(tree: Tree, syntax: Syntax) -> Iterator[tuple[int, int]]:
 
 
 def is_system(declared: Declaration) -> bool:
-    """Declared in a system header."""
+    """Whether a declaration is in a system header."""
     return bool(declared.flags & SYSTEM)

@@ -1,5 +1,5 @@
-"""Where precompiled headers and other scratch files lie: a folder that the processes which read files share. A process
-alone makes its own.
+"""Folder of precompiled headers and other scratch files, shared by the processes that read files. A single process
+makes its own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 def use_folder(folder: Path) -> None:
-    """Keep this process's files there."""
+    """Use a given folder for this process's files."""
     _folder[:] = [folder]
 
 

@@ -31,7 +31,7 @@ from .syntax import Declaration, Node, Tree, TypeKind
 
 
 class StandardCalls(Expressions):
-    """Lowers expressions, and leaves to its subclass what a call of a standard function needs beyond."""
+    """Lowers expressions; a subclass provides the further operations that calls of standard functions need."""
 
     allocation_type: int = -1
     """The type of the pointer that an allocation's result is assigned to; -1: not known."""
@@ -59,7 +59,7 @@ class StandardCalls(Expressions):
 def method(
     lowering: StandardCalls, node: int, name: str, kind: int, base: int, operands: list[int]
 ) -> Expression | None:
-    """A member function of a standard class; None: no such function is known."""
+    """Lower a call of a standard class's member function; None if the function is unknown."""
     types = lowering.types
     standard = types.standard(kind)
     if standard in ("atomic", "__atomic_base"):
@@ -120,7 +120,7 @@ def _atomic(lowering: StandardCalls, node: int, name: str, base: int, operands: 
 
 
 def function(lowering: StandardCalls, node: int, declared: Declaration, operands: list[int]) -> Expression | None:
-    """A function of the standard library; None: no such function is known."""
+    """Lower a call of a standard library function; None if the function is unknown."""
     name = declared.name
     operands = [operand for operand in operands if lowering.tree.kind[operand] != Node.UNEXPOSED
                 or lowering.tree.value[operand] is not None or lowering.tree.end[operand] > operand + 1]  # fmt: skip
@@ -289,7 +289,7 @@ class _Algorithm:
         return start, _length(start, end)
 
     def at(self, pointer: Expression, index: Expression) -> Expression:
-        """An element behind a pointer."""
+        """The element that a pointer points at."""
         return subscripted(pointer, index, False)
 
     def applied(self, function: int, arguments: list[Expression]) -> Expression:
@@ -326,7 +326,7 @@ class _Algorithm:
         lowering.out.append(counted(lowering, self.node, index, count, tuple(body), self.unordered))
 
     def element_type(self, pointer: int) -> int:
-        """The type of what an iterator points at."""
+        """Type of the element that an iterator points at."""
         types = self.lowering.types
         kind = types.bare(self.lowering.converted_type(pointer))
         if kind < 0:

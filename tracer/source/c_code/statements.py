@@ -57,7 +57,7 @@ MOST_CHAINED = 48
 
 @dataclass
 class _Breakable:
-    """What a `break` leaves: a loop ("": `break` itself), or a switch with the label behind it."""
+    """Target of a `break`: a loop ("": plain `break`), or a switch with the label after it."""
 
     label: str = ""
     used: bool = False
@@ -74,7 +74,7 @@ class Lowering(Calls):
         self._labels = 0
         self._deep = tree.depth() > MOST_DEPTH
         self._misread_heads: dict[int, str] = {}
-        """Loops whose heads the parser did not understand, and why."""
+        """Loops whose heads the parser did not understand, with reasons."""
 
     # Functions
 
@@ -100,7 +100,7 @@ class Lowering(Calls):
         return Function(name, self.place(0), tuple(parameters), self.variables, tuple(made), result, pattern)
 
     def lambda_value(self, name: str, node: int) -> Function:
-        """A lambda as a function of its own; what it captures it shares with the function around it."""
+        """A lambda as a function of its own; it shares captured variables with the enclosing function."""
         parameters, body = self._header(node)
         with self.block() as made:
             self.inside(body)
@@ -155,7 +155,7 @@ class Lowering(Calls):
         self.block_end = outer
 
     def statements(self, block: int, children: list[int]) -> None:
-        """Statements of a block, and between them what the parser left out of it."""
+        """Statements of a block, with opaque statements for the parts that the parser left out."""
         at = (self.tree.line[block], self.tree.column[block] + 1)
         for child in children:
             self._left_out(block, at, self._start_of(child))
@@ -309,7 +309,7 @@ class Lowering(Calls):
     def _assembly(self, node: int) -> None:
         self.opaque(node, "it is assembly")
 
-    def _other(self, node: int) -> None:
+    def _computed_goto(self, node: int) -> None:
         self.opaque(node, "it jumps to an address")
 
     def _empty(self, node: int) -> None:
@@ -339,7 +339,7 @@ class Lowering(Calls):
             self.bound[tree.declaration[name]] = part if aliases else self.kept(node, part, kind)
 
     def _parts(self, node: int, whole: Expression) -> list[tuple[int, Expression]] | None:
-        """The names of a structured binding with the parts that they stand for; None: there are no known parts."""
+        """The names of a structured binding with the parts that they stand for; None: the parts are unknown."""
         tree, types = self.tree, self.types
         kind = types.bare(tree.type[node])
         given = [child for child in tree.children(node) if tree.kind[child] == Node.UNEXPOSED_DECLARATION]
@@ -400,7 +400,7 @@ class Lowering(Calls):
         return msgspec.structs.replace(kind, shape=tuple(shape))
 
     def _fixed(self, node: int, extent: Expression) -> Expression:
-        """An extent that stays what it was where the array was declared."""
+        """An array's extent as of its declaration: saved in a temporary if it names variables."""
         if isinstance(extent, Constant):
             return extent
         return extent if not names(extent) else self.kept(node, extent, INDEX)
@@ -436,7 +436,7 @@ class Lowering(Calls):
         self.assign(node, target, made)
 
     def _array_value(self, made: Expression, kind) -> Expression:  # type: ignore[no-untyped-def]
-        """An initialiser of an array: zeros stand for what is not given."""
+        """An initialiser of an array; missing elements are zeros."""
         if not isinstance(made, Call) or made.function != "array" or not isinstance(kind, ArrayType):
             return made
         zero: Constant = number(ZERO) if getattr(kind.element, "kind", None) is Kind.FLOAT else ZERO
@@ -450,7 +450,7 @@ class Lowering(Calls):
         return made
 
     def _reference(self, number_of: int, node: int, value: int) -> None:
-        """A reference stands for what it refers to, as long as that cannot become something else; else it points."""
+        """Lower a reference: an alias of the object it refers to if that is fixed, else a pointer or a copy."""
         declared = self.declared(number_of)
         made = self.place_of(value) if value >= 0 else Unknown("?")
         if isinstance(made, Call) and not made.pure:
@@ -539,7 +539,7 @@ class Lowering(Calls):
         return found
 
     def _groups(self, block: int) -> list[tuple[list[int], list[int]]]:
-        """The statements behind each run of labels of a switch."""
+        """The statements after each group of labels of a switch."""
         tree = self.tree
         groups: list[tuple[list[int], list[int]]] = []
         for child in tree.children(block):
@@ -698,7 +698,7 @@ class Lowering(Calls):
         return unordered
 
     def _for_parts(self, node: int) -> tuple[int, int, int, int]:
-        """Initial statement, condition, update and body; -1 where there is none."""
+        """Initial statement, condition, update and body of a `for`; -1 for missing parts."""
         children = self.tree.children(node)
         if not children:
             return -1, -1, -1, -1
@@ -711,7 +711,7 @@ class Lowering(Calls):
         return found[0], found[1], found[2], body
 
     def _for_places(self, node: int, parts: list[int]) -> list[int]:
-        """Which of the three parts of `for` those are that are there: by the semicolons before them."""
+        """Index (0 to 2) of each given part of a `for` head, from the number of semicolons before it."""
         tree = self.tree
         if tree.file[node] == 0 and all(tree.file[part] == 0 for part in parts):
             lines = self.source.text[tree.line[node] - 1 : tree.last_line[node]]
@@ -917,7 +917,7 @@ def _continuing(body: tuple[Statement, ...]) -> bool:
 
 
 def _start(tree: Tree, part: int) -> tuple[int, int]:
-    """Where a part of a `for` starts: binary operators stand at their first operand's place."""
+    """Start position of a part of a `for`; a binary operator starts at its first operand."""
     return tree.line[part], tree.column[part]
 
 
@@ -956,7 +956,7 @@ _STATEMENTS: dict[int, Callable[[Lowering, int], None]] = {
     Node.TRY: Lowering._try,
     Node.ASSEMBLY: Lowering._assembly,
     229: Lowering._assembly,
-    211: Lowering._other,
+    211: Lowering._computed_goto,
     Node.EMPTY: Lowering._empty,
 }
 lowers(Node.STATEMENTS_VALUE, Lowering._statements_value)

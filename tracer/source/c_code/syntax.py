@@ -148,7 +148,7 @@ class Unary(IntEnum):
 
 
 class CType(NamedTuple):
-    """A type; -1 where it has no such part."""
+    """A type; -1 for parts it does not have."""
 
     kind: int
     bytes: int
@@ -165,7 +165,7 @@ CONST, RESTRICT = 1, 2
 
 
 class Declaration(NamedTuple):
-    """A declaration; -1 where it has no such part."""
+    """A declaration; -1 for parts it does not have."""
 
     kind: int
     name: str
@@ -224,7 +224,7 @@ class Tree:
         return found
 
     def starts(self) -> list[tuple[int, int]]:
-        """Line and column where the text of each node begins in its file: an operator stands behind its operand."""
+        """Line and column where the text of each node begins in its file: an operator comes after its first operand."""
         if self._starts is not None:
             return self._starts
         self._starts = found = [(0, 0)] * len(self.end)

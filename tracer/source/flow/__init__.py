@@ -1,1 +1,1 @@
-"""Data flow of the source form: normal loops, what each iteration computes from what, subscripts and dependences."""
+"""Data flow of the source form: loops in normal shape, effects of each iteration, subscripts and dependences."""

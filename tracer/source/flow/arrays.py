@@ -122,7 +122,7 @@ class _Arrays:
                 self.out.append(statement)
 
     def _is_where(self, statement: form.Branch) -> bool:
-        """Whether a branch can be a WHERE: it has assignments to arrays, and other such branches, alone."""
+        """Whether a branch can be a WHERE: it has only assignments to arrays, and branches that can be a WHERE."""
         return all(
             bool(rank(part.target, self.variables)) if isinstance(part, form.Assign)
             else isinstance(part, form.Branch) and bool(rank(part.condition, self.variables)) and self._is_where(part)
@@ -182,7 +182,7 @@ class _Arrays:
             self.out.append(form.Opaque(statement.place, str(error)[: form.MOST_TEXT], reason, reads, (root,)))
 
     def _spans(self, target: form.Subscript) -> bool:
-        """Whether a target with too few indices is a row: not so behind pointers."""
+        """Whether a target with too few indices is a row; an element behind a pointer is none."""
         return isinstance(target.base, form.Name)
 
     def _assign(self, statement: form.Assign, target: form.Expression, value: form.Expression) -> None:
@@ -196,7 +196,7 @@ class _Arrays:
         if isinstance(target, form.Subscript) and any(is_mask(index, self.variables) for index in target.indices):
             self._masked(target, value)
             return
-        if isinstance(value, form.Call) and self._made(value, target, array_name(target)):
+        if isinstance(value, form.Call) and self._emits_array(value, target, array_name(target)):
             return
         value = self.hoisted(value, arrays=True)
         if self._overlaps(target, value):
@@ -277,7 +277,7 @@ class _Arrays:
         self.out.append(self.nest(counters, (guarded,), self._first_contiguous(target)))
 
     def _where(self, statement: form.Branch) -> None:
-        """WHERE: assignments to the elements for which a condition holds, which is evaluated before all of them."""
+        """Lowers a WHERE: masked assignments to elements, whose mask is evaluated before all of them."""
         mark = len(self.out)
         try:
             self._chosen(statement, ())
@@ -328,23 +328,23 @@ class _Arrays:
     # Values made of whole arrays
 
     def hoisted(self, value: form.Expression, *, arrays: bool) -> form.Expression:
-        """An expression with what is made of whole arrays in temporaries; `arrays`: also where it is an array."""
+        """Replaces reductions, scans and masked reads of whole arrays by temporaries; `arrays`: array results, too."""
 
         def change(part: form.Expression) -> form.Expression:
             if isinstance(part, form.Call):
                 if part.function in REDUCTIONS or part.function == "dot" or part.function == "matmul":
                     if arrays or not rank(part, self.variables):
-                        return self.made(part)
+                        return self.as_temporary(part)
                 elif part.function in (*_SCANS, "bincount", "pack") and arrays:
-                    return self.made(part)
+                    return self.as_temporary(part)
             if isinstance(part, form.Subscript) and arrays and any(is_mask(i, self.variables) for i in part.indices):
-                return self.made(form.Call("pack", (part.base, *part.indices)))
+                return self.as_temporary(form.Call("pack", (part.base, *part.indices)))
             return part
 
         return rebuilt(value, change)
 
-    def made(self, call: form.Call) -> form.Expression:
-        """The temporary that holds what a call makes of whole arrays."""
+    def as_temporary(self, call: form.Call) -> form.Expression:
+        """The temporary that holds the result of a call on whole arrays."""
         dimensions = rank(call, self.variables)
         if not dimensions:
             result = self.scalar(Kind.UNKNOWN, call)
@@ -352,7 +352,7 @@ class _Arrays:
             return result
         shape = self._shape(call)
         array = self.array(shape, call)
-        if not self._made(call, array, ""):
+        if not self._emits_array(call, array, ""):
             raise _NotLoweredError(call.function)
         if call.function == "pack":
             extent = self._packed
@@ -383,8 +383,8 @@ class _Arrays:
             return tuple(each.extent for position, each in enumerate(ranges[0]) if position != axis.value)
         raise _NotLoweredError(f"{call.function} along a dimension that varies")
 
-    def _made(self, call: form.Call, target: form.Expression, own: str) -> bool:
-        """Emits the loops that make an array in place; False: the call is none of those, or the target overlaps."""
+    def _emits_array(self, call: form.Call, target: form.Expression, own: str) -> bool:
+        """Emits loops that compute a call's array in place; False: the call has none, or overlaps the target."""
         function = call.function
         if function not in ("matmul", "dot", *_SCANS, "bincount", "pack") and not (
             function in REDUCTIONS and len(call.arguments) > 1

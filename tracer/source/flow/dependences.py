@@ -1,9 +1,9 @@
-"""The dependence test: what one iteration of a loop leaves for another.
+"""The dependence test: loop-carried dependences between the iterations of a loop.
 
 Scalars are private, reductions or recurrences. Every two accesses to one array, one of them a store, are tested for
 meeting in different iterations: dimension by dimension (equal subscripts, constant distances, greatest common
-divisor, ranges), then, only if that does not decide, by an exact test over the integers. The loops around the tested
-one stand still; those inside it run freely on both sides.
+divisor, ranges), then, only if that does not decide, by an exact test over the integers. The induction variables of
+outer loops are fixed; those of inner loops vary independently on both sides.
 
 After Goff, Kennedy and Tseng, "Practical dependence testing", PLDI 1991; Banerjee, "Dependence analysis for
 supercomputing", 1988.
@@ -34,7 +34,7 @@ MOST_PAIRS = 2_000
 
 
 def verdict(facts: LoopFacts) -> LoopVerdict:
-    """What a loop carries from one iteration to the next, and what the answer rests on."""
+    """Verdict on a loop's carried dependences, with the assumptions it rests on."""
     return _Test(facts).run()
 
 
@@ -48,7 +48,7 @@ class _Site:
 
     @property
     def key(self) -> tuple[form.Expression, int]:
-        """Equal for accesses that meet the same other ones."""
+        """Key of an access; accesses with equal keys meet the same other accesses."""
         return self.access.subscript, id(self.effect.nest[-1])
 
 
@@ -163,9 +163,9 @@ class _Test:
                 self.private[name] = None
 
     def _is_induction(self, name: str, effects: Sequence[Effect]) -> bool:
-        """Whether each iteration advances an integer or pointer by the same amount: no iteration has to wait for it.
+        """Whether a scalar is an induction variable: each iteration advances an integer or pointer by the same amount.
 
-        Loops that count have no such scalars left; others keep them.
+        Counted loops have no induction variables left but their own; other loops keep them.
         """
         variable = self.variables.get(name)
         kind = variable.type if variable is not None else None
@@ -303,7 +303,7 @@ class _Test:
                 self._judge(array, group)
 
     def _judge(self, array: str, group: _Group) -> None:
-        """What the accesses of a group make of an array: private, a reduction, or dependences."""
+        """Classify an array by the accesses of a group: private, a reduction, or dependences."""
         written, read = group.written, group.read
         place = written[0].access.subscript
         if self._is_overwritten(written, read):
@@ -749,7 +749,7 @@ class _Test:
         return all(any(self._covers(store, load) for store in written) for load in read)
 
     def _covers(self, store: _Site, load: _Site) -> bool:
-        """Whether what a load reads was stored earlier in the same iteration."""
+        """Whether the value that a load reads was stored earlier in the same iteration."""
         if store.order >= load.order:
             return False
         extra = [condition for condition in store.effect.conditions if condition not in load.effect.conditions]
@@ -877,7 +877,7 @@ def _head(array: str) -> str:
 
 
 def _parted(terms: Polynomial, free: frozenset[str]) -> tuple[dict[str, Polynomial], Polynomial]:
-    """Factors of the free variables, and what has none."""
+    """Factors of the free variables, and the terms without free variables."""
     moved: dict[str, Polynomial] = {}
     rest: Polynomial = {}
     for product, factor in terms.items():
@@ -898,7 +898,7 @@ def _plain(terms: Polynomial, free: frozenset[str]) -> bool:
 
 
 def _multiple(rest: Polynomial, factor: Polynomial) -> int | None:
-    """The k for which `rest` is k times `factor`; None: there is none."""
+    """The k for which `rest` is k times `factor`; None if no k fits."""
     if not rest:
         return 0
     if rest.keys() != factor.keys():
@@ -912,7 +912,8 @@ def _multiple(rest: Polynomial, factor: Polynomial) -> int | None:
 
 
 def _require_quotients(system: System, *, negative: bool) -> bool:
-    """Bounds of quotients by constants; `negative`: of the one that rounds to zero. Whether there is such a one."""
+    """Adds bounds of quotients by constants; `negative`: the sign of the one that rounds to zero. Returns whether one
+    rounds to zero."""
     quotients = [
         (atom, atom.operator == "/", atom.operands[0], by)
         for atom in system.unknowns
@@ -946,7 +947,7 @@ def _alternatives(bound: form.Expression, function: str) -> list[form.Expression
 
 
 def reduction_operator(own: form.Expression, value: form.Expression, conditions: Sequence[form.Expression] = ()) -> str:
-    """The operator by which a value updates what it is stored to; "": none."""
+    """The operator by which a stored value updates its target; "": none."""
     if isinstance(value, form.Convert):
         return reduction_operator(own, value.operand, conditions)
     match value:
@@ -986,7 +987,7 @@ def reduction_operator(own: form.Expression, value: form.Expression, conditions:
 
 
 def truth(part: form.Expression) -> form.Expression:
-    """An operand of a logical operator without a comparison with 0, which C adds to what is an integer."""
+    """An operand of a logical operator without the comparison with 0 that C adds to an integer."""
     match part:
         case form.Operation(operator="!=", operands=(inner, form.Constant(value=0))):
             return inner

@@ -1,7 +1,7 @@
-"""What each iteration of each loop leaves behind, with temporaries resolved.
+"""Effects of an iteration of each loop, with temporaries resolved.
 
 One walk over a function in normal shape. `env` holds, for scalars and pointers assigned so far, their values in terms
-of what the innermost iteration started with. A value leaves `env`, and its variable stands for itself again, where
+of the values at the innermost iteration's start. A value leaves `env`, and its variable stands for itself again, where
 
 - the loop about to start, or just finished, assigns the variable or one that the value names,
 - a store may change an element that the value loads,
@@ -125,7 +125,7 @@ class _Flow:
     found: list[LoopFacts | None] = field(default_factory=list)
     jump_reads: list[frozenset[str]] = field(default_factory=list)
     assigned_once: frozenset[str] = frozenset()
-    """Local scalars that one statement alone assigns: what they hold lasts as long as they do."""
+    """Local scalars that only one statement assigns: they hold that value for their lifetime."""
     _sizes: dict[int, tuple[form.Expression, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class _Flow:
         return part
 
     def _converted(self, part: form.Convert) -> form.Expression:
-        """Conversions between integers are left out: none is taken to overflow."""
+        """An expression without conversions between integers, none of which is taken to overflow."""
         if isinstance(part.type, form.ScalarType) and part.type.kind is Kind.INTEGER:
             kind = type_of(part.operand, self.function.variables)
             if isinstance(kind, form.ScalarType) and kind.kind is Kind.INTEGER:
@@ -160,7 +160,7 @@ class _Flow:
         return part
 
     def _direct(self, part: form.Subscript) -> form.Expression:
-        """A subscript of an address, a moved pointer or a row, as a subscript of what it points into."""
+        """A subscript of an address, a moved pointer or a row, as a subscript of the underlying array."""
         base, indices = part.base, part.indices
         if not indices:
             return part
@@ -258,7 +258,7 @@ class _Flow:
             del env[name]
 
     def _kill_loads(self, root: str, stored: form.Expression | None, *, elements: bool = False) -> None:
-        """Drops values that load what a store to `root` may change; `elements`: no pointer to them is stored."""
+        """Drops values whose loads a store to `root` may change; `elements`: it stores elements, no pointer to them."""
         variables = self.function.variables if elements else None
         self._drop([name for name, value in self.env.items() if _may_load(value, root, stored, variables)])
 
@@ -271,7 +271,7 @@ class _Flow:
         self._drop([name for name, value in self.env.items() if loads_any(value, arrays)])
 
     def _drop(self, gone: Sequence[str]) -> None:
-        """Drops values whose loads may have changed; where another variable still holds the load, it stands for it.
+        """Drops values whose loads may have changed; a variable that still holds a loaded value replaces the load.
 
         So `twice` stays `2 * n` after a call, where `n = this->count; twice = 2 * n`.
         """
@@ -670,7 +670,7 @@ def _root(expression: form.Expression) -> str:
 def _may_load(
     value: form.Expression, array: str, stored: form.Expression | None, variables: Variables | None = None
 ) -> bool:
-    """Whether an expression loads an element of an array that a store to `stored` may change; None: to all of it.
+    """Whether an expression loads an element of an array that a store to `stored` (None: to all of it) may change.
 
     With `variables`, only elements are stored: a member that points to them stays.
     """

@@ -1,8 +1,8 @@
 """Loops and branches in place of GOTO, where jumps nest as loops and branches do.
 
-A jump back to a label of the same list of statements is a loop, one that leaves it for the statement behind is a
-break, one to the end of a loop's body a continue, and one forward over statements is a branch around them. What is
-left (jumps into loops, crossing jumps) stays GOTO.
+A jump back to a label of the same list of statements is a loop, one that leaves it for the next statement is a break,
+one to the end of a loop's body a continue, and one forward over statements is a branch around them. Other jumps (into
+loops, crossing ones) stay GOTO.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ Body = tuple[form.Statement, ...]
 
 
 def without_gotos(body: Sequence[form.Statement]) -> Body:
-    """The same statements with loops, branches, breaks and continues in place of jumps to labels."""
+    """Replaces jumps to labels by loops, branches, breaks and continues."""
     jumps = sum(1 for _ in _gotos(body))
     made = tuple(body)
     if not 0 < jumps <= MOST_JUMPS:
         return made
     made = _Structuring(Counter(jump.label for jump in _gotos(body))).block(made)
     if made and isinstance(made[-1], form.Loop) and made[-1].kind is LoopKind.ENDLESS:
-        made = (*made[:-1], _left(made[-1]))
+        made = (*made[:-1], _with_breaks_for_returns(made[-1]))
     return made
 
 
-def _left(loop: form.Loop) -> form.Loop:
+def _with_breaks_for_returns(loop: form.Loop) -> form.Loop:
     """The last loop of a function, with breaks in place of returns."""
 
     def change(body: Body, nested: bool) -> Body:
@@ -60,7 +60,7 @@ def _left(loop: form.Loop) -> form.Loop:
 class _Structuring:
     def __init__(self, jumps: Counter[str]) -> None:
         self.jumps = jumps
-        """By label: jumps that are left."""
+        """Number of remaining jumps, by label."""
 
     def block(self, body: Body) -> Body:
         """A list of statements; those inside its loops and branches first."""
@@ -100,7 +100,7 @@ class _Structuring:
         return body
 
     def _entered_at_top(self, body: Body, first: int, last: int) -> bool:
-        """Whether no jump from elsewhere leads into the statements behind a label."""
+        """Whether no jump from elsewhere leads into the statements after a label."""
         own = Counter(jump.label for jump in _gotos(body[first + 1 : last + 1]))
         inside = {part.label for part in statements(body[first + 1 : last + 1]) if isinstance(part, form.Target)}
         return all(self.jumps[label] == own[label] for label in inside)

@@ -30,8 +30,7 @@ Row = tuple[bool, dict[int, int], int]
 class System:
     """Constraints on integer unknowns; every atom of their polynomials is an unknown.
 
-    A quotient by a positive constant is an unknown that is bound to what it divides: `//` rounds down, `/` towards
-    zero.
+    A quotient by a positive constant is an unknown constrained by its dividend: `//` rounds down, `/` towards zero.
     """
 
     def __init__(self) -> None:
@@ -81,7 +80,7 @@ class System:
         return all(self._is_empty([*self._rows, *rows]) for rows in alternatives)
 
     def _alternatives(self) -> Iterator[list[Row]]:
-        """Constraints of the quotients, for each combination of the signs of what is truncated."""
+        """Constraints of the quotients, for each combination of signs of the truncated dividends."""
         choices: list[list[list[Row]]] = []
         truncated = position = 0
         while position < len(self._columns):  # what is divided may hold quotients itself

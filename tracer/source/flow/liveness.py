@@ -1,4 +1,4 @@
-"""Which variables are read before they are assigned, and which are read after a loop."""
+"""Liveness: variables read before they are assigned, and variables live after a loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LASTING = (Storage.GLOBAL, Storage.STATIC, Storage.REFERENCE)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a statement, or a list of them, does with names."""
+    """Names that a statement, or a list of statements, reads and assigns."""
 
     exposed: frozenset[str]
     """Read before they are assigned."""
@@ -29,20 +29,20 @@ class Summary:
 
 @dataclass(slots=True)
 class Liveness:
-    """Of one function: summaries of statements, and names live after each loop."""
+    """Liveness in one function: summaries of statements, and names live after each loop."""
 
     function: form.Function
     lasting: frozenset[str] = NONE
-    """Names that other functions see: globals, variables whose address was taken."""
+    """Names visible to other functions: globals, variables whose address was taken."""
     after: dict[int, frozenset[str]] = field(default_factory=dict)
-    """By a loop's identity: names whose values may be read after it."""
+    """Names live after each loop, by the loop's identity."""
     jumps: bool = False
     """The function has a GOTO: all names are live everywhere."""
     _summaries: dict[int, Summary] = field(default_factory=dict)
     _kept: list[form.Statement] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Works out what is live after each loop."""
+        """Computes the names live after each loop."""
         function = self.function
         variables = function.variables
         self.lasting = frozenset(
@@ -140,7 +140,7 @@ class Liveness:
         return variable.type if variable else None
 
     def _push(self, body: Sequence[form.Statement], after: frozenset[str]) -> None:
-        """Records what is live after each loop of a body, given what is live after the body."""
+        """Records the names live after each loop of a body, given those live after the body."""
         live = after
         for statement in reversed(body):
             part = self.of(statement)

@@ -9,7 +9,7 @@ INTEGER = form.ScalarType(Kind.INTEGER, 8)
 
 
 class Names:
-    """Makes variables whose names are not in use yet."""
+    """Creates variables with unused names."""
 
     def __init__(self, function: form.Function) -> None:
         """Starts with the function's own variables."""

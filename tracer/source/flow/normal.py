@@ -55,12 +55,12 @@ class _Induction:
 
 @dataclass(frozen=True)
 class _Count:
-    """How often a loop runs: `variable` in natural mode, a counter from 0 otherwise."""
+    """Trip count of a loop: by its own variable in natural mode, by a counter from 0 otherwise."""
 
     last: form.Expression
     """The last value of the counter from 0."""
     condition: tuple[form.Expression, ...]
-    """What else must hold for an iteration to run."""
+    """Further conditions for an iteration to run."""
     natural: tuple[str, form.Expression, form.Expression | None] | None = None
     """Variable, its last value and its step."""
 
@@ -89,7 +89,7 @@ class _Normalizer:
         return made
 
     def loop(self, loop: form.Loop, before: list[form.Statement]) -> list[form.Statement]:
-        """A loop in normal shape, with what must stand before and after it."""
+        """A loop in normal shape, with the statements needed before and after it."""
         body = without_continue(self.body(loop.body))
         after = self.live.after.get(id(loop), frozenset()) | self.live.lasting
         if any(isinstance(part, form.Target) for part in statements(body)):
@@ -148,7 +148,7 @@ class _Normalizer:
         return [*made, *self.replaced(loop, body, inductions, position, limit, after, [], stride)]
 
     def _numbered(self, loop: form.Loop, body: list[form.Statement], after: frozenset[str]) -> list[form.Statement]:
-        """A loop whose trips cannot be counted beforehand: what advances in it follows the number of the iteration."""
+        """A loop of unknown trip count; its induction variables are expressed by the iteration number."""
         plain = msgspec.structs.replace(loop, body=tuple(body))
         if loop.kind is LoopKind.UNKNOWN or loop.variable:
             return [plain]
@@ -381,7 +381,7 @@ class _Normalizer:
         assigned: frozenset[str],
         copies: dict[str, form.Expression],
     ) -> Polynomial:
-        """What a variable advances by in all its updates; empty: it does not advance evenly."""
+        """Step of a variable, summed over all its updates; empty: its step is not constant."""
         kind = type_of(form.Name(name), self.variables)
         if isinstance(kind, form.ScalarType):
             if kind.kind not in (Kind.INTEGER, Kind.UNKNOWN):
@@ -446,7 +446,7 @@ class _Normalizer:
         *,
         shifted: bool,
     ) -> _Count | None:
-        """How often a loop with this condition runs. `shifted`: it is tested after the body."""
+        """Trip count of a loop with this condition. `shifted`: the condition is tested after the body."""
         parts = conjuncts(condition)
         fixed = _directly_assigned(body)
         stored, resized = stored_arrays(body), resized_arrays(body, self.variables)
@@ -549,7 +549,7 @@ class _Normalizer:
         prefix: list[form.Statement],
         stride: int = 1,
     ) -> list[form.Statement]:
-        """A counted loop whose other induction variables are functions of its own; `position` is that from 0."""
+        """A counted loop whose other induction variables are functions of its own; `position` counts from 0."""
         before: list[form.Statement] = []
         behind: list[form.Statement] = []
         values: dict[str, Polynomial] = {}
@@ -686,7 +686,7 @@ def _alike(one: form.Statement, other: form.Statement) -> bool:
 
 
 def negated(condition: form.Expression) -> form.Expression:
-    """The condition that holds where this one does not; `<` is not turned into `>=`, of which a NaN fulfils neither."""
+    """Negation of a condition; `<` does not become `>=`, as neither holds for a NaN."""
     if isinstance(condition, form.Operation):
         if condition.operator in ("==", "!="):
             return form.Operation(_NEGATED[condition.operator], condition.operands)

@@ -1,4 +1,4 @@
-"""What a loop does, with names of temporaries resolved: the records that idioms and dependence tests work on.
+"""Records of a loop's effects, with temporaries resolved: the input of idiom matching and dependence tests.
 
 The passes, in order:
 
@@ -6,10 +6,10 @@ The passes, in order:
    pointers that move, countdowns); jumps that nest are loops and branches; array syntax, slices and array intrinsics
    are loops; induction variables other than the loop's own are expressed by it (`p` that advances in each iteration is
    `p0 + i`).
-2. `effects`: for each loop, what an iteration leaves behind. Copies, temporaries and scalars that are assigned before
+2. `effects`: for each loop, the effects of an iteration. Copies, temporaries and scalars that are assigned before
    they are read in the same iteration are replaced by their values: data flow decides, not text.
-3. `subscripts`: how each index depends on the induction variables.
-4. `dependences`: which iterations depend on which others.
+3. `subscripts`: the dependence of each index on the induction variables.
+4. `dependences`: the dependences between iterations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from foretrace.tracer.source.form.records import Expression, Function, Loop, Nam
 
 
 class IndexKind(StrEnum):
-    """How an index depends on the induction variables of the loops around it."""
+    """Kind of an index, by its dependence on the induction variables of the loops around it."""
 
     INVARIANT = "invariant"  # not at all
     AFFINE = "affine"  # a sum of induction variables times invariants, plus what stands still in the innermost loop
@@ -37,11 +37,11 @@ class Index:
 
     kind: IndexKind
     expression: Expression
-    """In terms of induction variables, invariants, loads and carried scalars."""
+    """The index in terms of induction variables, invariants, loads and carried scalars."""
     coefficients: tuple[tuple[str, Expression], ...] = ()
     """AFFINE: induction variable and its factor, outermost first. INDIRECT: of the innermost array's own index."""
     offset: Expression | None = None
-    """AFFINE: what is added."""
+    """AFFINE: the added term."""
     depth: int = 0
     """INDIRECT: loads between the induction variable and this index, 1 for a[b[i]]."""
     through: tuple[str, ...] = ()
@@ -50,14 +50,14 @@ class Index:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A load or store of array elements, or of what a pointer points at."""
+    """A load or store of array elements, or through a pointer."""
 
     array: str
     """The name at the root of the access with its members, `grid.cells`: two accesses of equal `array` may overlap."""
     subscript: Expression
     """As resolved: a `Subscript`, or a `Member` of one."""
     indices: tuple[Index, ...]
-    """Of all subscripts on the way: i and j of `a[i].m[j]`."""
+    """Indices of all subscripts on the access path: i and j of `a[i].m[j]`."""
     store: bool
     place: Place
     element_bytes: int = 0
@@ -66,15 +66,15 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a statement leaves behind for later iterations or for the code after the loop.
+    """Effect of a statement that later iterations or the code after the loop can observe.
 
-    A statement whose value only temporaries of the same iteration take is no effect: its value is part of others'.
+    A statement whose value only temporaries of the same iteration hold is no effect: its value is part of others'.
     """
 
     target: Expression
     """A `Subscript`, a `Member`, or the `Name` of a scalar that lives on."""
     value: Expression
-    """With temporaries replaced. What is left are constants, induction variables, invariants, loads (`Subscript`), and
+    """Value with temporaries replaced: it has constants, induction variables, invariants, loads (`Subscript`), and
     names of scalars carried from the iteration before."""
     conditions: tuple[Expression, ...]
     """All hold where the statement runs: the guards inside its loops, outermost first, resolved likewise."""
@@ -90,14 +90,14 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class LoopFacts:
-    """A loop in normal shape, and what its iterations do."""
+    """A loop in normal shape, and the effects of its iterations."""
 
     function: Function
     loop: Loop
     nest: tuple[Loop, ...]
     """The loops around it and itself, outermost first."""
     effects: tuple[Effect, ...]
-    """Of all statements inside it, those of inner loops included, in order."""
+    """Effects of all statements inside it, including inner loops, in order."""
     carried: tuple[Name, ...]
     """Scalars that an iteration reads as the one before left them."""
     live_out: tuple[Name, ...]
@@ -107,9 +107,9 @@ class LoopFacts:
     early_exit: bool = False
     """A break, return or goto may leave it before its last iteration."""
     calls: tuple[str, ...] = ()
-    """Functions called inside whose effects are not known."""
+    """Functions of unknown effects that are called inside."""
     arrays_out: tuple[str, ...] = ()
-    """Local arrays it stores to whose elements may be read after it; those that others see are not listed."""
+    """Local arrays it stores to that may be read after it; arrays visible to others are not listed."""
 
 
 @dataclass(frozen=True, slots=True)

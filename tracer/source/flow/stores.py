@@ -1,7 +1,7 @@
-"""What memory a list of statements may store to, as names of arrays.
+"""Memory that a list of statements may store to, as names of arrays.
 
 A name of an array stands for all its elements and members: a store to `grid` may change `grid.cells`, one to
-`grid.cells` changes neither `grid.size` nor what other names reach. Copies of pointers are followed: a store through
+`grid.cells` changes neither `grid.size` nor memory under other names. Copies of pointers are followed: a store through
 `row` counts as one to `a` if the statements, or the values known before them, say that `row` points into `a`.
 """
 
@@ -22,7 +22,7 @@ ANYTHING = "?"
 def stored_arrays(
     body: Sequence[form.Statement], values: Mapping[str, form.Expression] | None = None
 ) -> frozenset[str]:
-    """Names of arrays that a body may store to. `values`: what pointers are known to be before it."""
+    """Names of arrays that a body may store to. `values`: known values of pointers before it."""
     found: set[str] = set()
     copies: dict[str, set[str]] = {}
     for statement in statements(body):
@@ -78,7 +78,7 @@ def resized_arrays(body: Sequence[form.Statement], variables: Variables) -> froz
 
 
 def _path(expression: form.Expression) -> list[form.Expression]:
-    """The indices on the way from a variable to a part of it."""
+    """The indices on the access path from a variable to a part of it."""
     found: list[form.Expression] = []
     while isinstance(expression, (form.Subscript, form.Member)):
         if isinstance(expression, form.Subscript):
@@ -88,7 +88,7 @@ def _path(expression: form.Expression) -> list[form.Expression]:
 
 
 def moved_pointers(body: Sequence[form.Statement]) -> frozenset[str]:
-    """Names of members that a body may assign themselves, rather than what they point at."""
+    """Names of members that a body may assign themselves, rather than the memory they point at."""
     found: set[str] = set()
     for statement in statements(body):
         match statement:
@@ -105,7 +105,7 @@ def moved_pointers(body: Sequence[form.Statement]) -> frozenset[str]:
 
 
 def without_sizes(expression: form.Expression, resized: Iterable[tuple[str, int]]) -> form.Expression:
-    """An expression in which sizes of arrays that keep theirs load only what their indices load."""
+    """An expression in which sizes of arrays that are not resized load only their indices' operands."""
     resized = tuple(resized)
 
     def change(part: form.Expression) -> form.Expression:
@@ -156,10 +156,10 @@ def overlaps(one: str, other: str) -> bool:
 
 
 class Arrays:
-    """Names of arrays, to be asked which others overlap one of them."""
+    """A set of array names with a test for overlap."""
 
     def __init__(self, array_names: Iterable[str]) -> None:
-        """Take the names, with the starts of each that name what it is a part of."""
+        """Take the names, and their prefixes that name an enclosing object."""
         self._names = frozenset(array_names)
         self._starts = frozenset(start for name in self._names for start in _wholes(name))
 
@@ -173,7 +173,7 @@ class Arrays:
 
 
 def _wholes(name: str) -> Iterator[str]:
-    """Names of what an array's name is a part of."""
+    """Names of the objects that enclose an array, as prefixes of its name."""
     return (name[:position] for position, letter in enumerate(name) if letter in ".[")
 
 
@@ -184,7 +184,7 @@ def loads_any(expression: form.Expression, arrays: Iterable[str] | Arrays) -> bo
 
 
 def loaded(expression: form.Expression) -> Iterator[form.Expression]:
-    """The loads of an expression: elements, members, and pointers on the way to them, but not what they are part of."""
+    """Loads of an expression: elements, members, and pointers on the way to them, but not their enclosing objects."""
     pending = [expression]
     while pending:
         part = pending.pop()

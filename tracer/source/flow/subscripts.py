@@ -1,4 +1,4 @@
-"""How indices depend on induction variables: affine, through index arrays, through counters, or opaque."""
+"""Classification of indices by their dependence on induction variables: affine, indirect, by counter, or opaque."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an index needs to know of the loops around it."""
+    """Context of an index: the loops around it, and the names they assign."""
 
     nest: tuple[form.Loop, ...]
     variables: Variables
     varying: frozenset[str] = NONE
     """Names that the outermost loop assigns, loop variables aside."""
     counters: frozenset[str] = NONE
-    """Those of them that advance by an invariant amount."""
+    """Varying names that advance by an invariant amount."""
     inside: frozenset[str] | None = None
-    """Names that the innermost loop assigns. None: not told from `varying`."""
+    """Names that the innermost loop assigns. None: taken to be `varying`."""
 
     @property
     def inductions(self) -> tuple[str, ...]:
@@ -45,10 +45,10 @@ class Scope:
 
 
 def index(expression: form.Expression, scope: Scope, innermost: frozenset[str] = NONE) -> Index:
-    """How one index depends on the loops around it.
+    """Classify one index by its dependence on the loops around it.
 
-    What stands still in the innermost of the loops that move the element is an offset, whatever it is made of:
-    `start[r]` in `start[r] + k`. `innermost`: the variable of that loop; without it, of the innermost of all.
+    A term that is invariant in the innermost loop that moves the element is an offset, whatever its form: `start[r]`
+    in `start[r] + k`. `innermost`: the variable of that loop; by default that of the innermost loop of all.
     """
     inductions = scope.inductions
     read = names(expression)
@@ -98,7 +98,7 @@ def _unwrapped(expression: form.Expression, scope: Scope) -> form.Expression:
 
 
 def _outer_loads(expression: form.Expression) -> Iterator[form.Expression]:
-    """Loads that an index is computed from; what only chooses between two indices is none of them."""
+    """Loads that an index is computed from, without the conditions of selects."""
     pending = [expression]
     while pending:
         part = pending.pop()
@@ -237,7 +237,7 @@ class Part:
     """None: not known, as of the first part."""
 
     def matches(self, other: Part, nest: Sequence[form.Loop]) -> bool:
-        """Whether equal subscripts have equal parts here, if they have in all parts before.
+        """Whether equal subscripts have equal parts here, provided that all parts before are equal.
 
         `nest`: loops around both of them.
         """
@@ -256,12 +256,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a part of a subscript lies, with the parts after it: in `length` values or fewer."""
+    """Range of a part of a subscript, together with the parts after it: at most `length` values."""
 
     least: Polynomial
     greatest: Polynomial
     length: Polynomial
-    """The stride of the part before, as a number of what the last of them counts."""
+    """The stride of the part before, in units of the last part."""
 
 
 Strides = dict[tuple[form.Expression, ...], int]
@@ -352,7 +352,7 @@ def _split_by(
 def _divided(
     terms: Polynomial, symbols: tuple[form.Expression, ...], number: int, inductions: Collection[str]
 ) -> tuple[Polynomial, Polynomial]:
-    """A polynomial as `number * symbols * quotient + remainder`; without symbols only what has an induction divides."""
+    """Splits into `number * symbols * quotient + remainder`; without symbols only terms with an induction divide."""
     quotient: Polynomial = {}
     remainder: Polynomial = {}
     for product, factor in terms.items():
@@ -366,7 +366,7 @@ def _divided(
 
 
 def _multiple_in(remainder: Polynomial, quotient: Polynomial, inductions: frozenset[str]) -> int:
-    """How often the part of a quotient that moves stands in a remainder; 0: not a whole number of times."""
+    """Multiple of the quotient's moving part that a remainder has; 0: no whole multiple."""
     moving = {
         product: factor
         for product, factor in quotient.items()

@@ -1,20 +1,21 @@
-"""The source form: functions that hold loops, branches, assignments and calls, whatever language they come from.
+"""The source form: functions with loops, branches, assignments and calls, independent of the language.
 
-A front end lowers one file to a `Unit`. Lowering keeps what the source says and leaves out how it says it:
+A front end lowers one file to a `Unit`. Lowering keeps the source's meaning and drops its notation:
 
 - Expressions have no side effects. A front end splits `a[i++] = f(x) + (s = 2)` into statements, in order of
   evaluation. A call stays in an expression only if it is pure; other calls are statements of their own that assign a
   temporary.
 - `a += b` is `a = a + b`. `*p` is `p[0]`, `p->m` is `p[0].m`, `*(p + i)` is `p[i]`.
 - A loop whose number of iterations is fixed on entry is `COUNTED`: `variable` takes `first`, `first + step`, ... up to
-  and including `last`. The front end makes what the language calls so (Fortran's DO, Python's `range`) counted; the
-  pass `normal` does it for the rest (`for`, `while`, pointers that move).
+  and including `last`. The front end lowers the language's own counted loops (Fortran's DO, Python's `range`) to
+  `COUNTED`; the pass `normal` does it for the rest (`for`, `while`, pointers that move).
 - A loop over the elements of an array counts an index of its own and assigns the element in its first statement.
 - Subscripts are as written: in the order of the source, with the lower bounds of the source. `ArrayType` says which
   index is contiguous and where counting starts.
 - Array syntax stays array syntax: a `Section` as an index, or an array's name as an operand. `normal` makes loops
   of it.
-- What a front end cannot lower is `Opaque`: it names what it may read and write, and why it was not lowered.
+- A part that a front end cannot lower is `Opaque`: it names what the part may read and write, and why it was not
+  lowered.
 
 Names are unique within a function: a front end renames shadowed variables `x'2`, `x'3`. Temporaries of the lowering
 start with "%". Every record is immutable, compares by value and converts to JSON (`json_form`) and text (`text`).
@@ -29,11 +30,11 @@ import msgspec
 
 
 class Record(msgspec.Struct, frozen=True, tag=True, tag_field="is", omit_defaults=True, forbid_unknown_fields=True):
-    """What all records of the form share: immutable, tagged by their class in JSON."""
+    """Base class of all records of the form: immutable, tagged by their class in JSON."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Where something stands: lines and columns count from 1; `file` indexes `Unit.files` (0: the file itself)."""
+    """Source position: lines and columns count from 1; `file` indexes `Unit.files` (0: the file itself)."""
 
     line: int
     column: int = 1
@@ -72,7 +73,7 @@ class ScalarType(Record, frozen=True, tag="scalar"):
 
 
 class StructType(Record, frozen=True, tag="struct"):
-    """A structure, class or derived type; `Member` says what types its members have."""
+    """A structure, class or derived type; the types of its members are in `Member`."""
 
     name: str
     bytes: int = 0
@@ -106,7 +107,7 @@ Type: TypeAlias = ScalarType | StructType | PointerType | ArrayType
 
 
 class Storage(StrEnum):
-    """Who else sees a variable."""
+    """Storage of a variable, which decides who else can access it."""
 
     PARAMETER = "parameter"
     LOCAL = "local"
@@ -162,7 +163,7 @@ class Section(Record, frozen=True, tag="section"):
 
 
 class Subscript(Record, frozen=True, tag="subscript"):
-    """Elements of an array, or what a pointer points at. An index may be a `Section` or an array of indices.
+    """Elements of an array, or the object behind a pointer. An index may be a `Section` or an array of indices.
 
     Where the elements are arrays themselves (C's `double (*a)[4]`), the indices that follow are theirs: `a[i][j]` is
     one subscript `a[i, j]`. An array of pointers, or of vectors, takes one subscript for each: `(a[i])[j]`.
@@ -173,14 +174,14 @@ class Subscript(Record, frozen=True, tag="subscript"):
 
 
 class Operation(Record, frozen=True, tag="operation"):
-    """An operator on its operands. `OPERATORS` lists the operators and how many operands each takes."""
+    """An operator on its operands. `OPERATORS` lists the operators and their numbers of operands."""
 
     operator: str
     operands: tuple[Expression, ...]
 
 
 class Convert(Record, frozen=True, tag="convert"):
-    """A value of another type: a cast, or a conversion that changes what is computed."""
+    """A value of another type: a cast, or a conversion that changes the result."""
 
     type: Type
     operand: Expression
@@ -202,7 +203,7 @@ class AddressOf(Record, frozen=True, tag="address"):
 
 
 class Unknown(Record, frozen=True, tag="unknown"):
-    """An expression that was not lowered: what it reads, and its text."""
+    """An expression that was not lowered: the names it reads, and its text."""
 
     text: str
     reads: tuple[Expression, ...] = ()
@@ -257,7 +258,7 @@ class Evaluate(Record, frozen=True, tag="evaluate"):
 
 
 class LoopKind(StrEnum):
-    """How a loop ends."""
+    """Kind of a loop, by how it ends."""
 
     COUNTED = "counted"
     CONDITIONAL = "conditional"  # while `condition`, tested before the body
@@ -274,7 +275,7 @@ class Loop(Record, frozen=True, tag="loop"):
     kind: LoopKind
     body: tuple[Statement, ...]
     variable: str = ""
-    """Of a loop that is not COUNTED: the iteration's number from 0, which the pass `normal` gives it."""
+    """Iteration number from 0 of a loop that is not COUNTED, added by the pass `normal`."""
     first: Expression | None = None
     last: Expression | None = None
     """Inclusive."""
@@ -286,16 +287,16 @@ class Loop(Record, frozen=True, tag="loop"):
     synthetic: bool = False
     """Made from array syntax, a slice, a comprehension or a library call: no loop of the source."""
     label: str = ""
-    """For jumps out of an inner loop."""
+    """Label for jumps out of an inner loop."""
 
     @property
     def induction(self) -> str:
-        """The variable that advances by the same amount in each iteration; "": there is none."""
+        """The induction variable, which advances by the same amount in each iteration; "" if the loop has none."""
         return "" if self.kind is LoopKind.UNKNOWN else self.variable
 
 
 class Branch(Record, frozen=True, tag="branch"):
-    """An if: `switch`, `select case`, `where` and `elif` are chains of them."""
+    """An if statement; `switch`, `select case`, `where` and `elif` become chains of branches."""
 
     place: Place
     condition: Expression
@@ -304,7 +305,7 @@ class Branch(Record, frozen=True, tag="branch"):
 
 
 class JumpKind(StrEnum):
-    """Where a jump goes."""
+    """Kind of a jump, by its target."""
 
     BREAK = "break"
     CONTINUE = "continue"
@@ -340,7 +341,7 @@ class Opaque(Record, frozen=True, tag="opaque"):
     reads: tuple[Expression, ...] = ()
     writes: tuple[Expression, ...] = ()
     anything: bool = False
-    """It may also read and write what is not listed: globals, memory behind pointers."""
+    """Whether it may also read and write unlisted memory: globals, memory behind pointers."""
 
 
 Statement: TypeAlias = Assign | Evaluate | Loop | Branch | Jump | Target | Opaque
@@ -352,7 +353,7 @@ MOST_TEXT = 200
 
 
 class Language(StrEnum):
-    """Languages there is a front end for."""
+    """Languages with a front end."""
 
     C = "c"
     CXX = "c++"

@@ -49,7 +49,7 @@ _PLACE_COLUMN = 56
 
 
 def unit_text(unit: Unit) -> str:
-    """A file's form: its functions, then what was skipped."""
+    """Text of a file's form: its functions, then the skipped parts."""
     lines = [f"unit {unit.path} ({unit.language}, {unit.lines} lines)"]
     for function in unit.functions:
         lines += ["", *function_lines(function)]

@@ -1,4 +1,4 @@
-"""Types and ranks of expressions, as far as the form tells them."""
+"""Types and ranks of expressions, as far as the form has them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def element_type(expression: Expression, variables: Variables) -> Type:
 
 
 def type_of(expression: Expression, variables: Variables) -> Type:
-    """The type of an expression's value; a scalar of kind UNKNOWN where the form does not tell."""
+    """The type of an expression's value; a scalar of kind UNKNOWN where the form does not have it."""
     match expression:
         case Constant(kind=kind):
             return ScalarType(kind, 8 if kind in (Kind.INTEGER, Kind.FLOAT) else 0)

@@ -165,7 +165,7 @@ def loops(body: Sequence[Statement], around: tuple[Loop, ...] = ()) -> Iterator[
 
 
 def mapped(body: Sequence[Statement], change: Callable[[Statement], Sequence[Statement]]) -> tuple[Statement, ...]:
-    """The body with each statement replaced by what `change` makes of it, innermost first."""
+    """The body with each statement replaced by the result of `change`, innermost first."""
     result: list[Statement] = []
     for statement in body:
         match statement:

@@ -55,7 +55,7 @@ _OF_ARRAYS = {
     "sum": "0", "product": "1", "minval": "inf", "maxval": "-inf", "minloc": "inf", "maxloc": "-inf", "count": "",
     "any": "", "all": "",
 }  # fmt: skip
-"""Reductions, and what takes the place of elements outside a MASK."""
+"""Reductions, with the value that replaces elements outside a MASK."""
 
 
 class Expressions:
@@ -68,11 +68,11 @@ class Expressions:
         """
         self.scope = scope
         self.unread_met: list[form.Unknown] = []
-        """Functions whose names were met as parts of expressions."""
+        """Functions whose names occur in expressions."""
         self._unread = unread or {}
         self.before: list[tuple[str, form.Call]] = []
         self.associated: dict[str, form.Expression] = {}
-        """Names of ASSOCIATE and what they stand for."""
+        """Names of ASSOCIATE, with the expressions they stand for."""
         self.statement_functions: dict[str, tuple[tuple[str, ...], form.Expression]] = {}
         self._temporaries = 0
 
@@ -133,12 +133,12 @@ class Expressions:
         return self._target(form.Member(base, member, known))
 
     def _target(self, place: form.Expression) -> form.Expression:
-        """What a scalar pointer points at; anything else as it is."""
+        """Target of a scalar pointer; any other expression unchanged."""
         pointer = isinstance(type_of(place, self.scope), form.PointerType)
         return form.Subscript(place, (form.Constant(0),)) if pointer else place
 
     def pointer(self, node: Node) -> form.Expression:
-        """A pointer itself, not what it points at."""
+        """A pointer itself, not its target."""
         made = self.lower(node)
         if isinstance(made, form.Subscript) and isinstance(type_of(made.base, self.scope), form.PointerType):
             return made.base

@@ -75,7 +75,7 @@ def _fields(line: str) -> tuple[str, str, str]:
 
 
 def _cut(text: str) -> str:
-    """Text without a comment behind it."""
+    """Text without a trailing comment."""
     quote = ""
     for position, letter in enumerate(text):
         if quote:
@@ -119,9 +119,9 @@ _DIRECTIVE = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else|endif|define|undef)
 
 
 def branches_taken(lines: list[str], defined: Mapping[str, str]) -> tuple[list[str], list[Dropped]]:
-    """The lines with those of branches not taken, and the directives, made blank.
+    """The lines, with directives and the lines of untaken branches blanked.
 
-    Symbols that are not defined count as such, as for a compiler. `#include` stays.
+    Undefined symbols count as undefined, as for a compiler. `#include` stays.
     """
     symbols = dict(defined)
     macros: dict[str, str] = {}
@@ -170,7 +170,7 @@ _MOST_EXPANDED = 10_000
 
 
 def _expanded(line: str, macros: Mapping[str, str]) -> str:
-    """A line with macros without arguments replaced, once each: none of them is looked for in what came of it."""
+    """A line with macros without arguments replaced once; the replacements are not expanded again."""
     if not macros or not any(name in line for name in macros):
         return line
     names = "|".join(map(re.escape, macros))

@@ -52,7 +52,7 @@ _ATOMIC = re.compile(r"^[!c*]\$(omp|acc)\s+atomic", re.IGNORECASE)
 
 @dataclass
 class _File:
-    """What the program units of a file share."""
+    """State shared by the program units of a file."""
 
     path: Path
     parser: Parser
@@ -64,7 +64,7 @@ class _File:
     including: list[Path] = field(default_factory=list)
     fixed: bool = False
     unread: dict[int, Unread] = field(default_factory=dict)
-    """Statements that do not parse, by the number of what takes their place."""
+    """Statements that do not parse, by the number of their replacement."""
 
     def skip(self, place: form.Place, what: str, reason: str) -> None:
         """Note a part that is not lowered, once."""
@@ -208,7 +208,7 @@ def _result(node: Node, head: Node, name: str, scope: Scope, declarations: Decla
 
 
 def _declare_siblings(node: Node, scope: Scope) -> None:
-    """Functions that the unit contains, or that stand beside it."""
+    """Declare the functions that the unit contains, and those next to it in its parent."""
     around = [child for child in node.named_children if child.type in _INSIDE]
     if node.parent is not None:
         around.append(node.parent)
@@ -239,7 +239,7 @@ def _assigned(node: Node, scope: Scope) -> None:
 def _specify(
     file: _File, node: Node, scope: Scope, declarations: Declarations, lowering: _Statements, number: int
 ) -> None:
-    """Take the specifications of a unit, and of what it includes, into its scope."""
+    """Enter the specifications of a unit, and of the files it includes, into its scope."""
     for child in node.named_children:
         if child.type in SPECIFICATIONS:
             declarations.declare(child, lambda module: _module(file, module))
@@ -282,7 +282,7 @@ def _included(file: _File, node: Node, number: int, *, wrapped: bool = True) -> 
 
 
 def _module(file: _File, name: str) -> Scope | None:
-    """A module's scope: of this file, or of one beside it."""
+    """A module's scope: from this file, or from another file of its folder."""
     if name not in file.modules:
         file.modules[name] = None  # for modules that use one another
         path = modules_of(file.path.parent).get(name)
@@ -415,7 +415,7 @@ class _Statements:
         return tuple(made)
 
     def _statement(self, node: Node) -> Iterator[form.Statement]:
-        """A statement, behind those that its expressions need."""
+        """A statement, preceded by those that its expressions need."""
         made = list(self._lowered(node))
         place = self._place(node)
         yield from self._unread_conditions(place)
@@ -425,7 +425,7 @@ class _Statements:
         yield from made
 
     def _unread_conditions(self, place: form.Place) -> Iterator[form.Statement]:
-        """Opaque statements for what was not read of the expressions since the last call."""
+        """Opaque statements for unread parts of the expressions since the last call."""
         place = form.Place(place.line, place.column, file=place.file)
         for unknown in self._expressions.unread_met:
             yield form.Opaque(place, unknown.text, _NOT_PARSED, unknown.reads, unknown.reads, True)
@@ -524,7 +524,7 @@ class _Statements:
         return form.Assign(self._place(node), target, value)
 
     def _target(self, node: Node) -> form.Expression:
-        """What stands left of "=": always an element, never a call."""
+        """The left-hand side of an assignment: always an element, never a call."""
         if node.type == "call_expression":
             callee, *lists = node.named_children
             made = self._expressions.lower(callee)
@@ -571,7 +571,7 @@ class _Statements:
     def _lowest(
         self, target: form.Expression
     ) -> tuple[form.Expression, form.Expression, form.Expression | None] | None:
-        """A vector, the lowest index of the elements that are assigned, and the step; None: it is none."""
+        """A vector, the lowest index of the assigned elements, and the step; None for other targets."""
         section = form.Section()
         if isinstance(target, form.Subscript) and len(target.indices) == 1:
             only = target.indices[0]

@@ -23,7 +23,7 @@ KINDS = {
 
 @dataclass(eq=False)
 class Scope(Mapping[str, form.Variable]):
-    """What names mean in a program unit; those of the host are seen as well."""
+    """Names of a program unit and their declarations; the host's names are visible as well."""
 
     host: Scope | None = None
     variables: dict[str, form.Variable] = field(default_factory=dict)
@@ -33,9 +33,9 @@ class Scope(Mapping[str, form.Variable]):
     """Functions that are declared or defined here."""
     pure: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
-    """Names that stand left of "=": with indices behind them, arrays."""
+    """Names on the left-hand side of an assignment: with indices, arrays."""
     implicit: dict[str, form.Type] = field(default_factory=dict)
-    """By first letter."""
+    """Implicit types by first letter."""
     explicit: bool = False
     """IMPLICIT NONE."""
     open_modules: bool = False
@@ -62,7 +62,7 @@ class Scope(Mapping[str, form.Variable]):
             scope = scope.host
 
     def __len__(self) -> int:
-        """How many names are declared."""
+        """Number of declared names."""
         return sum(1 for _ in self)
 
     def members(self, type_name: str) -> dict[str, form.Type]:
@@ -100,7 +100,7 @@ class Scope(Mapping[str, form.Variable]):
         return known.type if known is not None else self.implicit_type(name)
 
     def implicit_type(self, name: str) -> form.Type:
-        """By the first letter: i to n are integers (Fortran 2018, section 8.7)."""
+        """Type of an undeclared name by its first letter: i to n are integers (Fortran 2018, section 8.7)."""
         scope: Scope | None = self
         while scope is not None:
             if name[:1] in scope.implicit:

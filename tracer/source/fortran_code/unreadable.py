@@ -1,8 +1,8 @@
-"""Statements that the grammar does not know, each replaced by one that it does: so the others stay as they are.
+"""Replaces statements that the grammar does not know by known ones, so that the other statements still parse.
 
-The grammar's recovery from an error may take whole blocks with it. So where a file has an error, its statements are
-parsed one by one. One that does not parse becomes a call of `PREFIX` and a number, or keeps its keyword with such a
-name as its condition; the lowering makes an opaque statement of it.
+The grammar's recovery from an error may drop whole blocks. So where a file has an error, its statements are parsed one
+by one. A statement that does not parse becomes a call of `PREFIX` and a number, or keeps its keyword with that name as
+its condition; lowering makes it an opaque statement.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Unread:
 
 
 def replaced(lines: Sequence[str], parser: Parser, first: int) -> tuple[list[str], dict[int, Unread]]:
-    """Lines of free form with what does not parse replaced; what was there, by its number.
+    """Lines of free form with replacements of unparsable statements, and these statements by number.
 
     Args:
         lines: of a file, without preprocessor branches.
@@ -93,7 +93,7 @@ def _shape_of(plain: str) -> tuple[re.Pattern[str], str, str, str] | None:
 
 
 def _ends_with_header(plain: str) -> bool:
-    """Whether nothing follows the parentheses behind a statement's keyword."""
+    """Whether nothing follows the parentheses after a statement's keyword."""
     depth = 0
     for position, letter in enumerate(plain):
         depth += {"(": 1, ")": -1}.get(letter, 0)

@@ -17,19 +17,18 @@ from .matching import Match
 from .records import Finding, LoopReport
 
 CARRYING = frozenset({"reduction", "prefix-scan", "recurrence", "compaction", "pointer-chase"})
-"""Idioms of which some loop around carries something."""
+"""Idioms that imply a dependence carried by some surrounding loop."""
 INDEPENDENT = frozenset({
     "stream", "transpose", "matrix-product", "matrix-vector-product", "sparse-product-csr", "sparse-product-ell",
     "fft-butterfly",
 })  # fmt: skip
-"""Idioms of which the statement itself carries nothing from one iteration of the innermost loop to the next, but for
-sums."""
+"""Idioms whose statement has no dependence of its own carried by the innermost loop, apart from sums."""
 
 
 def agrees(match: Match, around: Sequence[LoopVerdict], *, carries: bool) -> bool:
-    """Whether an idiom may stand beside the verdicts of the loops around its statement, outermost first.
+    """Whether an idiom is consistent with the verdicts of the loops around its statement, outermost first.
 
-    `carries`: it has a recurrence as a part, as a stencil on one array does.
+    `carries`: it includes a recurrence, as a stencil on one array does.
     """
     name = match.definition.name
     if name in CARRYING:
@@ -61,7 +60,7 @@ def _from_state(match: Match, inner: LoopVerdict) -> bool:
 
 
 def _carries_own(match: Match, inner: LoopVerdict, *, but_the_total: bool = False) -> bool:
-    """Whether the innermost loop certainly carries what the statements write to what they themselves read later.
+    """Whether the innermost loop certainly carries a flow dependence of the statements on themselves.
 
     `but_the_total`: apart from the place that they update, which carries in any reduction.
     """

@@ -1,7 +1,7 @@
-"""Matching patterns against what loops do: names of a pattern are bound to parts of the program, or nothing matches.
+"""Matching of patterns against loops' effects: a match binds the names of a pattern to parts of the program.
 
 Both sides are trees: the pattern's is Python's syntax tree, the program's is the source form with temporaries resolved.
-A matcher is a generator of bindings; where several ways lead to a match, it tries them in turn.
+A matcher is a generator of bindings; where several ways lead to a match, it tries them one after the other.
 """
 
 from __future__ import annotations
@@ -71,13 +71,15 @@ class _Parts:
 
     def names(self, expression: form.Expression) -> frozenset[str]:
         """The variables an expression reads."""
-        return self._of(expression)[1]
+        return self._parts_of(expression)[1]
 
     def elements(self, expression: form.Expression) -> tuple[form.Expression, ...]:
         """The array elements an expression reads outside of subscripts, each once."""
-        return self._of(expression)[2]
+        return self._parts_of(expression)[2]
 
-    def _of(self, expression: form.Expression) -> tuple[form.Expression, frozenset[str], tuple[form.Expression, ...]]:
+    def _parts_of(
+        self, expression: form.Expression
+    ) -> tuple[form.Expression, frozenset[str], tuple[form.Expression, ...]]:
         known = self._known.get(id(expression))
         if known is None:
             elements = dict.fromkeys(
@@ -96,10 +98,10 @@ class Step:
 
     effect: Effect
     facts: LoopFacts
-    """Of the innermost loop around it."""
+    """Facts of the innermost loop around it."""
     target: form.Expression
     value: form.Expression
-    """With minima and maxima in one notation, whether written as calls, choices or guards."""
+    """Value with minima and maxima in one notation, whether written as calls, selects or guards."""
     conditions: tuple[form.Expression, ...]
     accesses: dict[form.Expression, Access]
     """The loads and the store, by their expressions."""
@@ -129,7 +131,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Bindings:
-    """What the names of a pattern stand for."""
+    """Bindings of a pattern's names."""
 
     loops: dict[str, str]
     """Induction variables."""
@@ -144,7 +146,7 @@ class Bindings:
         return Bindings(loops, self.arrays, self.scalars, self.places, self.values, self.distance)
 
     def array(self, name: str, access: Access) -> Bindings | None:
-        """These and `name` for an array, unless it stands for another one."""
+        """These bindings with `name` bound to an array; None if it is bound to another one."""
         known = self.arrays.get(name)
         if known is not None:
             return self if _one_array(known, access) else None
@@ -153,7 +155,7 @@ class Bindings:
         )
 
     def scalar(self, name: str, variable: str) -> Bindings | None:
-        """These and `name` for a scalar, unless it stands for another one, or another name stands for it."""
+        """These bindings with `name` bound to a scalar; None if either is bound to another one."""
         known = self.scalars.get(name)
         if known is not None:
             return self if known == variable else None
@@ -163,21 +165,21 @@ class Bindings:
         return Bindings(self.loops, self.arrays, scalars, self.places, self.values, self.distance)
 
     def place(self, name: str, place: Place) -> Bindings | None:
-        """These and `name` for a place, unless it stands for another one."""
+        """These bindings with `name` bound to a place; None if it is bound to another one."""
         known = self.places.get(name)
         if known is not None:
             return self if known == place else None
         return Bindings(self.loops, self.arrays, self.scalars, {**self.places, name: place}, self.values, self.distance)
 
     def value(self, name: str, terms: Terms) -> Bindings | None:
-        """These and `name` for a value, unless it stands for another one."""
+        """These bindings with `name` bound to a value; None if it is bound to another one."""
         known = self.values.get(name)
         if known is not None:
             return self if sorted(known, key=repr) == sorted(terms, key=repr) else None
         return Bindings(self.loops, self.arrays, self.scalars, self.places, {**self.values, name: terms}, self.distance)
 
-    def apart(self, distance: int) -> Bindings | None:
-        """These and `d` for a distance, unless it is another one."""
+    def with_distance(self, distance: int) -> Bindings | None:
+        """These bindings with `d` bound to a distance; None if it is bound to another one."""
         if self.distance is not None:
             return self if self.distance == distance else None
         return Bindings(self.loops, self.arrays, self.scalars, self.places, self.values, distance)
@@ -190,7 +192,7 @@ def _one_array(one: Access, other: Access) -> bool:
 
 @dataclass(frozen=True)
 class Match:
-    """Where a pattern fits."""
+    """A match of a pattern: its bindings and the matched statements."""
 
     definition: IdiomDefinition
     pattern: Pattern
@@ -202,11 +204,11 @@ class Match:
 def prepared(
     facts: LoopFacts, around: LoopFacts | None = None, function: FunctionSurroundings | None = None
 ) -> list[Step]:
-    """The effects of a loop itself, not those of loops inside it, ready to be matched.
+    """The effects of a loop itself, without those of inner loops, prepared for matching.
 
-    A scalar that keeps an element's old value while the element is overwritten, as in an exchange, stands for it. So
-    does one that the iteration before left, if that was no carried value: `left = here; here = a[i]`. `around`: the
-    next loop around this one. `function`: what was worked out for other loops of the same function.
+    A scalar that saves an element's old value while the element is overwritten, as in an exchange, is replaced by the
+    element. So is a scalar from the iteration before that held no carried value: `left = here; here = a[i]`. `around`:
+    the next loop around this one. `function`: results cached for other loops of the same function.
     """
     loop, function = LoopSurroundings(facts), function or FunctionSurroundings()
     handed = frozenset(name.name for name in around.carried) if around is not None else frozenset()
@@ -248,7 +250,7 @@ def _skips_behind(effect: Effect, facts: LoopFacts) -> bool:
 
 
 def _lists(value: form.Expression) -> bool:
-    """New memory without values in it, or with a list of them, or a text."""
+    """Whether a value is new memory: uninitialised, with a list of values, or a text."""
     if isinstance(value, form.Constant):
         return isinstance(value.value, str)
     return isinstance(value, form.Call) and value.function in ("allocate", "empty", "array")
@@ -260,7 +262,7 @@ def _is_object(value: form.Expression) -> bool:
 
 
 def _delayed(facts: LoopFacts) -> dict[str, form.Expression]:
-    """Scalars that an iteration finds as the one before left them, as what that one computed from elements."""
+    """Scalars carried from the iteration before, with the expression of elements that it assigned to them."""
     loop = facts.loop
     carried = {name.name for name in facts.carried}
     stored = {effect.store.array for effect in facts.effects if effect.store is not None}
@@ -338,7 +340,7 @@ def _prepared(
 
 
 def _canonical(expression: form.Expression) -> form.Expression:
-    """Minima and maxima written as choices."""
+    """Minima and maxima rewritten as selects."""
     match expression:
         case form.Operation(
             operator="select", operands=(form.Operation(operator=operator, operands=compared), yes, no)
@@ -404,7 +406,7 @@ class _TriesSpentError(Exception):
 
 
 class _Tries:
-    """Comparisons of a part of a pattern with a part of a program that are left."""
+    """Budget of comparisons of a part of a pattern with a part of a program."""
 
     def __init__(self, left: int) -> None:
         self._left = left
@@ -519,7 +521,7 @@ class _Matcher:
             yield bound
 
     def _goes_on_while(self, pattern: ast.expr, bindings: Bindings) -> Bindings | None:
-        """Bindings with which a loop goes on while a condition holds: its own, or one whose opposite leaves it."""
+        """Bindings for a loop's condition to continue: its own, or one whose negation leaves the loop."""
         own = self._step.effect.nest[-1].condition
         given = [] if own is None else [own]
         if self._step.facts.early_exit:
@@ -547,7 +549,7 @@ class _Matcher:
         return isinstance(loop.first, form.Name) and loop.first.name.startswith(f"%{loop.variable.lstrip('%')}_first")
 
     def guards(self, guards: Sequence[ast.expr], bindings: Bindings) -> Iterator[Bindings]:
-        """Each guard of the pattern is met by one of the statement's conditions."""
+        """Bindings with which each guard of the pattern matches one of the statement's conditions."""
         if not guards:
             yield bindings
             return
@@ -630,7 +632,7 @@ class _Matcher:
     def _containing(
         self, wanted: Sequence[ast.expr], expressions: Sequence[form.Expression], bindings: Bindings
     ) -> Iterator[Bindings]:
-        """Bindings with which all of `wanted` stand somewhere in expressions, but not inside a subscript."""
+        """Bindings with which all of `wanted` occur somewhere in expressions, outside of subscripts."""
         if not wanted:
             yield bindings
             return
@@ -650,7 +652,7 @@ class _Matcher:
     def _chain(
         self, pattern: ast.expr, operator: str, expression: form.Expression, bindings: Bindings
     ) -> Iterator[Bindings]:
-        """Operands in any order; what is left over joins an operand that may be anything, or is invariant."""
+        """Match operands in any order; remaining ones join an operand that may be anything, or is invariant."""
         wanted = _pattern_operands(pattern, operator)
         given = _terms(expression) if operator == "+" else tuple((1, one) for one in _operands(expression, operator))
         if len(given) < len(wanted):
@@ -691,7 +693,7 @@ class _Matcher:
                     yield from self._operands(operator, others, left, bound)
 
     def _remaining(self, pattern: ast.expr, operator: str, rest: Terms, bindings: Bindings) -> Iterator[Bindings]:
-        """What is left of a chain, against an operand that stands for any value."""
+        """Match the remaining operands of a chain with an operand that stands for any value."""
         arguments = pattern.args if isinstance(pattern, ast.Call) else []
         if len(rest) > 1 and all(map(_is_element, arguments)):
             operands = [one for _, one in rest]
@@ -779,7 +781,7 @@ class _Matcher:
             case ast.BinOp(op=ast.Sub(), left=ast.Name(id=name), right=ast.Name(id=distance)) if distance == DISTANCE:
                 if self._affine(index, name, bindings):
                     apart = self._distance(index, access, name, bindings)
-                    bound = bindings.apart(apart) if apart else None
+                    bound = bindings.with_distance(apart) if apart else None
                     if bound is not None:
                         yield bound
             case ast.BinOp(op=operator, left=ast.Name(id=name), right=ast.Constant(value=int() as ahead)):
@@ -801,7 +803,7 @@ class _Matcher:
                     yield from self._containing(arguments, (index.expression,), bindings)
 
     def _affine(self, index: Index, name: str, bindings: Bindings) -> bool:
-        """Whether an index is affine in one of the pattern's induction variables, and in no other of them."""
+        """Whether an index is affine in exactly one of the pattern's induction variables."""
         if index.kind is not IndexKind.AFFINE:
             return False
         own = bindings.loops[name]
@@ -812,7 +814,7 @@ class _Matcher:
         return all(order.index(variable) <= order.index(own) for variable in variables if variable in order)
 
     def _linear(self, wanted: Sequence[ast.expr], index: Index, bindings: Bindings) -> Iterator[Bindings]:
-        """Two indices in one, `A[i * n + j]`: the one whose factor is 1 moves fastest."""
+        """Match two linearised indices, `A[i * n + j]`: the one whose factor is 1 is contiguous."""
         if index.kind is not IndexKind.AFFINE:
             if index.kind is IndexKind.INDIRECT:
                 return
@@ -911,7 +913,7 @@ def _operands(expression: form.Expression, operator: str) -> tuple[form.Expressi
 
 
 def _joined(operator: str, terms: Terms) -> form.Expression:
-    """One expression of several terms."""
+    """Several terms joined into one expression."""
     made: form.Expression | None = None
     for sign, term in terms:
         signed = term if sign == 1 else form.Operation("neg", (term,))
@@ -928,7 +930,7 @@ def _stripped(expression: form.Expression) -> form.Expression:
 
 
 def _outside_subscripts(expression: form.Expression) -> Iterator[form.Expression]:
-    """An expression and its parts, but not what stands inside a subscript."""
+    """An expression and its parts, without the indices of subscripts."""
     pending = [expression]
     while pending:
         current = pending.pop()
@@ -1015,7 +1017,7 @@ def _difference(one: form.Expression | None, other: form.Expression | None) -> i
 
 
 def offsets(match: Match) -> dict[str, tuple[tuple[int, ...], ...]]:
-    """Offsets at which the first statement reads each array, from the place it writes, in the array's own dimensions.
+    """Offsets of the first statement's reads of each array from the place it writes, in the array's own dimensions.
 
     Only reads that move with the store count: same induction variables, same factors, constant differences. An array
     with other dimensions than the stored one has offsets in those that both share: `u[0][i - 1]` beside `f[k][j][i]`.
@@ -1081,7 +1083,7 @@ def _chosen_among(value: form.Expression) -> Iterator[form.Expression]:
 
 
 def sources(match: Match) -> dict[str, Access]:
-    """By the pattern's names, the arrays of a finding; a stencil's source is the one that is read at most places."""
+    """Arrays of a finding, by the pattern's names; a stencil's source is the array read at most offsets."""
     found = dict(match.bindings.arrays)
     if match.definition.name == "stencil" and "B" in found:
         step, places = match.steps[0], offsets(match)
@@ -1151,7 +1153,7 @@ def _number(node: ast.expr, match: Match) -> int:
     return int(_QUESTIONS[node.func.id](match, *arguments))
 
 
-def _same(match: Match, one: str, other: str) -> bool:
+def _same_array(match: Match, one: str, other: str) -> bool:
     arrays = match.bindings.arrays
     return one in arrays and other in arrays and arrays[one].array == arrays[other].array
 
@@ -1202,8 +1204,8 @@ def _most_offsets(match: Match) -> int:
     return max((len(places) for places in offsets(match).values()), default=0)
 
 
-def _carried(match: Match) -> bool:
-    """An iteration reads what an earlier one wrote: not a later one, and not itself."""
+def _reads_earlier_iteration(match: Match) -> bool:
+    """Whether an iteration reads a value that an earlier one wrote: not a later one, and not itself."""
     distance = match.bindings.distance
     if distance is not None:
         return distance > 0
@@ -1284,9 +1286,9 @@ def _indexes(match: Match) -> bool:
 
 
 def _many(match: Match) -> bool:
-    """Whether what a scalar takes up differs between iterations, and does not depend on the scalar itself.
+    """Whether the values added to a scalar differ between iterations, and do not depend on the scalar itself.
 
-    A counter that moves on by one element of an array that stands still takes even steps.
+    A counter that advances by an invariant array element has a constant step.
     """
     step = match.steps[0]
     scalars = set(match.bindings.scalars.values())
@@ -1312,7 +1314,7 @@ def _stands_still(step: Step) -> bool:
 
 
 def _table(match: Match, array: str) -> bool:
-    """An array that is constant, or small and of known size, or whose index is masked."""
+    """Whether an array is a look-up table: constant, or small and of known size, or with a masked index."""
     access = match.bindings.arrays.get(array)
     if access is None:
         return False
@@ -1352,7 +1354,7 @@ def _commutes(match: Match) -> bool:
 
 
 def _in_step(match: Match) -> bool:
-    """What the statement reads and writes moves by equal steps in the innermost loop, or stands still.
+    """Whether the statement's reads and writes advance by equal strides in the innermost loop, or are invariant.
 
     An array that is read must move with the one that is written, unless the value depends on none, or on the loop's
     variable besides. Local arrays that the loop fills itself, and elements that it stores to, count as scalars.
@@ -1383,7 +1385,7 @@ def _is_local(array: str, step: Step) -> bool:
 
 
 def _moves(access: Access, variable: str) -> list[form.Expression] | None:
-    """The factors by which a loop moves the indices of an access; None: it moves them in no fixed way."""
+    """Strides of an access's indices in a loop; None: not constant."""
     found = []
     for index in access.indices:
         if index.kind is IndexKind.AFFINE:
@@ -1393,8 +1395,8 @@ def _moves(access: Access, variable: str) -> list[form.Expression] | None:
     return found
 
 
-def _behind(match: Match) -> bool:
-    """The other places of the written array that are read were written by earlier iterations of one loop."""
+def _reads_behind(match: Match) -> bool:
+    """Whether the other places of the written array that are read were written by earlier iterations of one loop."""
     step = match.steps[0]
     store = step.store
     if store is None:
@@ -1425,10 +1427,10 @@ def _varies(match: Match, name: str) -> bool:
 
 
 _QUESTIONS: dict[str, Callable[..., int]] = {
-    "same": _same, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
-    "carried": _carried, "table": _table, "innermost": _innermost, "varies": _varies, "computed": _computed,
-    "in_step": _in_step, "behind": _behind, "commutes": _commutes,
+    "same": _same_array, "differs": _differs, "compares": _compares, "updates": _updates, "offsets": _most_offsets,
+    "carried": _reads_earlier_iteration, "table": _table, "innermost": _innermost, "varies": _varies,
+    "computed": _computed, "in_step": _in_step, "behind": _reads_behind, "commutes": _commutes,
     "grows": _grows, "indexes": _indexes, "many": _many, "ragged": _ragged, "rewritten": _rewritten,
 }  # fmt: skip
 _OF_FIRST = frozenset({"computed", "in_step", "behind", "commutes", "ragged", "offsets"})
-"""Questions whose answers the first statement alone decides."""
+"""Requirements that depend on the first statement alone."""

@@ -74,7 +74,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class IdiomDefinition:
-    """An idiom: its patterns, and what must hold of what they match."""
+    """An idiom: its patterns, and the requirements on their matches."""
 
     name: str
     summary: str
@@ -335,7 +335,7 @@ def _check_condition(node: ast.expr, here: str) -> None:
 
 
 def as_text(one: IdiomDefinition) -> str:
-    """All of a definition, for telling it from others."""
+    """Text of the whole definition, which identifies it."""
     where = "" if one.where is None else ast.unparse(one.where)
     parts = " ".join(sorted(one.parts))
     texts = "\n".join(pattern.text for pattern in one.patterns)

@@ -43,14 +43,14 @@ def _is_view(value: form.Expression) -> bool:
 
 
 def _only_moves(value: form.Expression, step: Step) -> bool:
-    """Whether a value is an element of an array or a constant, or a choice between such."""
+    """Whether a value is an array element or a constant, or a select between these."""
     if isinstance(value, form.Operation) and value.operator == "select":
         return all(_only_moves(part, step) for part in value.operands[1:])
     return value in step.accesses or isinstance(value, form.Constant)
 
 
 def is_of_arrays(match: Match, named: frozenset[tuple[form.Place, str]] = frozenset()) -> bool:
-    """Whether what a match binds may be arrays of numbers that are computed or copied, as far as its function tells.
+    """Whether a match's bindings may be arrays of numbers that are computed or copied, as far as its function shows.
 
     `named`: its `views`.
     """

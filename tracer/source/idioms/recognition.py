@@ -140,7 +140,7 @@ def _in_function(
 
 
 def _of_temporaries(step: Step) -> bool:
-    """Whether a statement made from array syntax only clears its target, or copies what was computed before."""
+    """Whether a statement from array syntax only clears its target, or copies values computed before."""
     return step.effect.nest[-1].synthetic and all(
         part.name.startswith("%") for part in within(step.value) if isinstance(part, form.Name)
     )
@@ -206,7 +206,7 @@ def _shape(match: Match) -> str:
 
 
 def _confidence(match: Match) -> tuple[float, str]:
-    """How sure the finding is, and why."""
+    """Confidence of the finding, and its reasons."""
     confidence = match.definition.confidence
     reasons = [match.definition.summary]
     loop = match.steps[0].facts

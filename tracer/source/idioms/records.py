@@ -1,4 +1,4 @@
-"""What the recogniser reports."""
+"""Results of the recogniser: findings, loops, and skipped parts of the source."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Finding:
 
     file: str
     first_line: int
-    """Of the statement or statements that make the idiom."""
+    """Lines of the statement or statements that make the idiom."""
     last_line: int
     loop_line: int
-    """Of the innermost loop around them; equal to `first_line` for array syntax."""
+    """Line of the innermost loop around them; equal to `first_line` for array syntax."""
     function: str
     language: Language
     idiom: str
@@ -47,20 +47,20 @@ class Finding:
     confidence: float
     """0 to 1."""
     reason: str
-    """Why it is this idiom, and what the confidence lacks."""
+    """Reasons for this idiom, and those that lower the confidence."""
     shape: str = ""
     """A stencil's offsets: "(-1,0) (0,-1) (0,0) (0,1) (1,0)"."""
     parent: int | None = None
     """Index of the finding this one is part of: the gather inside a sparse product."""
 
     def with_parent(self, parent: int | None) -> Finding:
-        """The same finding with another index of its parent."""
+        """This finding with another index of its parent."""
         return self if parent == self.parent else replace(self, parent=parent)
 
 
 @dataclass(frozen=True, slots=True)
 class SkippedPart:
-    """Something that was not read."""
+    """A part of the source that was not read."""
 
     file: str
     line: int
@@ -92,10 +92,10 @@ class LoopReport:
     last_line: int
     function: str
     lowered: bool
-    """In normal shape with nothing unknown inside."""
+    """Whether it is in normal shape with nothing unknown inside."""
     verdict: Verdict
     reason: str = ""
-    """Which dependences or reductions it has, or what could not be excluded."""
+    """Its dependences or reductions, or those that could not be excluded."""
     assumptions: tuple[str, ...] = ()
     """What the verdict rests on."""
     column: int = 1
@@ -107,7 +107,7 @@ class LoopReport:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What a source tree holds."""
+    """Findings and loops of a source tree, with the coverage of its text."""
 
     findings: tuple[Finding, ...]
     loops: tuple[LoopReport, ...]
@@ -118,7 +118,7 @@ class Findings:
     """Loops of the text, by their keywords, that are in `loops`; those of `loops` without one (jumps back, macros of
     headers elsewhere) and further instances of a template are not counted."""
     unread: tuple[UnreadLoop, ...] = ()
-    """The others."""
+    """Loops of the text that were not read."""
 
     @property
     def loops_in_text(self) -> int:
@@ -126,7 +126,7 @@ class Findings:
         return self.loops_read + len(self.unread)
 
     def options_for_more(self) -> dict[str, int]:
-        """Options of a compiler with which more loops would be read, and how many more, most first."""
+        """Compiler options by which more loops would be read, with the number of loops, largest first."""
         found: dict[str, int] = {}
         for one in self.unread:
             if one.options:

@@ -13,10 +13,10 @@ from foretrace.tracer.source.form.walk import expressions, names, statements, wi
 
 
 class LoopSurroundings:
-    """The effects of one loop, by what they assign."""
+    """The effects of one loop, by their targets."""
 
     def __init__(self, facts: LoopFacts) -> None:
-        """Keep the facts, from which the rest is made when it is asked for."""
+        """Keep the facts; everything else is computed on demand."""
         self._facts = facts
 
     @cached_property

@@ -1,1 +1,1 @@
-"""Loops as the text has them: found by their keywords, whether or not a front end understands what is around them."""
+"""Loops of the text, found by their keywords, whether or not a front end understands the code around them."""

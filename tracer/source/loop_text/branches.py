@@ -15,15 +15,15 @@ _NAME = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass
 class Branches:
-    """The branches that are open while a file's lines are read."""
+    """The open branches while a file's lines are read."""
 
     includes: list[tuple[str, tuple[tuple[int, str], ...]]] = field(default_factory=list)
     """Files that are included, with the branches around."""
     _open: list[tuple[int, str, list[str]]] = field(default_factory=list)
-    """For each `#if`: line and condition of the branch at hand, and the conditions of those before it."""
+    """For each open `#if`: line and condition of the current branch, and the conditions of the earlier ones."""
 
     def directive(self, word: str, rest: str, line: int) -> None:
-        """Takes a directive: those of branches and of what stands in them."""
+        """Takes a directive: a branch's own, or an include or definition inside branches."""
         condition = " ".join(_COMMENT.sub(" ", rest).replace("\\\n", " ").split())[:MOST_CONDITION]
         match word:
             case "if" | "ifdef" | "ifndef":
@@ -47,7 +47,7 @@ class Branches:
                     self._open[-1] = (opened, "", before)
 
     def around(self) -> tuple[tuple[int, str], ...]:
-        """The branches at hand, outermost first."""
+        """The enclosing branches, outermost first."""
         return tuple((line, condition) for line, condition, _ in self._open if condition)
 
 
@@ -97,7 +97,7 @@ _Met = tuple[Symbols | None, Symbols | None]
 
 
 class _Parser:
-    """The conditions of `#if` that say what a symbol must be: no arithmetic, no calls of macros."""
+    """Parses conditions of `#if` that fix the values of symbols: no arithmetic, no calls of macros."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens = tokens
@@ -107,14 +107,14 @@ class _Parser:
         yes, no = self.both()
         while self.next_is("||"):
             other, not_other = self.both()
-            yes, no = (yes if yes is not None else other), _together(no, not_other)
+            yes, no = (yes if yes is not None else other), _merged(no, not_other)
         return yes, no
 
     def both(self) -> _Met:
         yes, no = self.single()
         while self.next_is("&&"):
             other, not_other = self.single()
-            yes, no = _together(yes, other), (no if no is not None else not_other)
+            yes, no = _merged(yes, other), (no if no is not None else not_other)
         return yes, no
 
     def single(self) -> _Met:
@@ -126,11 +126,11 @@ class _Parser:
             if not self.next_is(")"):
                 raise ValueError("a parenthesis that does not close")
             return made
-        token = self.taken()
+        token = self.next_token()
         if not re.match(r"\w", token):
             raise ValueError(token)
         if self.at < len(self.tokens) and self.tokens[self.at] in _OPPOSITE:
-            operator, right = self.taken(), self.taken()
+            operator, right = self.next_token(), self.next_token()
             return _compared(token, operator, right), _compared(token, _OPPOSITE[operator], right)
         found = _DEFINED.match(token)
         if found:
@@ -139,7 +139,7 @@ class _Parser:
             return ({}, None) if int(token) else (None, {})
         return {token: "1"}, {token: None}
 
-    def taken(self) -> str:
+    def next_token(self) -> str:
         self.at += 1
         return self.tokens[self.at - 1]
 
@@ -150,7 +150,7 @@ class _Parser:
         return False
 
 
-def _together(one: Symbols | None, other: Symbols | None) -> Symbols | None:
+def _merged(one: Symbols | None, other: Symbols | None) -> Symbols | None:
     if one is None or other is None or any(name in one and one[name] != other[name] for name in other):
         return None
     return one | other

@@ -152,7 +152,7 @@ class _Scanner:
                 last.state = "behind"
 
     def directive(self, position: int) -> int:
-        """Takes a directive from behind its "#" on; returns where it ends."""
+        """Takes a directive from after its "#" on; returns the position of its end."""
         found = _DIRECTIVE.match(self.text, position)
         assert found is not None
         word, start = found[1], found.end()

@@ -58,7 +58,7 @@ _PARTS = re.compile(r"""'(?:[^']|'')*'?|"(?:[^"]|"")*"?|!.*""")
 
 
 def _code(line: str) -> str:
-    """A line without its comment, and blank what stands in quotes. The quotes stay: a text can be all of a line."""
+    """A line without its comment, with quoted text blanked. The quotes stay, as a text can be the whole line."""
     return _PARTS.sub(lambda found: "" if found[0][0] == "!" else _blanked(found[0]), line)
 
 

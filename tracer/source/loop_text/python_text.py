@@ -13,7 +13,7 @@ _BLANK = frozenset({tokenize.NEWLINE, tokenize.NL, tokenize.INDENT, tokenize.DED
 
 
 def loops_in(text: str) -> LoopText:
-    """The loops of a Python file. One whose tokens cannot be told apart is read line by line."""
+    """The loops of a Python file. A file that cannot be tokenised is read line by line."""
     found: list[TextLoop] = []
     starts = True
     asynchronous: tuple[int, int] | None = None

@@ -15,7 +15,7 @@ class TextLoop:
     """Branches of the preprocessor around it, outermost first: line of the directive, and the condition that holds in
     the branch in the syntax of `#if`."""
     macro: str = ""
-    """The macro in whose definition it stands; "": none."""
+    """The macro whose definition has the loop; "": none."""
     once: bool = False
     """`do ... while (0)`: its body runs once."""
 

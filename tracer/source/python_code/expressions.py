@@ -25,7 +25,7 @@ class TooDeepError(Exception):
 
 
 class Expressions:
-    """Lowers expressions; what they need done before goes to `out`."""
+    """Lowers expressions; statements needed before them go to `out`."""
 
     def __init__(self, imports: library.Imports, functions: frozenset[str], shape: Shape) -> None:
         """Starts a function whose names have this shape, in a file with these imports and functions."""
@@ -739,7 +739,7 @@ class Expressions:
         return result
 
     def _scan(self, function: ast.expr) -> str:
-        """The form's name of a running total by a function of two values; "": there is none."""
+        """The form's name of a scan (running total) by a function of two values; "" if the form has none."""
         if isinstance(function, ast.Name) and function.id in ("max", "min") and function.id not in self.functions:
             return f"cum{function.id}"
         return {"+": "cumsum", "*": "cumprod"}.get(library.FUNCTIONS.get(self.imports.path(function), ""), "")
@@ -772,7 +772,7 @@ class Expressions:
         return result
 
     def _generators(self, generators: list[ast.comprehension], body: Callable[[], None]) -> None:
-        """Emits the loops of a comprehension around what `body` emits."""
+        """Emits the loops of a comprehension around the statements of `body`."""
         bound = {
             part.id for generator in generators for part in ast.walk(generator.target) if isinstance(part, ast.Name)
         }
@@ -896,7 +896,7 @@ class Expressions:
         return first, form.Operation("select", (up, subtract(end, ONE), add(end, ONE))), step
 
     def sequence(self, node: ast.expr) -> Sequence | None:
-        """What an iterable yields as a function of a counter; None: not known."""
+        """The elements of an iterable as a function of a counter; None: unknown."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not self.imports.path(node.func):
             name = node.func.id
             if name in self.functions:

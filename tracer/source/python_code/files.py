@@ -1,4 +1,4 @@
-"""One Python file, read, parsed and lowered; what cannot be is skipped with its reason."""
+"""Reads, parses and lowers one Python file; parts that cannot be lowered are skipped with a reason."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def lower_text(text: str, path: str = "<text>") -> form.Unit:
 
 
 def _without_statement(text: str, line: int) -> str:
-    """Source without the statement of the module, such as a function, that a line is part of; others keep theirs."""
+    """Source without the top-level statement, such as a function, that a line belongs to; other lines stay in place."""
     lines = text.splitlines(keepends=True)
     starts = [number for number, one in enumerate(lines) if _STARTS.match(one)]
     first = max((number for number in starts if number < line), default=0)

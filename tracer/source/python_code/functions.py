@@ -16,7 +16,7 @@ from .statements import Statements
 
 
 def lower_module(tree: ast.Module, text: str) -> tuple[tuple[form.Function, ...], tuple[form.Skipped, ...]]:
-    """The form of a module's functions, its top level last, and what was skipped."""
+    """The form of a module's functions, its top level last, and the skipped parts."""
     imports = Imports(tree)
     functions: list[form.Function] = []
     skipped: list[form.Skipped] = []
@@ -78,7 +78,7 @@ def _constants(tree: ast.Module, shape: Shape) -> dict[str, form.Variable]:
 
 
 def _elements(value: ast.expr) -> list[ast.expr]:
-    """The numbers of a list, a tuple or an array of one; []: it is none."""
+    """The numbers of a list, of a tuple, or of an array made from either; [] for other expressions."""
     match value:
         case ast.Call(func=ast.Attribute(attr="array" | "asarray"), args=[inner, *_]):
             return _elements(inner)

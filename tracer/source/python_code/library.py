@@ -1,4 +1,4 @@
-"""What Python's and NumPy's functions mean in the form's terms."""
+"""Python's and NumPy's functions, expressed in the source form."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ FUNCTIONS = {
 """Functions of two values that are operators."""
 
 NUMPY_EFFECTS = ("random", "save", "load", "put", "copyto", "fromfile", "seterr", "testing", "place", "fill_diagonal")
-"""NumPy's names whose calls are not pure."""
+"""NumPy's functions that are not pure."""
 
 METHODS = {
     name: NUMPY[name]
@@ -187,7 +187,7 @@ OPERATORS: dict[type[ast.AST], str] = {
 
 
 class Imports:
-    """What a module's names stand for: `np` is "numpy", `at` after `from numpy.add import at` is "numpy.add.at"."""
+    """Imported names of a module: `np` is "numpy", `at` after `from numpy.add import at` is "numpy.add.at"."""
 
     def __init__(self, tree: ast.Module) -> None:
         """Reads all imports of a file, those inside functions too."""
@@ -206,7 +206,7 @@ class Imports:
         self.numpy = any(path.split(".")[0] in ("numpy", "cupy", "scipy") for path in self.names.values())
 
     def path(self, node: ast.expr) -> str:
-        """The dotted path of an imported function, with aliases resolved; "": it is none."""
+        """The dotted path of an imported function, with aliases resolved; "" for other expressions."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)

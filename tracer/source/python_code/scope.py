@@ -1,4 +1,4 @@
-"""What a function's names are, read off their uses before its statements are lowered."""
+"""Types and shapes of a function's names, inferred from their uses before its statements are lowered."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Sequence:
 
     extent: form.Expression
     element: Callable[[form.Expression], Any]
-    """An expression, or a list of them (nested) for what yields tuples."""
+    """An expression, or a (nested) list of them for an iterable of tuples."""
 
 
 def as_scalar_type(name: str) -> form.ScalarType:
@@ -118,7 +118,7 @@ def scalar(expression: form.Expression, variables: Variables) -> bool:
 
 
 class Shape:
-    """Names assigned in a function, and what their uses tell of them."""
+    """Names assigned in a function, and the properties inferred from their uses."""
 
     def __init__(self, node: ast.AST, body: list[ast.stmt]) -> None:
         """Reads the uses of names in a function's (or a module's) body."""
@@ -159,7 +159,7 @@ class Shape:
             self.arrays.pop(name, None)
 
     def type_of(self, name: str) -> form.Type:
-        """A name's type, as far as its uses tell."""
+        """A name's type, as far as its uses show it."""
         if name in self.scalars:
             return self.scalars[name]
         if name in self.arrays:
@@ -257,7 +257,7 @@ class Shape:
                         self.captured.update(inner.names)
 
     def _scalar_indices(self, node: ast.expr | None) -> int:
-        """How many dimensions the subscripts of an expression take away."""
+        """Number of dimensions that the subscripts of an expression remove."""
         if node is None:
             return 1
         taken = 0
@@ -325,7 +325,7 @@ class Shape:
 
 
 def _chain(node: ast.expr) -> tuple[str, int, bool]:
-    """The name below a chain of subscripts, how many indices it has, and whether one is a string."""
+    """The name below a chain of subscripts, the number of indices, and whether one is a string."""
     indices, textual = 0, False
     while isinstance(node, ast.Subscript):
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]

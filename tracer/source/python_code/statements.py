@@ -32,7 +32,7 @@ class Statements(Expressions):
         """For each loop around: the flag that a `break` clears, for its `else`."""
 
     def declare(self, name: str, kind: form.Type) -> None:
-        """Makes a name of the source a variable of the function, or widens what is known of its type."""
+        """Makes a name of the source a variable of the function, or widens its known type."""
         known = self.variables.get(name)
         if known is None:
             storage = form.Storage.GLOBAL if name in self.shape.foreign else self.storage
@@ -184,7 +184,7 @@ class Statements(Expressions):
         return value, form.ArrayType(kind.element, shape or kind.shape, alias=False)
 
     def _known_shape(self, value: form.Expression, dimensions: int) -> tuple[form.Expression | None, ...]:
-        """The shape of an array that an expression makes, where one of its operands tells."""
+        """The shape of an expression's array, where one of its operands gives it."""
         match value:
             case form.Name(name=name):
                 variable = self.variables.get(name)
