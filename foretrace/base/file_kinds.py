@@ -76,15 +76,23 @@ EXPORTED_EVENTS = FileKind(
 )
 REPORT = FileKind(
     "a report", "an editor, or a spreadsheet",
-    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d|\A[a-z]\w*(?:,\w+)+\r?\n'),
+    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d'),
 )  # fmt: skip
-"""As JSON, CSV or Markdown. Of CSV the first line alone can be recognised: names in lower case."""
+"""As JSON or Markdown."""
+CSV = FileKind(REPORT.title, REPORT.used_by, _searcher(rb"\A[a-z]\w*(?:,\w+)+\r?\n"))
+"""A file that may be a report as CSV: nothing in it says who wrote it. `csv_report` decides before it is replaced."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
 
 _RECOGNISED = (
     SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
 )  # fmt: skip
+
+
+def csv_report(content: bytes) -> FileKind:
+    """The kind of a report as CSV with this `content`: only a file with the same columns is replaced by it."""
+    header = content.partition(b"\n")[0] + b"\n"
+    return FileKind(REPORT.title, REPORT.used_by, lambda there: there.startswith(header))
 
 
 def peek(path: Path) -> bytes:
@@ -102,13 +110,13 @@ def peek(path: Path) -> bytes:
     return content
 
 
-def kind_of(path: Path) -> FileKind | None:
+def kind_of(path: Path, *others: FileKind) -> FileKind | None:
     """The kind of a file that foretrace wrote; None if it wrote no such file, or it cannot be read."""
     try:
         content = peek(path) if path.is_file() else b""  # a pipe would keep us waiting
     except (OSError, ValueError):
         return None
-    return next((kind for kind in _RECOGNISED if kind.matches(content)), None)
+    return next((kind for kind in (*_RECOGNISED, *others) if kind.matches(content)), None)
 
 
 def instead(path: Path, wanted: FileKind, make: str) -> str:

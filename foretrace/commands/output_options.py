@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from foretrace.base.errors import OutputError
-from foretrace.base.file_kinds import PICTURE, REPORT
+from foretrace.base.file_kinds import CSV, PICTURE, REPORT, csv_report
 from foretrace.base.files import check_output, write_atomically
 from foretrace.reports.model import Report
 from foretrace.reports.renderers import FORMATS, print_report, rendered
@@ -41,7 +41,9 @@ class Output:
     def show(self, report: Report, *, prints: bool = True) -> None:
         """Write the files, and print the report: for people only if `prints`."""
         for path in self.files:
-            write_atomically(path, rendered(report, path.suffix[1:]), REPORT, force=self.force)
+            content = rendered(report, path.suffix[1:])
+            kind = csv_report(content) if path.suffix == ".csv" else REPORT
+            write_atomically(path, content, kind, force=self.force)
         if self.format is not None:
             sys.stdout.buffer.write(rendered(report, self.format))
             sys.stdout.buffer.flush()
@@ -120,7 +122,7 @@ def _checked(name: str | None, outputs: tuple[Path, ...], check: Check | None, *
     """
     files = tuple(path for path in outputs if path.suffix[1:] in FORMATS)
     for path in files:
-        check_output(path, REPORT, force=force)
+        check_output(path, CSV if path.suffix == ".csv" else REPORT, force=force)
     pictures = tuple(path for path in outputs if path not in files)
     for path in pictures:
         if check is None:
