@@ -274,10 +274,10 @@ def test_what_is_measured_runs_and_has_points() -> None:
 
 def test_the_benchmark_compares_predictions_with_measurements(tmp_path: Path) -> None:
     rows = list(benchmark.compare("epyc-turin-vm", ["matmul float64 100", "solve 100"], tmp_path))
-    assert [row.case for row in rows] == ["matmul float64 100", "solve 100"]
+    assert [row.name for row in rows] == ["matmul float64 100", "solve 100"]
     for row in rows:
-        assert 0 < row.low_s <= row.predicted_s <= row.high_s
-        assert row.measured_s > 0
+        assert 0 < row.low <= row.predicted <= row.high
+        assert row.measured > 0
 
 
 def test_names_that_are_counted_are_known(run: Run) -> None:
