@@ -37,6 +37,6 @@ def is_whole(file: BinaryIO, header: bytes) -> bool:
 
 
 def _position(header: bytes) -> int:
-    """Where the checksum is. 65,536 bytes a page are written as 1 (section 1.3.2)."""
+    """Offset of the checksum in the file, in bytes. 65,536 bytes a page are written as 1 (section 1.3.2)."""
     page_bytes = int.from_bytes(header[16:18], "big")
     return 2 * (65536 if page_bytes == 1 else page_bytes) - SIZE_BYTES

@@ -1,4 +1,4 @@
-"""Which node of the execution tree uses whose data, and what loops carry from one iteration to the next.
+"""Data flow between the nodes of the execution tree, and dependences that loops carry from one iteration to the next.
 
 Both follow single bytes of memory: of all of it, or of a sample of its blocks (`DataFlow.sampled_share`). All bytes
 here are scaled up to the whole.
@@ -31,7 +31,7 @@ OUTSIDE = -1
 
 
 class ObjectKind(IntEnum):
-    """Where a piece of memory lies."""
+    """Kind of memory that an object lies in."""
 
     STATIC = 0  # a variable of an executable or library
     HEAP = 1  # from the allocator
@@ -73,7 +73,7 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataFlow:
-    """What nodes of an execution tree read and write of each other's.
+    """Flow of data between the nodes of an execution tree: what they read and write of each other's.
 
     Sets of nodes: set `s` is `set_nodes[set_starts[s]:set_starts[s + 1]]`, ascending, int64. Set 0 is empty.
 
@@ -160,7 +160,7 @@ class DataFlow:
 
 
 class DependenceKind(IntEnum):
-    """What a loop was seen to carry from one iteration to a later one."""
+    """Kind of dependence that a loop was seen to carry from one iteration to a later one."""
 
     REDUCTION = 0  # read, combined by one associative operation, written back; nothing else uses it
     PRIVATISABLE = 1  # written before it is read in each iteration: only the place is used again

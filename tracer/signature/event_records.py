@@ -32,7 +32,7 @@ _UNIT = re.compile(r"\[([^\[\]]{1,24})\]\s*$")
 
 
 class EventKind(StrEnum):
-    """What an event's value comes from."""
+    """Source of an event's value."""
 
     PLACEHOLDER = "placeholder"  # asked for, but registered by no library
     REGISTERED = "registered"  # a variable of the program
@@ -45,7 +45,7 @@ class EventKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedValues:
-    """What a recorder recorded.
+    """Values of a recorder: their quantiles, and those that were kept.
 
     Attributes:
         quantiles: float64 [NUM_QUANTILES] of all values but NaN, by linear interpolation: exact but for rounding. Empty
@@ -98,7 +98,7 @@ def record_values(values: npt.NDArray[Any], most: int | None = MOST_KEPT_VALUES)
 
 
 def _quantiles(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Those of a recorder. Infinite values are as good as any."""
+    """Quantiles of a recorder's values, float64 [NUM_QUANTILES] or empty. Infinite values count like any other."""
     ordered = np.sort(values) if values.ndim == 1 else np.zeros(0)  # NaN are the last
     if ordered.dtype.kind == "f":
         ordered = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
@@ -158,7 +158,7 @@ class RecordedEvent:
 
     @property
     def unit(self) -> str | None:
-        """What stands in brackets at the end of the description: "bytes sent [bytes]"."""
+        """Unit in brackets at the end of the description: "bytes sent [bytes]"."""
         found = _UNIT.search(self.description)
         return found[1] if found else None
 

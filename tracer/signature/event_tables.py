@@ -157,7 +157,7 @@ def read_events(stored: StoredTables, processes: Collection[int]) -> Events:
 
 
 def _read_values(stored: StoredTables, types: Sequence[str]) -> dict[int, RecordedValues]:
-    """What recorders recorded, by the events' numbers. `types`: of the events."""
+    """Values of the recorders, by the events' numbers. `types`: of the events."""
     parts: dict[int, list[tuple[Any, ...]]] = {}
     for number, *part in zip(*stored.columns("event_values").values(), strict=True):
         parts.setdefault(number, []).append(tuple(part))

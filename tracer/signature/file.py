@@ -168,7 +168,7 @@ def read_signature(path: str | Path) -> Signature:
 
 
 def _check_file(path: Path) -> None:
-    """That it is a signature of this version, and whole."""
+    """Check that a file is a signature of this version, and whole."""
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):

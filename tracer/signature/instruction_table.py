@@ -34,7 +34,7 @@ class InstructionTable(Mapping[int, tuple[Instruction, ...]]):
 
     @classmethod
     def of(cls, instructions: Mapping[int, Sequence[Instruction]]) -> InstructionTable:
-        """The same instructions as such a table."""
+        """The instructions as such a table."""
         if isinstance(instructions, cls):
             return instructions
         numbers: dict[InstructionForm, int] = {}

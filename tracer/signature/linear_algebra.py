@@ -18,7 +18,7 @@ TALL = 11 / 6
 
 
 class LinearRoutine(StrEnum):
-    """What is computed, whoever computes it: numpy.linalg.solve and LAPACK's dgesv are one.
+    """Computation of a routine, whichever library computes it: numpy.linalg.solve and LAPACK's dgesv are one.
 
     m, n and k are those of the first operand's rows and columns, and of the second's columns; of products m x k times
     k x n. `no_blas` and `einsum` are products in loops of NumPy's own, of k operands over m points in `einsum`.

@@ -28,7 +28,7 @@ from .waiting import Waiting
 
 
 class OperationKind(StrEnum):
-    """What an instruction computes, as far as its cost depends on it."""
+    """Kind of computation of an instruction, as far as its cost depends on it."""
 
     INT_ALU = "int_alu"  # what every integer unit does in a cycle: sums, comparisons, bits by bits, extensions
     INT_SHIFT = "int_shift"  # shifts, rotates, bit fields
@@ -140,7 +140,7 @@ class Block(msgspec.Struct, frozen=True):
 
 
 class InterpreterTime(msgspec.Struct, frozen=True):
-    """What the interpreter took for an execution of a block, with the compiled code and the foreign Python code called.
+    """Time of the interpreter for an execution of a block, with the compiled code and the foreign Python code called.
 
     It was timed while the program ran, and is told in lines: by how long a line of `foretrace/base/python_line.py` took
     on the same machine. Array operations whose accesses were seen are not in it. `recording_lines` is what recording
@@ -299,9 +299,9 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 def inlined_text(frames: Sequence[Frame], file: str, line: int) -> str:
-    """What was expanded in line at a place, which is one of the frames, innermost first: the function of a library that
-    it calls, and the line there, such as "std::vector::operator[] at stl_vector.h:1046"; and where its own function was
-    expanded, such as "dot, inlined at main.c:12"."""
+    """Text on the inlining at a place, which is one of the frames, innermost first: the function of a library that it
+    calls and the line there, such as "std::vector::operator[] at stl_vector.h:1046"; and the place where its own
+    function was expanded, such as "dot, inlined at main.c:12"."""
     at = next((at for at, frame in enumerate(frames) if (frame.file, frame.line) == (file, line)), None)
     if at is None:
         return ""
@@ -467,7 +467,7 @@ class UnseenOperation(msgspec.Struct, frozen=True):
 
 
 class Unseen(msgspec.Struct, frozen=True):
-    """What was not seen of a Python program, beside the number of unseen array operations.
+    """Work of a Python program that was not seen, besides the number of unseen array operations.
 
     `calls_share` and `bytes_share`, from 0 to 1, are of the calls and of the bytes of all array operations.
     `operations` are those with the most bytes, at most 30.
@@ -526,13 +526,15 @@ class EstimatedMisses(msgspec.Struct, frozen=True):
 
     @property
     def standard_error(self) -> float:
-        """That of a normal distribution which reaches as far as the farther end of the interval."""
+        """Standard error of a normal distribution whose 95 % interval reaches as far as the farther end of the
+        interval."""
         return max(self.high - self.misses, self.misses - self.low) / 1.96
 
 
 class Sampling(msgspec.Struct, frozen=True):
-    """How accesses were sampled: they were recorded in `bursts` that were due, at places that `seed` decides, and in
-    `early_bursts` for new code. The first `exact_accesses` were all recorded, before the first gap between bursts.
+    """Record of how accesses were sampled: they were recorded in `bursts` that were due, at places that `seed` decides,
+    and in `early_bursts` for new code. The first `exact_accesses` were all recorded, before the first gap between
+    bursts.
 
     What blocks tell is exact: how often they ran, control flow, instructions, floating-point operations, and loads and
     stores by instructions that make as many accesses each time. `recorded_share` of the accesses were recorded; where
@@ -557,7 +559,7 @@ THREAD_SETTINGS = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LI
 
 
 class Provenance(msgspec.Struct, frozen=True):
-    """How a signature was obtained. `complete` is False when the run was cut short, with the reason beside it.
+    """Origin of a signature. `complete` is False when the run was cut short; `incomplete_reason` says why.
 
     `exception` is the type of the exception that ended a Python program, empty where none did.
     """
@@ -614,7 +616,7 @@ class Totals(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Signature:
-    """What a program did.
+    """Record of a program's run.
 
     `edges`: uint64 [edges, 3], source block, destination block, count, in the order executed at run time (calls and
     returns included). `reuse` is None when the run took no samples.

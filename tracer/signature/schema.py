@@ -38,7 +38,8 @@ CountRows = Callable[[str], int]
 
 
 class Scale(StrEnum):
-    """How a value grows with the run; it decides how records of the same thing in several signatures are merged."""
+    """Way in which a value grows with the run; it decides how records of the same thing in several signatures are
+    merged."""
 
     IDENTITY = "identity"  # number of the record: its position in the table
     OWNER = "owner"  # number of the record that this one is a part of

@@ -43,7 +43,7 @@ MOST_AROUND = 1 << 62
 
 
 class TreeNodeKind(IntEnum):
-    """What a node is."""
+    """Kind of a node of an execution tree."""
 
     THREAD = 0  # the root of one or several threads
     CALL = 1  # a function in its calling context
@@ -54,7 +54,7 @@ class TreeNodeKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeKey:
-    """What a node is called, as stable across runs and builds as possible. Keys of a path from the root join trees.
+    """Identity of a node, as stable across runs and builds as possible. Keys of a path from the root join trees.
 
     `module` and `function` are those of the code, `file` and `line` those of the call's function or the loop; "" and 0
     where unknown. `site_line` is the line that calls (0 for loops, or unknown). `position` counts siblings that are
@@ -91,7 +91,7 @@ class TreeThread:
 
 
 class SynchronisationKind(IntEnum):
-    """How one thread waits for another."""
+    """Kind of synchronisation by which one thread waits for another."""
 
     CREATE = 0  # the source created the target
     JOIN = 1  # the target waited for the source's end
@@ -211,11 +211,11 @@ class ExecutionTree:
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """How many nodes."""
+        """Number of nodes."""
         return len(self.kind)
 
     def children(self) -> list[list[int]]:
-        """Of each node, its children in the order in which they first ran."""
+        """Children of each node, in the order in which they first ran."""
         below: list[list[int]] = [[] for _ in range(len(self))]
         for node, parent in enumerate(self.parent.tolist()):
             if parent >= 0:
@@ -245,7 +245,7 @@ class ExecutionTree:
             )
 
     def phases(self) -> dict[int, list[tuple[int, int]]]:
-        """Of loops that have phases, (entries, iterations) of each, in order."""
+        """Phases of the loops that have them: (entries, iterations) of each phase, in order, by node."""
         found: dict[int, list[tuple[int, int]]] = {}
         rows = zip(self.phase_node.tolist(), self.phase_entries.tolist(), self.phase_iterations.tolist(), strict=True)
         for node, entries, iterations in rows:
@@ -253,8 +253,8 @@ class ExecutionTree:
         return found
 
     def rounds(self) -> dict[int, list[tuple[int, int, int]]]:
-        """Of loops whose iterations change along those of the loop around them, (entries, iterations, iterations of
-        that loop), in order."""
+        """Rounds of the loops whose iterations change along those of the loop around them: (entries, iterations,
+        iterations of that loop), in order, by node."""
         found: dict[int, list[tuple[int, int, int]]] = {}
         columns = (self.round_node, self.round_entries, self.round_iterations, self.round_around)
         for node, entries, iterations, around in zip(*(column.tolist() for column in columns), strict=True):
@@ -273,8 +273,8 @@ class ExecutionTree:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TreeCounts:
-    """What the nodes of a tree did themselves, float64 [nodes] each: instructions, floating-point operations, loads,
-    stores, and the bytes of both. Operations that access memory in some executions of their block only are shared out
+    """Own work of the nodes of a tree, float64 [nodes] each: instructions, floating-point operations, loads, stores,
+    and the bytes of both. Operations that access memory only in some executions of their block are shared out
     evenly."""
 
     instructions: Floats
@@ -291,7 +291,7 @@ class TreeCounts:
 
 
 def own_counts(signature: Signature, tree: ExecutionTree) -> TreeCounts:
-    """What each node did itself; `ExecutionTree.inclusive` sums them up."""
+    """Own work of each node; `ExecutionTree.inclusive` sums it up."""
     blocks = signature.blocks
     per_block = np.zeros((6, len(blocks)))
     executions = np.array([max(block.executions, 1) for block in blocks], np.float64)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Verdict(StrEnum):
-    """What a loop carries from one iteration to the next."""
+    """Kind of dependence that a loop carries from one iteration to the next."""
 
     PARALLEL = "parallel"  # no iteration needs another one, but perhaps a copy of its own of what it stores
     REDUCTION = "reduction"  # iterations only combine into one value, or place, in any order
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 
 class Authority(StrEnum):
-    """What a verdict rests on."""
+    """Evidence that a verdict rests on."""
 
     SOURCE = "source"
     RUN = "run"

@@ -1,4 +1,4 @@
-"""How long a program waited, which no machine's processor shortens."""
+"""Time that a program waited, which no machine's processor shortens."""
 
 from __future__ import annotations
 
