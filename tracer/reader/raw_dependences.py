@@ -20,7 +20,7 @@ Counts = npt.NDArray[np.uint64]
 
 
 class RawKind(IntEnum):
-    """How two accesses of one place follow on one another: `enum ft_dependence` of dependences.h."""
+    """Order of two accesses to one place: `enum ft_dependence` of dependences.h."""
 
     FLOW_WITHIN = 0
     FLOW = 1
@@ -45,7 +45,7 @@ class RawDependences:
 
 
 def raw_dependences(tables: DependenceRows | None) -> RawDependences | None:
-    """What the reader returned, as arrays."""
+    """The reader's dependences as arrays."""
     if tables is None:
         return None
     rows = np.frombuffer(tables["rows"], np.uint64).reshape(-1, 8)
@@ -91,6 +91,6 @@ def _outwards(loop: int, around: Sequence[int]) -> list[int]:
 
 
 def examined_loop(node: int, iterations: int, written_bytes: int, overwritten_bytes: int) -> ExaminedLoop:
-    """What was examined of a loop. All bytes that it overwrites it has written, also those of loops inside that belong
-    to no node, or that the recording came to know of late."""
+    """Record of a loop's examination. A loop has written all bytes that it overwrites, also those of loops inside that
+    belong to no node, or that the recording came to know of late."""
     return ExaminedLoop(node, iterations, max(written_bytes, overwritten_bytes), overwritten_bytes)

@@ -39,16 +39,16 @@ class RawEventSamples:
     executions: Ints
 
     def with_blocks(self, blocks: Callable[[npt.NDArray[np.uint64]], npt.NDArray[np.uint64]]) -> RawEventSamples:
-        """The same with other numbers for blocks."""
+        """The samples with their blocks renumbered by `blocks`."""
         return replace(self, block=blocks(self.block.astype(np.uint64)).astype(np.int64))
 
     def moved(self, node_offset: int, block_offset: int) -> RawEventSamples:
-        """The same in a tree whose nodes and blocks are numbered from these offsets."""
+        """The samples in a tree whose nodes and blocks are numbered from these offsets."""
         return replace(self, node=self.node + node_offset, block=self.block + block_offset)
 
 
 def raw_event_samples(rows: EventSampleRows | None, process: int) -> tuple[RawEventSamples, ...]:
-    """What the reader returned, as arrays; nothing of a process without events."""
+    """The reader's event samples as arrays; none of a process without events."""
     if rows is None:
         return ()
     position = np.frombuffer(rows["positions"], np.uint64).astype(np.int64)

@@ -30,7 +30,7 @@ SYSTEM_PLACE = 0
 
 @dataclass(frozen=True, slots=True)
 class RawAllocation:
-    """What was allocated at one place of a program: an object of flow.h. `kind`, `site` and `name` are those of struct
+    """Memory allocated at one place of a program: an object of flow.h. `kind`, `site` and `name` are those of struct
     ft_side_object; [first, last_exclusive) is around all `count` allocations, of `num_bytes` in all."""
 
     kind: int
@@ -94,7 +94,7 @@ class RawFlow:
 
 
 def raw_flow(rows: FlowRows | None, objects: Sequence[RawObject] = ()) -> RawFlow | None:
-    """What the reader returned, as arrays. `objects` are those of the side table."""
+    """The reader's data flow as arrays. `objects` are those of the side table."""
     if rows is None:
         return None
     places = np.frombuffer(rows["places"], np.uint32).reshape(-1, 2).astype(np.int64)
@@ -132,7 +132,7 @@ def raw_flow(rows: FlowRows | None, objects: Sequence[RawObject] = ()) -> RawFlo
 
 
 def _sets(words: npt.NDArray[np.uint32]) -> tuple[Ints, Ints]:
-    """Where each set begins, and the members of all."""
+    """Start of each set, int64 [sets + 1], and the members of all sets, int64."""
     at, heads = 0, []
     lengths = []
     while at < len(words):

@@ -1,5 +1,5 @@
-"""What the stream reader hands over when a program has ended: counts per translated block and per operation, not yet
-related to functions, loops or lines."""
+"""Results of the stream reader at the end of a program: counts per translated block and per operation, not yet related
+to functions, loops or lines."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class RawCompiled(msgspec.Struct, frozen=True):
 
 
 class RawPath(msgspec.Struct, frozen=True, eq=False):
-    """What a thread ran for a while, in order: executions of blocks, and the accesses that each of them made.
+    """A stretch of a thread's run, in order: executions of blocks, and the accesses of each of them.
 
     `blocks` int64 [executions]: block ids. Per access: `execution` int64, the position of its block in `blocks`; `slot`
     int64, as in `RawTrace.operation_slot`; `address` uint64.
@@ -213,6 +213,6 @@ class RawTrace:
     files: tuple[RawFile, ...] = ()
 
     def executed(self) -> RawTrace:
-        """The same without the blocks that never ran, which a forked child has from its parent."""
+        """The trace without the blocks that never ran, which a forked child has from its parent."""
         used = set(self.operation_block.tolist())
         return replace(self, blocks=tuple(b for b in self.blocks if b.executions or b.block_id in used))

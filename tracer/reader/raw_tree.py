@@ -23,7 +23,7 @@ CREATED = 1
 
 
 class CallKind(IntEnum):
-    """How a function came to run: `enum ft_tree_call` of parts.h."""
+    """Kind of call by which a function came to run: `enum ft_tree_call` of parts.h."""
 
     CALL = 0
     TAIL_CALL = 1
@@ -125,7 +125,7 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
 
 
 def raw_tree(rows: TreeRows | None) -> RawTree | None:
-    """What the reader returned, as arrays."""
+    """The reader's tree as arrays."""
     if rows is None:
         return None
 

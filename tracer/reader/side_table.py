@@ -250,11 +250,11 @@ class SideTable:
         return {block: PYBLOCK.unpack_from(table, where)[-4:] for block, where in self._python_blocks.items()}
 
     def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
-        """What the counts of operations that are not seen stand at now; `table` is what `extend` has read."""
+        """Current counts of the operations that are not seen; `table` is what `extend` has read."""
         return tuple(_unseen(bytes(table[where])) for where in self._unseen)
 
     def linear(self, table: memoryview) -> tuple[RawLinear, ...]:
-        """What the counts of linear algebra stand at now; `table` is what `extend` has read."""
+        """Current counts of linear algebra; `table` is what `extend` has read."""
         return tuple(_linear(bytes(table[where])) for where in self._linear)
 
     def compiled(self, table: memoryview) -> tuple[RawCompiled, ...]:
