@@ -32,7 +32,7 @@ _REGION_BYTES = 1 << 40  # longer than any file's code; there is room for 2^24 s
 
 
 class _Regions:
-    """Which module has which range of addresses."""
+    """Address ranges of the modules, one region each."""
 
     def __init__(self) -> None:
         self._start: dict[tuple[str, int, int], int] = {}
@@ -157,7 +157,7 @@ def flow_of(flows: Sequence[RawFlow | None], parts: Sequence[Part], operation_of
 
 
 def _address(maps: ModuleMap, regions: _Regions, process: int, address: int) -> int:
-    """Where an address of a process lies when each module has a region of its own."""
+    """Combined address of an address of a process: each module has a region of its own."""
     path, offset = maps.locate(address)
     if path.startswith("/"):
         return regions.of(path) + offset % _REGION_BYTES

@@ -140,7 +140,7 @@ class _MemberSession(Session):
 
     @property
     def descriptor(self) -> int:
-        """Of the memory, until the process has it."""
+        """File descriptor of the memory, until the process has it."""
         return self._fd
 
     def read(self, process: int, pid: int, ends: threading.Event, *, stays_open: bool) -> Recording | None:
@@ -214,10 +214,10 @@ def with_members(recording: Recording, members: Sequence[Member]) -> Recording:
 
 
 class Ends:
-    """How processes ended, as those said that waited for them, and which children are not followed."""
+    """Exit statuses of processes, reported by those that waited for them, and the children that are not followed."""
 
     def __init__(self, recording: Recording, members: Sequence[Member]) -> None:
-        """Of the first program and all that descend from it."""
+        """Collect them from the first program and all that descend from it."""
         told = [(0, recording), *((member.number, member.recording) for member in members)]
         self._status = {
             child.pid: child.status for _, one in told for child in one.children if child.status is not None
@@ -231,7 +231,7 @@ class Ends:
         ]
 
     def status_of(self, pid: int) -> int | None:
-        """As waitpid() tells it; None where nobody waited."""
+        """Exit status as waitpid() reports it; None if nobody waited."""
         return self._status.get(pid)
 
     def codes_of(self, pid: int) -> tuple[int | None, int | None]:

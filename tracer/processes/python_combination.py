@@ -230,7 +230,8 @@ def _moved(raw: RawTrace, ids: dict[int, int]) -> RawTrace:
 
 
 def _site(site: int, ids: dict[int, int]) -> int:
-    """Where arrays are allocated: a block, and the rest (struct ft_side_object of tracer/transport/stream.h)."""
+    """Combined site of an array's allocation: its block, and the rest (struct ft_side_object of
+    tracer/transport/stream.h)."""
     return ids.get(site >> 32, 0) << 32 | site & 0xFFFFFFFF
 
 
