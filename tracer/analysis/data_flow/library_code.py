@@ -50,8 +50,8 @@ def owner_of(path: str) -> Owner:
 
 
 def code_ranges(maps: Sequence[str], guest_base: int) -> npt.NDArray[np.uint64]:
-    """Where code is that is not the program's, by copies of /proc/self/maps: uint64 [ranges, 3], guest addresses
-    [first, last_exclusive) and the owner."""
+    """Address ranges of code that is not the program's, from copies of /proc/self/maps: uint64 [ranges, 3], guest
+    addresses [first, last_exclusive) and the owner."""
     ranges = [
         (mapping.start, mapping.end, owner)
         for mapping in ModuleMap(maps, guest_base).mappings()
@@ -112,7 +112,7 @@ def _calls(tree: ExecutionTree) -> Ints:
 
 
 def _owners(tree: ExecutionTree) -> list[Owner]:
-    """Of each node; a loop is its function's."""
+    """Owner of each node; a loop has its function's."""
     main = next((key for key, kind in zip(tree.keys, tree.kind, strict=True) if _is_main(key.function, kind)), None)
     has_lines = main is not None and bool(main.file)
     owners: list[Owner] = []

@@ -39,8 +39,8 @@ class StaticVariable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """What the touched bytes are of: `number` int64 [stretches] is the object of each stretch of `RawFlow`, `left`
-    int64 that of each row of what was left."""
+    """Objects that the touched bytes belong to: `number` int64 [stretches] is the object of each stretch of `RawFlow`,
+    `left` int64 that of each row of what was left."""
 
     objects: tuple[MemoryObject, ...]
     number: Ints
@@ -48,7 +48,7 @@ class Objects:
 
 
 class Site(NamedTuple):
-    """Where memory is allocated, and the variable that holds it; empty and 0 where unknown."""
+    """Place where memory is allocated, and the variable that holds it; empty and 0 where unknown."""
 
     function: str
     file: str
@@ -57,7 +57,7 @@ class Site(NamedTuple):
 
 
 def no_sites(sites: Sequence[int]) -> list[Site]:
-    """Of programs whose allocations have no sites."""
+    """Empty sites, for programs whose allocations have none."""
     return [Site("", "", 0) for _ in sites]
 
 
@@ -238,7 +238,8 @@ def _summed(columns: Sequence[Ints], values: Floats) -> tuple[list[Ints], Floats
 
 
 def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[Ints]) -> float:
-    """Of all flow between different nodes in the sum: from how far groups of blocks, chosen by hash, differ.
+    """Relative standard error of the sum of all flow between different nodes, from how far groups of blocks, chosen by
+    hash, differ.
 
     The random-groups estimator (Wolter, "Introduction to Variance Estimation", chapter 2), with the correction for a
     finite population.

@@ -14,7 +14,7 @@ from foretrace.tracer.signature.verdicts import Verdict as OnScale
 
 
 class Verdict(IntEnum):
-    """What a loop carries from one iteration to the next, the worst of it; in ascending severity."""
+    """Worst kind of dependence that a loop carries from one iteration to the next; in ascending severity."""
 
     NONE = 0
     PRIVATISABLE = 1
@@ -24,7 +24,8 @@ class Verdict(IntEnum):
 
     @property
     def on_scale(self) -> OnScale:
-        """The same on the scale that source, binary and run share: a copy for each iteration makes a loop parallel."""
+        """The verdict on the scale that source, binary and run share: a copy for each iteration makes a loop
+        parallel."""
         if self in (Verdict.NONE, Verdict.PRIVATISABLE):
             return OnScale.PARALLEL
         return OnScale[self.name]
@@ -42,7 +43,7 @@ _OF_KIND = {
 
 @dataclass(frozen=True, slots=True)
 class LoopVerdict:
-    """What was seen of a node of the tree in `iterations` iterations. The worst of `dependences` comes first.
+    """Verdict on a node of the tree, from observing `iterations` iterations. The worst of `dependences` comes first.
 
     `overwritten` is the share of what the iterations store that an earlier one had stored too. `live_bytes` of what the
     loop stores are read outside of it; None where the signature has no data flow. `is_repetition` says that iterations
