@@ -11,7 +11,7 @@ from enum import StrEnum
 
 
 class Accuracy(StrEnum):
-    """How much of a run is recorded access by access: all of a run that is not too long, bursts, or all."""
+    """Extent to which a run is recorded access by access: all of a run that is not too long, bursts, or all."""
 
     AUTO = "auto"
     LOW = "low"
@@ -34,7 +34,7 @@ class Schedule:
 
     @property
     def share_while_sampling(self) -> float:
-        """Of the words of a long run, the share that lies in bursts."""
+        """Share of the words of a long run that lies in bursts."""
         burst = self.warm_chunks + self.measured_chunks
         return burst / (burst + self.period_chunks)
 

@@ -1,4 +1,4 @@
-"""What is counted of each burst, in traces whose accesses are recorded in bursts (burst_schedule.py).
+"""Counts of each burst, in traces whose accesses are recorded in bursts (burst_schedule.py).
 
 Of the time between bursts the stream has the blocks alone, so what follows from these is exact. What is worked out for
 the rest of the accesses is in `estimate`; docs/sampling.md says how, and how well.
@@ -25,7 +25,7 @@ NUM_GROUPS = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BurstCounts:
-    """What was counted while accesses were recorded, by when that was. No access is in two of them.
+    """Counts taken while accesses were recorded, divided by when that was. No access is in two of them.
 
     Each has a row for every operation; the columns are accesses, then the misses of each level of each hierarchy.
     `first`: until the first gap, beginning with the program's own first access. `measured` [operations, groups,

@@ -43,7 +43,8 @@ def _scaled(count: int, recorded: int, executions: int) -> int:
 
 
 def varying(count: Counts, recorded: Counts, executions: Counts) -> npt.NDArray[np.bool_]:
-    """Which operations made now one access, now another number, so that what they make in gaps is estimated."""
+    """Mask of operations whose accesses per execution vary, so that their accesses in gaps are estimated: bool
+    [operations]."""
     each = np.rint(count / np.maximum(recorded, 1))
     apart = np.abs(count - each * recorded)
     return np.asarray((apart * _FEW > recorded) & (recorded != executions))
@@ -116,7 +117,8 @@ def _estimate(counts: BurstCounts, executions: Floats) -> _Estimate:
 
 
 def _degrees_of_freedom(apart: Floats) -> Floats:
-    """Of a jackknife whose squared differences are `apart` [groups, levels]: few where few groups make most of it.
+    """Degrees of freedom of a jackknife with squared differences `apart` [groups, levels]: few where few groups make
+    most of it.
 
     Johnson and Rust, "Population variances and degrees of freedom for NAEP" (Proceedings of the ASA Section on Survey
     Research Methods, 1992).
@@ -139,7 +141,7 @@ def _extrapolated(first: Floats, measured: Floats, other: Floats, executions: Fl
 
 
 def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, column: int) -> tuple[int, int]:
-    """Where the misses of a level lie, with 95 % confidence.
+    """95 % confidence interval of the misses of a level.
 
     From the spread of bursts, how the first part differs from them, what their beginnings leave in doubt, and after the
     first part all or none of the accesses of operations that no burst has measured, and none or twice the misses of
@@ -166,7 +168,8 @@ def _interval(counts: BurstCounts, estimate: _Estimate, executions: Counts, colu
 def estimated_misses(
     counts: BurstCounts, simulated: Sequence[SimulatedHierarchy], executions: Counts
 ) -> tuple[list[SimulatedHierarchy], tuple[EstimatedMisses, ...]]:
-    """What was simulated, scaled to the `executions` of all operations; and how sure that is, level by level."""
+    """The simulated hierarchies, scaled to the `executions` of all operations, and the confidence intervals, level by
+    level."""
     estimate = _estimate(counts, executions.astype(np.float64))
     factors = executions / np.maximum(counts.recorded, 1)
     results, certain = [], []
