@@ -1,1 +1,1 @@
-"""What the commands print: tables, charts, pictures."""
+"""Reports of the commands: tables, charts, pictures."""

@@ -31,7 +31,7 @@ def curve_table(curves: Sequence[Curve]) -> Table:
 def curve_report(
     signature: Signature, part: Part, line_bytes: int, curves: list[Curve], ratios: list[MissRatio]
 ) -> Report:
-    """What `foretrace curve` prints: curves, or single caches."""
+    """Report of `foretrace curve`: curves, or single caches."""
     if ratios:
         columns = (
             Column("size_bytes", "size", BYTES),

@@ -1,4 +1,4 @@
-"""What `foretrace info --data-flow` prints: which node of the execution tree uses whose data."""
+"""Report of `foretrace info --data-flow`: which node of the execution tree uses whose data."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Named(Protocol):
 
     @property
     def name(self) -> str:
-        """Of the variable, array or file; "" where unknown."""
+        """Name of the variable, array or file; "" where unknown."""
 
     @property
     def function(self) -> str:
-        """That allocated it; "" where unknown."""
+        """Function that allocated it; "" where unknown."""
 
     @property
     def file(self) -> str:
@@ -46,7 +46,7 @@ class Named(Protocol):
 
 
 def allocation_name(one: Named, kind: str = "") -> str:
-    """What a reader of the source calls an allocation: its name, and where it is allocated; else its `kind`."""
+    """Name of an allocation for a reader of the source: its variable, and where it is allocated; else its `kind`."""
     kind = kind or str(getattr(one, "kind", ""))
     where = f"{PurePath(one.file).name}:{one.line}" if one.file else one.function
     if one.name:
@@ -56,7 +56,7 @@ def allocation_name(one: Named, kind: str = "") -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeBytes:
-    """What a node exchanges with all others, in bytes: `live_in` is what it reads of theirs, or of what was there
+    """Data that a node exchanges with all others, in bytes: `live_in` is what it reads of theirs, or of what was there
     before; `live_out` what others read of its versions, and those nobody has read; `footprint` what it touches."""
 
     node: int
@@ -110,8 +110,8 @@ def _is_between(flow: DataFlow) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class AllocationBytes:
-    """What becomes of an allocation, in bytes: `touched` different ones, `between` what flows from one node, or from
-    outside, to others, of which the system wrote `read_in` and read `written_out`."""
+    """Data flow through an allocation, in bytes: `touched` counts different bytes, `between` those that flow from one
+    node, or from outside, to others. Of these the system wrote `read_in` and read `written_out`."""
 
     allocation: int
     touched: float
@@ -148,8 +148,9 @@ def _allocation(flow: DataFlow, number: int) -> str:
 
 
 def objects_of(flow: DataFlow, row: int) -> list[str]:
-    """What a flow is of: its allocation. Where that is not known, the objects of which the writer and all readers touch
-    the same bytes, by how many: static variables by name, others by kind; they are where it may be."""
+    """Names of the objects that a flow belongs to: its allocation. If that is not known, the objects of which the
+    writer and all readers touch the same bytes, by how many: static variables by name, others by kind; the flow may be
+    of any of them."""
     number = int(flow.flow_allocation[row])
     if number >= 0:
         return [_allocation(flow, number)]
@@ -165,7 +166,7 @@ def objects_of(flow: DataFlow, row: int) -> list[str]:
 
 
 def data_flow_report(tree: ExecutionTree, flow: DataFlow, top: int) -> Report:
-    """What `foretrace info --data-flow` prints: the hottest flows, nodes and allocations, `top` of each."""
+    """Report of `foretrace info --data-flow`: the hottest flows, nodes and allocations, `top` of each."""
     names, total = node_names(tree), float(flow.flow_bytes.sum())
 
     def writer(row: int) -> str:
@@ -288,7 +289,7 @@ class _Lists:
         return found
 
     def _set_bytes(self, number: int) -> int:
-        """Of the text of a set that is not in the list yet, and of its number."""
+        """Size of the text of a set that is not in the list yet, and of its number."""
         first, last = self._flow.set_starts[number : number + 2].tolist()
         return 32 if number in self._numbers else 96 + 20 * (last - first)
 
@@ -301,7 +302,7 @@ class _Lists:
 
 
 def _text_bytes(row: dict[str, Any]) -> int:
-    """Of a row in the printed document, or a little more."""
+    """Size of a row in the printed document, or a little more."""
     return 16 + sum(len(json.dumps(key)) + len(json.dumps(value)) + 12 for key, value in row.items())
 
 

@@ -1,4 +1,4 @@
-"""What `foretrace info --dependences` prints: what each loop carries from one iteration to the next."""
+"""Report of `foretrace info --dependences`: what each loop carries from one iteration to the next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .model import COUNT, Column, Report, Table, Text
 
 
 def dependence_report(signature: Signature, tree: ExecutionTree, top: int) -> Report:
-    """What `foretrace info --dependences` prints: the loops by iterations, `top` of them on a terminal."""
+    """Report of `foretrace info --dependences`: the loops by iterations, `top` of them on a terminal."""
 
     def place(loop: LoopVerdict) -> str:
         key = tree.keys[loop.node]
@@ -54,7 +54,7 @@ def _carries(loop: LoopVerdict) -> str:
 
 
 def _what(one: Dependence) -> str:
-    """How often, of what kind, and how far apart."""
+    """Description of a dependence: how often it occurs, its kind, and the distance."""
     apart = f"{one.least_distance}"
     if one.most_distance != one.least_distance:
         apart += f" to {one.most_distance}"

@@ -174,7 +174,7 @@ def _shortened(name: str) -> str:
 
 
 def _bounded(panels: Panels) -> tuple[Panels, list[str]]:
-    """As many as a picture can show, and what was left out."""
+    """The panels and series that a picture can show, and a text for each part left out."""
     shown = {name: series[:MOST_SERIES] for name, series in list(panels.items())[:MOST_PANELS]}
     left_out = [
         f"{len(panels[name]) - MOST_SERIES} of {len(panels[name])} events called {name}"
@@ -235,7 +235,7 @@ def _line(number: int) -> Any:
 
 
 def _unit(series: Sequence[Series]) -> str:
-    """What all of them are in."""
+    """Unit that all series share; "" if they have several."""
     units = {one.unit for one in series}
     return plain(units.pop() or "") if len(units) == 1 else ""
 
@@ -266,7 +266,7 @@ def _levels(series: Sequence[Series]) -> Floats | None:
 
 
 def _bars(axes: Axes, series: Sequence[Series], levels: Floats) -> None:
-    """How often each value was recorded, a bar for each recorder."""
+    """Draw how often each value was recorded, with a bar for each recorder."""
     width = 0.8 / len(series)
     is_estimate = False
     for number, one in enumerate(series):

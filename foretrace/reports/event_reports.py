@@ -1,4 +1,4 @@
-"""What `foretrace events` prints and exports: events of processes and of signatures, as text, JSON and data frames."""
+"""Reports and exports of `foretrace events`: events of processes and of signatures, as text, JSON and data frames."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def short(name: str) -> str:
 
 
 def recorders(sources: Sequence[EventSource]) -> list[tuple[EventSource, RecordedEvent]]:
-    """Those that recorded anything, with their sources."""
+    """Recorders that recorded anything, with their sources."""
     return [(source, event) for source in sources for event in source.events.events if event.values is not None]
 
 
@@ -330,7 +330,7 @@ def as_parquet(rows: pandas.DataFrame) -> bytes:
 
 
 def with_plain_types(rows: pandas.DataFrame) -> pandas.DataFrame:
-    """The same, its values as numbers if all are. Integers beyond 2^53 are rounded where there are fractions."""
+    """The rows with values as numbers if all are. Integers beyond 2^53 are rounded where there are fractions."""
     made = rows.copy()
     if made["value"].dtype == object and not any(isinstance(value, str) for value in made["value"]):
         are_whole = all(isinstance(value, int) for value in made["value"])

@@ -1,4 +1,4 @@
-"""What an event has to do with a program's time: tables, and JSON."""
+"""Relation of an event to a program's time: tables, and JSON."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def places(times: EventTimes, seconds: Callable[[NodePace], float]) -> list[Plac
 
 
 def event_sections(predictions: Sequence[Prediction], *, per: bool, top: int | None) -> list[Section]:
-    """What an event has to do with predictions, and the `top` places of each part of the first of them.
+    """Sections on an event's relation to predictions, with the `top` places of each part of the first of them.
 
     Args:
         predictions: with `events`, if an event is asked about.
@@ -155,7 +155,7 @@ def _number(value: float) -> str:
 
 
 def event_document(prediction: Prediction) -> dict[str, Any]:
-    """What an event has to do with a prediction, as JSON; nothing if none was asked about."""
+    """Relation of an event to a prediction, as JSON; empty if none was asked about."""
     times = prediction.events
     if times is None:
         return {}

@@ -63,14 +63,14 @@ LOOPS = (
 
 
 def idiom_report(found: Findings, known: Join | None = None, top: int | None = None) -> Report:
-    """What `foretrace idioms` prints: findings; `known` is the source joined with a run."""
+    """Report of `foretrace idioms`: findings; `known` is the source joined with a run."""
     sections = _finding_sections(found, top) if known is None else _joined_sections(found, known, top)
     sections.append(Text(_skipped_lines(found)))
     return Report("Idioms", sections, Table(FINDINGS, found.findings), lambda: document(found, known))
 
 
 def loop_report(found: Findings, top: int | None = None) -> Report:
-    """What `foretrace idioms --loops` prints."""
+    """Report of `foretrace idioms --loops`."""
     hidden = len(found.loops) - len(found.loops[:top])
     rest = f"{hidden} more: --all shows them." if hidden else ""
     counts = Counter(str(loop.verdict) for loop in found.loops)
@@ -82,7 +82,7 @@ def loop_report(found: Findings, top: int | None = None) -> Report:
 
 
 def definition_report(known: Iterable[IdiomDefinition]) -> Report:
-    """What `foretrace idioms --list` prints."""
+    """Report of `foretrace idioms --list`."""
     definitions = list(known)
     lines = []
     for one in definitions:
@@ -165,7 +165,7 @@ def document(found: Findings, known: Join | None = None) -> dict[str, Any]:
 
 
 def _whole(found: Findings) -> Callable[[Finding], Finding]:
-    """What a finding is part of, or itself."""
+    """Function that returns the finding that a finding is part of, or itself."""
     return lambda one: one if one.parent is None else found.findings[one.parent].with_parent(None)
 
 
@@ -236,7 +236,8 @@ def finding_document(one: Finding) -> dict[str, Any]:
 
 
 def _skipped_lines(found: Findings) -> list[str]:
-    """What was not read. Preprocessor branches that are not taken, and names assumed, are only counted."""
+    """Lines about source that was not read. Preprocessor branches that are not taken, and names assumed, are only
+    counted."""
     lines = []
     if found.loops_in_text:
         branches = "; --branches reads them all" if found.options_for_more() else ""

@@ -116,7 +116,7 @@ PROCESSES = (
 
 
 def info_report(signature: Signature, path: Path, top: int = 12) -> Report:
-    """What `foretrace info` prints of a signature that was read from a file; tables with the first `top` rows."""
+    """Report of `foretrace info` on a signature that was read from a file; tables with the first `top` rows."""
     loops = summarise_loops(signature)
     sections: list[Section] = [Text(_facts(signature))]
     for table in hierarchy_tables(signature.hierarchies, _all_accesses(signature)):
@@ -134,7 +134,7 @@ def info_report(signature: Signature, path: Path, top: int = 12) -> Report:
 
 
 def _process_sections(processes: Sequence[ProcessRecord], top: int) -> list[Section]:
-    """Those that ran the most instructions."""
+    """Table of the processes that ran the most instructions."""
     if not processes or not top:
         return []
     ranked = sorted(processes, key=lambda process: process.instructions, reverse=True)
@@ -214,7 +214,7 @@ def call_document(call: LibraryCall) -> dict[str, Any]:
 
 
 def _facts(signature: Signature) -> list[str]:
-    """What was traced, how, and what the whole run did."""
+    """Lines about the trace: what was traced, how, and what the whole run did."""
     p, totals = signature.provenance, signature.totals
     lines: list[str] = []
     lines.append(f"command       {shlex.join(p.command)}")
@@ -266,7 +266,7 @@ def _facts(signature: Signature) -> list[str]:
 
 
 def _said_of_bursts(share: float, bursts: int) -> str:
-    """Which accesses' distances were recorded: all of a short run's, or those in bursts."""
+    """Text on the accesses whose distances were recorded: all of a short run's, or those in bursts."""
     if not bursts:
         return "all accesses" if share >= 1 else f"{share:.1%} of the accesses"
     return f"{share:.1%} of the accesses, in {bursts} burst{'s' if bursts != 1 else ''}"
@@ -297,7 +297,7 @@ def _selection_lines(selection: Selection) -> list[str]:
 
 
 def _sampling_lines(sampling: Sampling) -> list[str]:
-    """How accesses were sampled, and how sure the misses are."""
+    """Lines on how accesses were sampled, and how sure the misses are."""
     lines, margin = [], " " * 14
     early = f" and {sampling.early_bursts} for new code" if sampling.early_bursts else ""
     lines.append(

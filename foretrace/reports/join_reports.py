@@ -1,4 +1,4 @@
-"""What reports say of source that was joined with a run."""
+"""Texts and JSON about source that was joined with a run."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def place_text(file: str, first: int, last: int) -> str:
 
 
 def verdict_text(loop: LoopReport) -> str:
-    """What the source says of a loop's iterations, and the assumption it rests on."""
+    """Verdict of the source on a loop's iterations, and the assumption it rests on."""
     why = f" ({loop.reason})" if loop.reason and loop.verdict is not Verdict.PARALLEL else ""
     assumed = f" if {'; '.join(loop.assumptions)}" if loop.assumptions else ""
     return plain(f"{loop.verdict}{why}{assumed}")
 
 
 def join_lines(one: Joined) -> list[str]:
-    """What the source says of something that ran, beside the run; then each disagreement."""
+    """Lines that compare the source of something that ran with the run; then each disagreement."""
     names = one.idioms
     more = f" and {len(names) - _MOST_IDIOMS} more" if len(names) > _MOST_IDIOMS else ""
     shown = ", ".join(names[:_MOST_IDIOMS]) + more
@@ -68,7 +68,7 @@ def never_ran_lines(join: Join) -> list[str]:
 
 
 def joined_document(one: Joined) -> dict[str, Any]:
-    """What the source says of something that ran, as JSON."""
+    """Statement of the source on something that ran, as JSON."""
     loop = one.loop
     return {
         "file": plain(loop.file if loop else one.findings[0].file),

@@ -59,7 +59,7 @@ def machine_table(profiles: Sequence[Profile]) -> Table:
 
 
 def machines_report(profiles: Sequence[Profile]) -> Report:
-    """What `foretrace machines` prints: a line for each machine."""
+    """Report of `foretrace machines`: a line for each machine."""
     rows = machine_table(profiles)
     sizes = Column("caches", value=lambda one: ", ".join(f"{cache.name} {cache.size_bytes}" for cache in one.caches))
     document = {"schema": "foretrace.machines/1", "machines": [summary(profile) for profile in profiles]}
@@ -128,7 +128,7 @@ def figure_table(profile: Profile) -> Table:
 
 
 def machine_report(profile: Profile) -> Report:
-    """What `foretrace machines show` prints: every figure with its source, curves, what it cites, and assumptions."""
+    """Report of `foretrace machines show`: every figure with its source, curves, what it cites, and assumptions."""
     runs = f", runs {profile.instruction_set}" if profile.instruction_set else ""
     runs += f" on {profile.microarchitecture} cores" if profile.microarchitecture else ""
     table = figure_table(profile)
@@ -158,9 +158,8 @@ def machine_report(profile: Profile) -> Report:
 
 
 def check_report(file: Path, profile: Profile, predictions: Iterable[Prediction] = ()) -> Report:
-    """What `foretrace machines check` prints of a profile that can be read, and what a program's prediction with it has
-    of assumptions.
-    """
+    """Report of `foretrace machines check` on a profile that can be read, and the assumptions of a program's prediction
+    with it."""
     predictions, found = tuple(predictions), check_document(profile)
     costs = [section for one in predictions for section in assumption_cost_sections(one)]
     for one in predictions:
@@ -223,7 +222,7 @@ def published_report(machines: Sequence[dict[str, Any]]) -> Report:
 def comparison_report(
     profiles: tuple[Profile, Profile], names: tuple[str, str], found: Sequence[Difference], *, show_all: bool
 ) -> Report:
-    """What `foretrace machines compare` prints: figures that differ, those that nobody expected to first; or all."""
+    """Report of `foretrace machines compare`: figures that differ, those that nobody expected to first; or all."""
     shown = sorted((d for d in found if show_all or not d.agrees), key=lambda d: (not d.surprising, -d.relative))
     short = tuple(Path(name).name for name in names)
     before, after = short if len(set(short)) == len(names) else names
@@ -432,7 +431,7 @@ def published_document(profile: Profile, published: Sequence[PublishedFigure]) -
 
 
 def comparison(profiles: tuple[Profile, Profile], found: Sequence[Difference]) -> dict[str, Any]:
-    """What `machines compare --json` prints. A figure that agrees or is named as unstable is not surprising."""
+    """JSON of `machines compare`. A figure that agrees or is named as unstable is not surprising."""
     return {
         "schema": "foretrace.machines.compare/1",
         "machines": [profile.name for profile in profiles],
@@ -456,7 +455,7 @@ def machine_document(profile: Profile) -> dict[str, Any]:
 
 
 def check_document(profile: Profile) -> dict[str, Any]:
-    """What `machines check --json` prints of a valid profile.
+    """JSON of `machines check` for a valid profile.
 
     `unpredictable` says why no prediction can be made with it at all, or is null. `assumed_factors` has, by name, the
     larger end of each assumed figure's range over the smaller one, null where one end is no limit.
@@ -482,7 +481,7 @@ def check_document(profile: Profile) -> dict[str, Any]:
 
 
 def _assumptions(profile: Profile) -> tuple[Assumption, ...]:
-    """What the model puts in the place of figures that are not there.
+    """Assumptions of the model in the place of missing figures.
 
     Raises:
         PredictionError: it cannot do without one of them.

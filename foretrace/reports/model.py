@@ -74,7 +74,7 @@ class Column:
         return str(value) if isinstance(value, Enum) and isinstance(value, str) else value
 
     def within(self, part: Callable[[Any], Any]) -> Column:
-        """The same quantity of a part of a record."""
+        """Column with the same quantity, taken from a part of a record."""
         return replace(self, value=lambda record: self.of(part(record)))
 
     def text(self, record: Any) -> str:
@@ -181,5 +181,5 @@ class Report:
     document: Callable[[], Mapping[str, Any]] = field(default=dict)
 
     def and_then(self, *sections: Section) -> Report:
-        """The same with more sections."""
+        """The report with more sections."""
         return replace(self, sections=(*self.sections, *sections))

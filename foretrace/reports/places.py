@@ -12,7 +12,7 @@ from .model import Column
 
 
 def place_columns(place_of: Callable[[Any], Place] = lambda record: record.place) -> tuple[Column, ...]:
-    """Where a record is: seven columns for programs, "source" and "function" for people."""
+    """Columns of a record's place: seven for programs, "source" and "function" for people."""
 
     def mangled(record: Any) -> str | None:
         function = place_of(record).function

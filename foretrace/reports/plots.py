@@ -60,7 +60,7 @@ def draw_curves(curves: list[Curve], title: str, picture_format: str) -> bytes:
 
 
 def curve_axes(axes: Axes, curves: Sequence[Curve], title: str) -> Axes:
-    """The same in axes of somebody's own."""
+    """Draw miss ratio over cache size into the caller's axes, with twice the standard error where it is known."""
     for curve in curves:
         sizes = [point.size_bytes for point in curve.points]
         ratios = [100 * point.miss_ratio for point in curve.points]
@@ -89,7 +89,7 @@ def draw_charts(charts: Sequence[Chart], title: str, picture_format: str) -> byt
 
 
 def charts_figure(figure: Figure, charts: Sequence[Chart], title: str) -> Figure:
-    """The same in a figure of somebody's own, which is empty."""
+    """Draw a machine's charts below each other into the caller's figure, which is empty."""
     figure.suptitle(title, parse_math=False)
     panels = figure.subplots(len(charts), squeeze=False)
     for chart, axes in zip(charts, panels[:, 0], strict=True):
@@ -214,7 +214,7 @@ def timeline_groups(replay: NodeReplay) -> list[ThreadGroup]:
 
 
 def gantt(axes: Axes, replay: NodeReplay) -> Axes:
-    """The same, drawn into a figure of somebody's own."""
+    """Draw the timeline of a replay into the caller's axes."""
     from matplotlib.patches import Patch
 
     outcome = replay.outcome

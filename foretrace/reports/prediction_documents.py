@@ -51,7 +51,7 @@ def _as_timed(profile: Profile, timing: Timing) -> Profile:
 
 
 def place_document(place: Place) -> dict[str, Any]:
-    """Where something is, as JSON."""
+    """Place in a program, as JSON."""
     return {
         "module": plain(place.module),
         "function": plain(demangle(place.function)),
@@ -119,7 +119,7 @@ def document(
 
 
 def _scaling_document(scaling: Scaling | None) -> dict[str, Any]:
-    """What several threads gain; nothing where one thread does all work."""
+    """Speed-up by several threads, as JSON; empty where one thread does all work."""
     if scaling is None:
         return {}
     return {

@@ -119,7 +119,7 @@ def prediction_report(
     predictions: tuple[Prediction, ...], refused: Mapping[str, ForetraceError], measured: Measured | None = None,
     by: By = By.LOOP, *, by_threads: bool = False, top: int | None = 5, assumptions: bool = False, per: bool = False,
 ) -> Report:  # fmt: skip
-    """What `foretrace predict` prints.
+    """Report of `foretrace predict`.
 
     Args:
         predictions: of one program, fastest first; with `by_threads`, of each number of threads.
@@ -202,7 +202,7 @@ def warnings_once(predictions: Sequence[Prediction]) -> list[str]:
 
 
 def _waiting(predictions: tuple[Prediction, ...]) -> list[str]:
-    """What the program waited for when it was traced, where that is worth a word beside the times."""
+    """Line on the time that the program waited when it was traced, if that is notable beside the predicted times."""
     waiting = predictions[0].waiting if predictions else None
     if waiting is None:
         return []

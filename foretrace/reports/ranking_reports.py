@@ -1,4 +1,4 @@
-"""What `foretrace validate --compare` prints: programs on several machines, ranked and scaled from one to another."""
+"""Report of `foretrace validate --compare`: programs on several machines, ranked and scaled from one to another."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _THREADS = for_programs("name", "kind", "job", "busy_s", "wait_s", "end_s")
 
 
 def replay_report(replay: NodeReplay, *, assumptions: bool = False) -> Report:
-    """What `foretrace replay` prints; with all that was assumed, or only how much."""
+    """Report of `foretrace replay`, with all assumptions or only their number."""
     sections: list[Section] = [Text(_title_lines(replay)), *_entity_sections(replay)]
     uses = [use for use in replay.resources if use.kind != "lock" or use.waits]
     sections += [Text([""]), Table(_RESOURCES, replay.resources, shown=uses)]

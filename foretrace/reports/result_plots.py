@@ -44,7 +44,7 @@ def draw_machines(axes: Axes, predictions: Sequence[Prediction]) -> Axes:
 
 
 def draw_triage(axes: Axes, report: Triage, top: int) -> Axes:
-    """What gather/scatter loops take on host and accelerator; loops to port are marked by a star."""
+    """Draw the times of gather/scatter loops on host and accelerator; a star marks loops to port."""
     shown = sorted(report.instances, key=lambda one: -max(one.gain_s, one.host_s))[:top]
     rows = range(len(shown))
     axes.barh([row - 0.2 for row in rows], [1e3 * one.host_s for one in shown], height=0.4, label=report.host)

@@ -1,4 +1,4 @@
-"""How sure a trace is whose accesses were recorded in bursts, in one line."""
+"""Confidence of a trace whose accesses were recorded in bursts, in one line."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from .model import BYTES, Column, Report, Table, bound, for_programs
 
 
 def sgbench_report(timings: Mapping[Loop, Timing], duration_s: float) -> Report:
-    """What `foretrace sgbench` prints: bandwidth by address range, a column for each operation and index mode."""
+    """Report of `foretrace sgbench`: bandwidth by address range, a column for each operation and index mode."""
     kinds = dict.fromkeys((loop.operation, loop.index_mode) for loop in timings)
     rates = {
         (loop.range_bytes, loop.operation, loop.index_mode): loop.referenced_bytes / timing.time_s
@@ -43,7 +43,7 @@ def sgbench_report(timings: Mapping[Loop, Timing], duration_s: float) -> Report:
 
 
 def document(timings: Mapping[Loop, Timing], duration_s: float) -> dict[str, Any]:
-    """What `--json` prints."""
+    """JSON of `foretrace sgbench`."""
     return {
         "schema": "foretrace.sgbench/1",
         "cpu": cpu_model(),

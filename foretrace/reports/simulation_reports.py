@@ -47,7 +47,7 @@ def levels_of(simulated: SimulatedStream) -> tuple[dict[str, Any], ...]:
 
 
 def simulation_report(simulated: SimulatedStream, top: int) -> Report:
-    """What `foretrace simulate` prints: totals, caches, and the `top` loops and operations."""
+    """Report of `foretrace simulate`: totals, caches, and the `top` loops and operations."""
     sections: list[Section] = [Text(_facts(simulated))]
     for table in hierarchy_tables(simulated.simulator.simulated(), simulated.loads + simulated.stores):
         sections += [Text([""]), table]
@@ -179,7 +179,8 @@ def total(values: Any) -> int:
 
 
 def operation_rows(simulated: SimulatedStream) -> Sequence[Row]:
-    """Those that did something, most misses of the first hierarchy's last level first, then most executions."""
+    """Rows of the operations that did something, most misses of the first hierarchy's last level first, then most
+    executions."""
     statistics: OperationStatistics = simulated.simulator.statistics()
     misses = [hierarchy.misses for hierarchy in simulated.simulator.simulated()]
     order = np.lexsort((np.arange(statistics.num_operations), -statistics.executions.astype(np.int64),

@@ -1,4 +1,4 @@
-"""What `foretrace info --tree` prints: the execution tree as text and as JSON."""
+"""Report of `foretrace info --tree`: the execution tree as text and as JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class WeighedTree:
 
     @property
     def total(self) -> float:
-        """Of the whole program."""
+        """Weight of the whole program."""
         return float(self.own.sum())
 
     @property
@@ -59,7 +59,7 @@ class WeighedTree:
 
     @property
     def key(self) -> str:
-        """Of a column of weights."""
+        """Key of a column of weights."""
         return "s" if self.unit == TIME else self.unit
 
     def shown(self, weight: float) -> str:
@@ -75,7 +75,7 @@ def weigh(signature: Signature, tree: ExecutionTree, by: str, time_s: Weights | 
 
 
 def node_names(tree: ExecutionTree) -> list[str]:
-    """What nodes are called in a picture or a stack."""
+    """Names of the nodes in a picture or a stack."""
     threads: dict[int, list[int]] = {}
     for thread in tree.threads:
         threads.setdefault(thread.root, []).append(thread.number)
@@ -106,7 +106,7 @@ def _name(tree: ExecutionTree, node: int) -> str:
 def tree_report(
     signature: Signature, weighed: WeighedTree, profile: Profile | None = None, time_s: Weights | None = None
 ) -> Report:
-    """What `foretrace info --tree` prints: the hottest first, with what little there is besides as a count."""
+    """Report of `foretrace info --tree`: the hottest nodes first, the many small ones as a count."""
     tree = weighed.tree
     names, phases = node_names(tree), tree.phases()
     nodes = list(tree.nodes())
@@ -152,7 +152,7 @@ def tree_report(
 
 
 def _waits(tree: ExecutionTree) -> list[str]:
-    """How threads waited for one another, in a line for each kind of waiting."""
+    """Lines on how threads waited for one another, one for each kind of waiting."""
     what = {
         SynchronisationKind.CREATE: "threads were created by others",
         SynchronisationKind.JOIN: "waits for a thread's end",
@@ -167,7 +167,7 @@ def _waits(tree: ExecutionTree) -> list[str]:
 
 
 def _times(nodes: Sequence[TreeNode], number: int) -> str:
-    """How often it runs each time that its parent does: "400 x ", or nothing for once."""
+    """Prefix with the number of runs of a node for each run of its parent: "400 x ", or nothing for once."""
     node = nodes[number]
     if node.parent < 0:
         return ""
@@ -185,7 +185,7 @@ def _number(value: float) -> str:
 
 
 def _place(node: TreeNode, phases: Sequence[tuple[int, int]]) -> str:
-    """What else there is to say of a node."""
+    """Text with a node's further facts, such as its place, iterations and phases."""
     parts = []
     if node.kind is TreeNodeKind.CALL and node.key.file and not node.key.caller:
         parts.append(f"{Path(node.key.file).name}:{node.key.line}")

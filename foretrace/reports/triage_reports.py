@@ -33,12 +33,12 @@ class JoinedTriage(records.Triage):
     source: Join | None = None
 
     def source_of(self, instance: records.Instance) -> Joined | None:
-        """What the source says of a candidate; None: nothing, or no source was given."""
+        """Source of a candidate, joined with the run; None: it has none, or no source was given."""
         place = instance.place
         return self.source.of(place.module, place.function, place.file, place.line) if self.source else None
 
     def with_source(self, source: Join) -> Self:
-        """The same with idioms as the source has them."""
+        """The triage with idioms as the source has them."""
         known = replace(self, source=source)
         return replace(
             known,
@@ -53,7 +53,7 @@ class JoinedTriage(records.Triage):
 
     @property
     def what(self) -> str:
-        """What its candidates are: "gather/scatter loop" of a gather/scatter unit, else "loop" or "array operation"."""
+        """Name for a candidate: "gather/scatter loop" of a gather/scatter unit, else "loop" or "array operation"."""
         if self.is_unit:
             return "gather/scatter loop"
         arrays = sum(one.kind == "array" for one in self.instances)
@@ -61,13 +61,13 @@ class JoinedTriage(records.Triage):
 
     @property
     def whats(self) -> str:
-        """The same for several of them: "loops and array operations" where there are both."""
+        """Name for several candidates: "loops and array operations" where there are both."""
         mixed = self.what == "loop" and any(one.kind == "array" for one in self.instances)
         return "loops and array operations" if mixed else f"{self.what}s"
 
     @property
     def ported(self) -> str:
-        """How many candidates are ported, of how many: "2 of 3 loops"."""
+        """Number of ported candidates, of how many: "2 of 3 loops"."""
         program = self.program
         if program.loops == 1:
             return f"the only {self.what}"
@@ -76,7 +76,7 @@ class JoinedTriage(records.Triage):
 
     @property
     def none_ported(self) -> str:
-        """That nothing is."""
+        """Text saying that no candidate is worth porting."""
         if self.program.loops == 1:
             return f"the only {self.what} is not worth porting"
         return f"none of the {self.program.loops} {self.whats} is worth porting"
@@ -95,7 +95,7 @@ class ComparedLoop:
 
 
 def before(program: records.ProgramGain) -> str:
-    """What a program takes on the host at best, for people."""
+    """Best time of a program on the host, for people."""
     time = format_seconds(program.best_host_s)
     return (
         f"{time} on {program.host_cores} cores"
@@ -202,7 +202,7 @@ ARRAYS = (
 def triage_report(
     found: JoinedTriage | TriageComparison, *, explain: bool = False, top: int | None = 8, assumptions: bool = False
 ) -> Report:
-    """What `foretrace triage` prints.
+    """Report of `foretrace triage`.
 
     Args:
         found: a triage, or those of several accelerators.
@@ -264,7 +264,8 @@ def document(report: JoinedTriage) -> dict[str, Any]:
 
 
 def comparison_document(report: TriageComparison) -> dict[str, Any]:
-    """The same for several accelerators: that of the best one, with all of them and the matrix of loops by devices."""
+    """JSON of a triage for several accelerators: that of the best one, with all of them and the matrix of loops by
+    devices."""
     return document(report.best) | {
         "accelerators": [document(one) for one in report.triages],
         "matrix": [
@@ -382,7 +383,7 @@ def _loop_table(report: JoinedTriage, shown: Sequence[Instance]) -> Table:
 
 
 def _source_lines(report: JoinedTriage, instance: Instance) -> list[str]:
-    """What the source says of a loop, beside the run."""
+    """Lines that compare the source of a loop with the run."""
     there = report.source_of(instance)
     if there is not None:
         return [f"     {line}" for line in join_lines(there)]
@@ -411,7 +412,7 @@ def _hidden_lines(report: JoinedTriage, notable: int, shown: int) -> list[str]:
 
 
 def _nothing_found(report: JoinedTriage) -> str:
-    """What it means that there is no instance: nothing to offload, or nothing that was seen."""
+    """Explanation why there is no instance: nothing to offload, or nothing that was seen."""
     host_s = report.program.host_s
     share = report.unseen_s / host_s if host_s else 0.0
     what = report.what
@@ -425,7 +426,7 @@ def _nothing_found(report: JoinedTriage) -> str:
 
 
 def _array_sections(report: JoinedTriage) -> list[Section]:
-    """What the plan moves of each array."""
+    """Table of the bytes that the plan moves of each array."""
     if not report.arrays:
         return []
     rows = [(allocation_name(one), one.to_device_bytes, one.from_device_bytes) for one in report.arrays[:_MAX_ARRAYS]]
@@ -437,7 +438,7 @@ def _array_sections(report: JoinedTriage) -> list[Section]:
 
 
 def gain_lines(report: JoinedTriage) -> list[str]:
-    """What the program gains, in a few lines."""
+    """Lines on the program's gain."""
     program = report.program
     if not program.loops_offloaded:
         lines = [f"{report.none_ported[0].upper()}{report.none_ported[1:]}."]

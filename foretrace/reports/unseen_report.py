@@ -1,4 +1,4 @@
-"""How much of a Python program's time is in code that was not seen, in one line."""
+"""Share of a Python program's time in code that was not seen, in one line."""
 
 from __future__ import annotations
 
