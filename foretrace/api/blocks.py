@@ -120,7 +120,7 @@ class Block:
 
     @property
     def _flags(self) -> int:
-        """Of `from __future__` imports."""
+        """Compiler flags of the `from __future__` imports."""
         import __future__
 
         every: list[int] = [getattr(__future__, name).compiler_flag for name in __future__.all_feature_names]

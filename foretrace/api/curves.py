@@ -82,7 +82,7 @@ def curve(
     line_bytes: int = 64,
     sizes_bytes: Sequence[int] = SIZES_BYTES,
 ) -> Curves:
-    """How often a traced program would miss caches of many sizes, each as if it were the first level.
+    """Miss ratio curves of a traced program: caches of many sizes, each as if it were the first level.
 
     Args:
         signature: a signature, a traced run, or the path of a signature file.

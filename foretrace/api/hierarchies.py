@@ -1,4 +1,4 @@
-"""Which caches to simulate. Needed before a traced program starts, so what takes long to import has no place here."""
+"""Cache hierarchies to simulate. They are needed before a traced program starts, so slow imports have no place here."""
 
 from __future__ import annotations
 

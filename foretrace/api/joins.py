@@ -45,5 +45,5 @@ def read_source(
 
 
 def joined(signature: records.Signature, found: Findings, files: Iterable[Path] = ()) -> Join:
-    """What source says of each loop that ran, what never ran, and where source and run disagree."""
+    """The source's verdict on each loop that ran, what never ran, and where source and run disagree."""
     return join(found, run_of(signature), files)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class HasMachine(Protocol):
-    """What a machine is taken from: a calibration."""
+    """Object that holds a machine: a calibration."""
 
     @property
     def machine(self) -> Machine:
@@ -105,16 +105,16 @@ class Machines(Shown, Sequence[Machine]):
 
     @property
     def hosts(self) -> Machines:
-        """Those that a program can run on: what `predict` takes."""
+        """Machines that a program can run on: `predict` takes them."""
         return Machines([machine for machine in self._machines if machine.kind is MachineKind.HOST])
 
     @property
     def accelerators(self) -> Machines:
-        """Those that a loop can be ported to: what `triage` takes."""
+        """Machines that a loop can be ported to: `triage` takes them."""
         return Machines([machine for machine in self._machines if machine.kind is MachineKind.ACCELERATOR])
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of machines."""
         return len(self._machines)
 
     def __iter__(self) -> Iterator[Machine]:

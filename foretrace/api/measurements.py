@@ -61,7 +61,7 @@ class Calibration(Shown, calibration.Calibration):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Timing(Shown, native.Timing):
-    """How long a program takes here (`time_s`, of a processor), run by run, and where its time goes."""
+    """Time that a program takes here (`time_s`, of a processor), run by run, and where its time goes."""
 
     def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         """Write the timing for `foretrace predict --timing`; an existing one is replaced only with `force`.

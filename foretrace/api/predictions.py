@@ -89,7 +89,7 @@ class Predictions(Shown, Sequence[Prediction]):
         return tuple(prediction.machine for prediction in self._predictions)
 
     def __len__(self) -> int:
-        """How many."""
+        """Number of predictions."""
         return len(self._predictions)
 
     def __iter__(self) -> Iterator[Prediction]:

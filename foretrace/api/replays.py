@@ -28,7 +28,8 @@ TABLES = ("entities", "resources", "timeline")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Replay(Shown, NodeReplay):
-    """How threads and copies of a program shared a machine: `makespan_s`, within `low_s` and `high_s`, and why."""
+    """Run of threads and copies of a program that shared a machine: `makespan_s`, within `low_s` and `high_s`, and
+    why."""
 
     def to_dataframe(self, table: str = "entities") -> pandas.DataFrame:
         """A row for each thread: busy, waiting and end, in seconds; or for each resource, or segment of the timeline.

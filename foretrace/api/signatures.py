@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class HasSignature(Protocol):
-    """What a signature is taken from: a traced run."""
+    """Object that holds a signature: a traced run."""
 
     @property
     def signature(self) -> Signature:
-        """What the program did."""
+        """Record of the program's work."""
         ...
 
 
@@ -35,7 +35,7 @@ SignatureLike: TypeAlias = "records.Signature | HasSignature | str | os.PathLike
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Signature(Shown, records.Signature):
-    """What a program did, independent of any machine.
+    """Record of a program's work, independent of any machine.
 
     `totals`, `provenance` (how it was obtained), `blocks`, `operations`, `loops` and so on are the records of the file.
     """
@@ -61,7 +61,7 @@ class Signature(Shown, records.Signature):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Info(Shown):
-    """What a signature holds: how it was obtained, totals, and its loops, those with most instructions first."""
+    """Contents of a signature: how it was obtained, totals, and its loops, those with most instructions first."""
 
     provenance: records.Provenance
     totals: records.Totals
@@ -126,7 +126,7 @@ def signature_of(given: SignatureLike) -> Signature:
 
 
 def info(signature: SignatureLike) -> Info:
-    """What a signature holds.
+    """Contents of a signature.
 
     Args:
         signature: a signature, a traced run, or the path of a signature file.
@@ -142,7 +142,7 @@ def info(signature: SignatureLike) -> Info:
 
 
 def described(signature: records.Signature) -> str:
-    """What was traced, in half a line."""
+    """Description of what was traced, in half a line."""
     p, totals = signature.provenance, signature.totals
     incomplete = "" if p.complete else ", incomplete"
     return (

@@ -50,7 +50,7 @@ class Trace(Shown):
 
     @property
     def result(self) -> Any:
-        """What the traced function returned, as a copy.
+        """Result of the traced function, as a copy.
 
         Raises:
             ForetraceError: it did not come back: what was traced is no function, its process ended before it returned,
@@ -98,7 +98,7 @@ class TracedFunctionError(ProgramError):
 
 @dataclass(frozen=True, slots=True)
 class _Tracer:
-    """How to trace, and where to keep the stream."""
+    """Options of a trace, and the place where the stream is kept."""
 
     options: TraceOptions
     keep_stream: Path | None
@@ -129,7 +129,8 @@ class _Tracer:
 
 
 class BlockTracer:
-    """What `foretrace.trace()` gives for a `with` statement, whose body is traced and does not run here."""
+    """Context manager that `foretrace.trace()` gives for a `with` statement, whose body is traced and does not run
+    here."""
 
     def __init__(self, tracer: _Tracer) -> None:
         """`tracer` says how."""
@@ -154,7 +155,7 @@ class BlockTracer:
         return kind is SkipBlock
 
     def __repr__(self) -> str:
-        """How to use it."""
+        """Text that says how to use it."""
         return "<BlockTracer: use it as `with foretrace.trace() as run:`>"
 
 
@@ -256,7 +257,7 @@ def trace(
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """What a signature calls a function: module and name, as far as it has them."""
+    """Name of a function in a signature: module and name, as far as it has them."""
     inner = getattr(function, "func", function)  # of functools.partial
     name = getattr(inner, "__qualname__", type(inner).__qualname__)
     return f"{getattr(inner, '__module__', None) or '__main__'}.{name}"

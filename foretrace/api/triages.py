@@ -37,7 +37,7 @@ IDIOM = Column("", "idiom", value=lambda one: one.idiom)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Triage(Shown, JoinedTriage):
-    """Which loops to port (`instances`, largest gain first), and what that gains (`program`).
+    """Loops to port (`instances`, largest gain first), and what that gains (`program`).
 
     `source` is the source joined with the run, where it was given: then `idiom` of an instance is what the source says.
     """

@@ -1,4 +1,4 @@
-"""How results show themselves: one line, a text table, an HTML table, a DataFrame.
+"""Views of results: one line, a text table, an HTML table, a DataFrame.
 
 A result derives from `Shown` and from the record that the library works with, so that reports and the model take it as
 that record.
@@ -52,7 +52,7 @@ class ShownTable:
 
     @classmethod
     def of(cls, title: str, table: Table, notes: Sequence[str] = (), total: int | None = None) -> ShownTable:
-        """What a table shows, of `total` rows."""
+        """The shown rows of a table, of `total` rows."""
         columns = table.headed
         left = sum(1 for _ in takewhile(lambda column: column.is_left, columns))
         total = len(table.records) if total is None else total
@@ -95,7 +95,7 @@ class Shown:
         return as_html(self._table())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython shows in a terminal: the table; within other objects the line."""
+        """Print for IPython in a terminal: the table; within other objects the line."""
         printer.text(repr(self) if cycle or len(printer.stack) > 1 else str(self))
 
 
@@ -126,7 +126,7 @@ def where(file: str, line: int, module: str, caller: str = "", inlined: str = ""
 
 
 def where_of(place: Place) -> str:
-    """The same of a place in a prediction."""
+    """`where` for a place in a prediction."""
     return where(place.file, place.line, place.module, place.caller, place.inlined)
 
 
@@ -135,7 +135,7 @@ SOURCE = Column("", "source", value=lambda record: where_of(record.place))
 
 
 def cell_name(file: str) -> str | None:
-    """What IPython calls a cell, whose code it has given this file's name."""
+    """IPython's name of the cell whose code it has given this file's name."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     name = None if shell is None else shell.compile.format_code_name(file)
@@ -143,7 +143,7 @@ def cell_name(file: str) -> str | None:
 
 
 def as_text(shown: ShownTable) -> str:
-    """As the command line prints tables."""
+    """The table as text, in the form of the command line's tables."""
     from rich.console import Console
 
     from foretrace.base.terminal import table
