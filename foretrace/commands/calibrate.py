@@ -118,7 +118,7 @@ def _tell(
 
 
 def document(calibration: Calibration, output: str, earlier: Profile | None = None) -> dict[str, Any]:
-    """What `--json` prints. `differences` are from an earlier profile, null without one."""
+    """JSON of `foretrace calibrate`. `differences` are from an earlier profile, null without one."""
     found = None if earlier is None else differences(earlier, calibration.profile)
     return {
         "schema": "foretrace.calibrate/1",

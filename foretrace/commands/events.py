@@ -41,7 +41,7 @@ Sources = Sequence[EventSource]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What is shown of events, in each form."""
+    """Views of events, in each form."""
 
     sections: Callable[[Sources], list[Section]]
     document: Callable[[Sources], dict[str, Any]]
@@ -203,7 +203,7 @@ def _list(user: int | None, output: Output) -> None:
 
 
 def _row(process: int, path: Path) -> dict[str, Any]:
-    """What the list says of a process. One board that cannot be read does not hide the others."""
+    """Row of the list for a process. One board that cannot be read does not hide the others."""
     row = {"process": process, "running": is_running(process, start_of(path)), "events": None, "unread": ""}
     try:
         row["events"] = len(read_board(path).events)
@@ -296,7 +296,7 @@ def _show(
 
 
 def _recorders_called(sources: Sources, name: str) -> Sources:
-    """Those with the named recorders only.
+    """The sources with the named recorders only.
 
     Raises:
         EventsError: there is none of that name.

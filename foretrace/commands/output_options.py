@@ -24,7 +24,7 @@ PICTURES = (".svg", ".png", ".pdf")
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Where a result goes.
+    """Destination of a result.
 
     Attributes:
         format: of what is printed, one of `FORMATS`; None: for people.

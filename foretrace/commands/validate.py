@@ -246,7 +246,7 @@ def _run_times(times: RunTimes) -> Table:
 
 
 def _clock(row: Row) -> str:
-    """That of the core, while the program took its time."""
+    """Clock frequency of the core while the program took its time."""
     clock_hz = row.measured.time_clock_hz
     return "-" if clock_hz is None else format_hz(clock_hz)
 
