@@ -110,7 +110,7 @@ class Default:
 
     @property
     def range_text(self) -> str:
-        """As in "1 (1 to 2)"."""
+        """Typical value with its range, as in "1 (1 to 2)"."""
         times = f" x {self.of}" if self.of else f" cycles beyond {self.beyond}" if self.beyond else ""
         times = " cycles" if self.of == "cycles" else times
         low, high = sorted((self.fast, self.slow))
