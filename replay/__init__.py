@@ -15,7 +15,7 @@ class _CallablePackage(ModuleType):
     """A package that is a verb as well: there is one name for both. The verb is part of the face, above this part."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
-        """As `foretrace.api.replays.replay`."""
+        """Call `foretrace.api.replays.replay`."""
         return importlib.import_module("foretrace.api.replays").replay(*arguments, **options)
 
 

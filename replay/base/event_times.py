@@ -28,7 +28,7 @@ class NodePace:
 
     @property
     def fixed_s(self) -> float:
-        """What no count of the event changes."""
+        """Time that no count of the event changes."""
         return max(self.time_s - self.proportional_s - self.unrecognised_s, 0.0)
 
     @property

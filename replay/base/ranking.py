@@ -1,4 +1,4 @@
-"""Which places predictions leave to each machine: where intervals overlap, the order is undecided."""
+"""Places that predictions leave to each machine: where intervals overlap, the order is undecided."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ class Prediction:
 
     @property
     def notable_loops(self) -> tuple[LoopTime, ...]:
-        """Those that take 0.1 % of the time and more."""
+        """Loops that take 0.1 % of the time and more."""
         return tuple(loop for loop in self.loops if loop.share >= LEAST_SHOWN_SHARE)
 
     @property
@@ -375,8 +375,8 @@ class Instance:
 
     @property
     def what(self) -> str:
-        """What it is, for people: what is known of a loop's iterations ("parallel", "reduction"), which array operation
-        it is, else its kind."""
+        """Name of the candidate's kind, for people: what is known of a loop's iterations ("parallel", "reduction"),
+        which array operation it is, else its kind."""
         if self.kind == "loop":
             return self.parallel or self.kind
         if self.array_operation:
@@ -461,7 +461,7 @@ class MovedArray:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """Which loops of a program are worth porting to an accelerator. `instances`: largest gain first.
+    """Answer of a triage: the loops that are worth porting to an accelerator. `instances`: largest gain first.
 
     `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
     functions, most time first. `is_unit`: the accelerator is a gather/scatter unit. `policies` compares policies of
@@ -489,6 +489,6 @@ class Triage:
 
     @property
     def notable_instances(self) -> tuple[Instance, ...]:
-        """Those whose time on the host, or whose gain, is 0.1 % of the program's time and more."""
+        """Instances whose time on the host, or whose gain, is 0.1 % of the program's time and more."""
         least_s = LEAST_SHOWN_SHARE * self.program.host_s
         return tuple(i for i in self.instances if max(i.gain_s, i.host_s) >= least_s)

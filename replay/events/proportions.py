@@ -1,4 +1,4 @@
-"""Which share of a node's work is proportional to an event.
+"""Share of a node's work that is proportional to an event.
 
 What a node has done when an event comes to a value lies between its executions at the last sample with a lower value
 and at the first one without. Between the first value that was seen and the last but one its work is proportional if the

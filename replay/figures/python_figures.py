@@ -79,7 +79,7 @@ class PythonFigures:
 def python_figures(
     profile: Profile, core: Core, clock_hz: float, latency_cycles: float, notes: Assumptions
 ) -> PythonFigures:
-    """Those of a core whose nearest cache answers in `latency_cycles`."""
+    """Python figures of a core whose nearest cache answers in `latency_cycles`."""
     derived = _derived_line(profile, core, latency_cycles)
     return PythonFigures(
         _line(core, derived, clock_hz, notes),

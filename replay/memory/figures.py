@@ -39,7 +39,7 @@ class LateLines:
 
     @classmethod
     def of(cls, points: Iterable[PrefetchPoint]) -> LateLines:
-        """As measured."""
+        """Late lines as measured at `points`."""
         ordered = sorted(points, key=lambda point: point.misses_per_line)
         others = np.array([point.misses_per_line for point in ordered])
         return cls(others, np.array([_late(point) for point in ordered]).reshape(-1, 3).T)

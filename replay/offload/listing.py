@@ -1,4 +1,4 @@
-"""Which loops have a row in triage's table, and where the others are.
+"""Loops with a row in triage's table, and the places of the others.
 
 A row is a kernel, a loop that is threaded, or one that stays: those around kernels, and those inside of others that
 stay, as long as they take part of the time. What is inside a kernel is a part of it. Nothing else is left out but what

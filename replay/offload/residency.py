@@ -75,7 +75,7 @@ class Versions:
     """The versions of a program's data: who wrote each, and the set of nodes that read it. Many have the same set."""
 
     def __init__(self, flow: DataFlow, rounds: Ints, tree: NodeTree | None = None) -> None:
-        """Of a data flow.
+        """Take the versions and sets of a data flow.
 
         `rounds` int64 [nodes] is how often each node's own work begins on the host; `tree` has the nodes. None: all are
         side by side, in a loop of as many rounds as any.
@@ -202,7 +202,7 @@ class Residency:
 
     @property
     def devices(self) -> set[int]:
-        """Those that any node was placed on."""
+        """Devices that any node was placed on."""
         return self._devices
 
     def would_move(self, nodes: Sequence[int], place: int, entries: int = 0) -> Moved:

@@ -418,7 +418,7 @@ class _Report:
         return GatherScatter.of(self.signature, regions[hottest])
 
     def _idioms(self, node: int, gathers: GatherScatter | None) -> str:
-        """Those of the loops below a node, as one word; a gather/scatter unit only knows its own."""
+        """Idioms of the loops below a node, as one word; a gather/scatter unit only knows its own."""
         if self.device.rates is not None:
             names = "+".join(told_apart(kind for loop in self._loops_below(node) for kind in self.kinds[loop]))
         else:

@@ -69,7 +69,7 @@ MOST_NESTED = 100
 
 @dataclass(slots=True)
 class _Creations:
-    """Which threads a process's calls begin, and in which order they are waited for.
+    """Threads that a process's calls create, and the order in which they are waited for.
 
     `known` and `ends` have, by node, the threads that edges say a call creates and waits for; `pool` those that no edge
     tells the creation of. A call that no edge tells more of takes the next one. `creators` has the number of the thread

@@ -1,4 +1,4 @@
-"""Which of the measured array operations of Python stands for what a block does, and for how many points.
+"""Measured array operations of Python that stand for what blocks do, and for how many points.
 
 A profile has costs for some (`foretrace.profiles.points.ARRAY_OPERATIONS`), each for types of elements; the tracer
 tells what ran, on which types, in which layout and how dense masks were. One rule decides what a region takes: where
@@ -97,7 +97,7 @@ class ArrayWork:
 
     @classmethod
     def of(cls, signature: Signature, members: Sequence[Sequence[Block]], is_array: npt.NDArray[np.bool_]) -> ArrayWork:
-        """That of regions with these blocks, of which some are array operations."""
+        """Array work of regions with these blocks, of which some are array operations."""
         accesses: dict[int, list[MemoryOperation]] = defaultdict(list)
         for operation in signature.operations:
             accesses[operation.block_id].append(operation)

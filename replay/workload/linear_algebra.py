@@ -169,7 +169,7 @@ class LinearFigures:
 
     @classmethod
     def of(cls, costs: Sequence[LinearCost], peak_flop_s: Floats, cycle_s: float) -> LinearFigures:
-        """Those of a profile's points."""
+        """Figures of linear algebra from a profile's points."""
         by_kind: dict[tuple[Routine, str], list[LinearCost]] = defaultdict(list)
         for cost in sorted(costs, key=lambda cost: cost.size):
             by_kind[Routine(cost.routine), cost.element_type].append(cost)
@@ -336,7 +336,7 @@ class LinearWork:
 
     @classmethod
     def of(cls, records: Sequence[LinearAlgebra], loop_ids: Sequence[int | None]) -> LinearWork:
-        """That of regions which are these loops."""
+        """Linear algebra of regions which are these loops."""
         region_of = {loop: region for region, loop in enumerate(loop_ids) if loop is not None}
         placed = tuple((region_of[record.loop_id], record) for record in records if record.loop_id in region_of)
         mask = np.zeros(len(loop_ids), np.bool_)

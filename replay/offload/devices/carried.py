@@ -43,7 +43,8 @@ _LEAST_PARTS = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Reads:
-    """Which node reads what another one wrote: int64, int64, float64 [pairs of a version's writer and a reader]."""
+    """Pairs of a node that writes and one that reads it: int64, int64, float64 [pairs of a version's writer and a
+    reader]."""
 
     writer: Ints
     reader: Ints
