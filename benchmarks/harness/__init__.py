@@ -1,1 +1,1 @@
-"""What measurements share: programs, repeated timing, machine facts."""
+"""Shared parts of measurements: programs, repeated timing, machine facts."""

@@ -27,7 +27,7 @@ _LARGEST_GAP_BYTES = 64 << 20
 
 
 class Pages(StrEnum):
-    """Which pages memory is asked for in."""
+    """Kind of pages that memory is requested in."""
 
     DEFAULT = "default"  # whatever a program gets that does not ask
     USUAL = "usual"  # the system's usual page, mostly 4 KiB
@@ -95,7 +95,7 @@ def allocate_each(sizes_bytes: Sequence[int], pages: Pages) -> list[memoryview]:
 
 
 def page_bytes_of(view: memoryview, smaps: Path = _SMAPS) -> int:
-    """Which page most of a buffer lies in, as the system tells."""
+    """Size of the page that most of a buffer lies in, as the system reports it."""
     address = np.frombuffer(view, dtype=np.uint8).ctypes.data
     huge = huge_page_bytes()
     inside = False

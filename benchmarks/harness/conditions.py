@@ -69,7 +69,7 @@ def neighbour() -> Iterator[None]:
 
 
 def _copy_for_ever(cpu: int) -> None:
-    """What the neighbour does, until it or whoever started it is ended."""
+    """Copy memory on a core, as the neighbour, until it or whoever started it is ended."""
     try:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.sched_setaffinity(0, {cpu})

@@ -123,6 +123,6 @@ def shortest(runs: Iterable[CoreRun]) -> CoreRun | None:
 
 
 def said_of_others(runs: Sequence[CoreRun]) -> str:
-    """How much others took of the cores, for people."""
+    """Share of the cores that others took, for people."""
     taken = statistics.median(run.taken or 0.0 for run in runs)
     return f"others had {taken:.0%} of the cores in the median of {len(runs)} runs"

@@ -1,4 +1,4 @@
-"""What the operating system says about this machine: processor, caches, memory, and the state it is measured in."""
+"""Facts of this machine from the operating system: processor, caches, memory, and the state it is measured in."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def caches(cpu: int, root: Path = _CPU) -> tuple[CacheFacts, ...]:
 
 
 def _sysconf_caches() -> tuple[CacheFacts, ...]:
-    """What the C library knows, where /sys is not there or says nothing."""
+    """Caches as the C library knows them, where /sys is not there or says nothing."""
     found = []
     for level, first in _SC_CACHE_SIZE.items():
         size, ways, line = (_sysconf(first + offset) for offset in range(3))
@@ -106,7 +106,7 @@ def core_cpus(root: Path = _CPU) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What this process may have, by its control groups (version 1 or 2) and `ulimit -v`. None: no limit."""
+    """Limits of this process, from its control groups (version 1 or 2) and `ulimit -v`. None: no limit."""
 
     memory_bytes: int | None = None
     memory_free_bytes: int | None = None
@@ -243,7 +243,7 @@ def cpu_model() -> str:
 
 
 def environment(cpu: int | None, compiler: str, flags: str) -> dict[str, str]:
-    """What the figures depend on, as far as the system tells: for the profile's metadata."""
+    """Facts that the figures depend on, as far as the system reports them: for the profile's metadata."""
     virtual = " hypervisor" in _text(Path("/proc/cpuinfo"))
     facts = {
         "cpu": cpu_model(),

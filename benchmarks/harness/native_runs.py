@@ -20,7 +20,7 @@ MOST_TIMES = 3
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """What is timed: a program's command, and what is to be taken off, the start of Python and its imports."""
+    """A program to time: its command, and the start-up to take off, the start of Python and its imports."""
 
     name: str
     command: tuple[str, ...]
@@ -29,7 +29,7 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What a run took, how many times longer the reference loop took beside it than undisturbed, and the clock then."""
+    """Cost of a run, slowdown of the reference loop beside it over its undisturbed time, and clock frequency."""
 
     cost: tools.Cost
     slowdown: float
@@ -63,7 +63,7 @@ class Measured:
 
     @property
     def time_s(self) -> float:
-        """What the program takes: the shortest run."""
+        """Time of the program: the shortest run."""
         return self.shortest_s
 
     @property
@@ -96,7 +96,7 @@ def measure_in_rounds(
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What a run took, and samples of the loop beside it; how long that takes undisturbed is learnt meanwhile."""
+    """Cost of a run, and samples of the loop beside it; how long that takes undisturbed is learnt meanwhile."""
 
     cost: tools.Cost
     samples: tuple[LoopSample, ...]
@@ -113,7 +113,7 @@ def _known(runs: Sequence[_Beside], loop: ReferenceLoop) -> list[Run]:
 
 
 def summarise(runs: Sequence[Run], starts: Sequence[Run]) -> Measured:
-    """Of one program; `starts` are what is to be taken off, if anything."""
+    """Measured time of one program; `starts` are the runs to be taken off, if any."""
     start = min((run.cost for run in counted(starts)), key=lambda c: c.cpu_s, default=tools.Cost(0.0, 0.0, 0.0))
     costs = [run.cost for run in counted(runs)]
     shortest = min(counted(runs), key=lambda run: run.cost.cpu_s)

@@ -23,7 +23,7 @@ def realtime(parser: argparse.ArgumentParser) -> None:
 
 
 def rounds(parser: argparse.ArgumentParser, default: int) -> None:
-    """How often programs are run."""
+    """Add the option of how often programs are run."""
     parser.add_argument("--rounds", type=positive, default=default, help=f"of native runs (default {default})")
 
 
@@ -33,7 +33,7 @@ def quick(parser: argparse.ArgumentParser, meaning: str) -> None:
 
 
 def repetitions(parser: argparse.ArgumentParser) -> None:
-    """How often everything is measured, with `--quick` once unless told otherwise."""
+    """Add the options of how often everything is measured, with `--quick` once unless given otherwise."""
     quick(parser, "small programs, one repetition: seconds instead of minutes")
     parser.add_argument("--repetitions", type=positive, help="of each run (default 3)")
 
@@ -64,7 +64,7 @@ def directory(parser: argparse.ArgumentParser, default: Path | None = None) -> N
 
 
 def kept(options: argparse.Namespace, scratch: Path) -> Path:
-    """That folder, made if it is not there; without one, the benchmark's own."""
+    """Folder given by `--directory`, made if it is not there; without one, the benchmark's own."""
     folder: Path = (options.directory or scratch).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     return folder

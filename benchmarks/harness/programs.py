@@ -22,7 +22,7 @@ SOURCES = Path(__file__).parents[1] / "programs"
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """How programs of a language are compiled. `shared` is the source that all of them need."""
+    """Compilers and options for programs of a language. `shared` is the source that all of them need."""
 
     suffix: str
     compilers: tuple[str, ...]
@@ -56,7 +56,7 @@ def offload_programs() -> dict[str, Path]:
 
 
 class Linking(enum.Enum):
-    """How an executable is linked; the value is what the compiler is told."""
+    """Kind of linking of an executable; the value is the compiler's options for it."""
 
     DYNAMIC = ("-fPIE", "-pie")
     FIXED = ("-static", "-no-pie", "-fno-pie")

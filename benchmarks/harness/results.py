@@ -135,7 +135,7 @@ def prediction_table(title: str, rows: Sequence[MeasuredPrediction]) -> ResultTa
 
 
 def summary(rows: Sequence[MeasuredPrediction], factor: float | None = None) -> str:
-    """How far predictions are off: mean and median error, and how many are within a factor and in their intervals."""
+    """Summary of predictions: mean and median error, and how many are within a factor and in their intervals."""
     errors = [abs(row.error) for row in rows if row.error is not None]
     if not errors:
         return f"{len(rows)} rows, none of them compared"
@@ -152,7 +152,7 @@ def summary(rows: Sequence[MeasuredPrediction], factor: float | None = None) -> 
 
 @dataclass(slots=True)
 class LabelCount:
-    """How often a label was given, found, and both at one place."""
+    """Number of places where a label was given, found, and both."""
 
     labelled: int = 0
     found: int = 0

@@ -51,7 +51,7 @@ Groups = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What a measurement came to: seconds of one operation, and how far the passes agree on it.
+    """Result of a measurement: seconds of one operation, and how far the passes agree on it.
 
     `disturbed`: a neighbour on the core had a part in it, as far as a reference loop tells.
     """
@@ -97,7 +97,7 @@ def timing_of(groups: Groups, *, shared: bool) -> Timing:
 
 
 def _two_sigma(degrees: int) -> float:
-    """What of Student's distribution is as rare as 2 of the normal one: Abramowitz and Stegun, 26.7.5.
+    """Quantile of Student's distribution that is as rare as 2 of the normal one: Abramowitz and Stegun, 26.7.5.
 
     Too low by a quarter for 1 degree of freedom, by 3 % for 2, and by less than 1 % from 3 on.
     """
@@ -133,7 +133,7 @@ class Samples:
     loop: ReferenceLoop | None = None
 
     def slowdown(self, sample: Sample) -> float:
-        """How many times longer than undisturbed the reference loop took beside a sample; 1 without one."""
+        """Slowdown of the reference loop beside a sample: its time over the undisturbed one; 1 without a loop."""
         return 1.0 if self.loop is None else self.loop.slowdown(sample.reference_cycles)
 
     def is_undisturbed(self, sample: Sample) -> bool:
@@ -142,7 +142,7 @@ class Samples:
 
     @property
     def timing(self) -> Timing:
-        """What they come to.
+        """Timing that the samples come to.
 
         Undisturbed ones alone, if there are three or more, in two groups. Else it may be off by as much as the loop was
         beside the third of the least disturbed ones, or by as much as all groups disagree, whichever is more.
@@ -182,7 +182,7 @@ class Measurement:
 
     @property
     def timing(self) -> Timing:
-        """What it came to, without what it was measured with."""
+        """Timing of the measurement, without what it was measured with."""
         return self.samples.timing
 
     def tune(self, sample_s: float) -> None:
@@ -289,20 +289,20 @@ def _glance(loop: ReferenceLoop | None) -> float:
 
 
 def _interruptions() -> int:
-    """How often the system took a processor away from this process."""
+    """Number of times that the system took a processor away from this process."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How much data stays near a core: in caches of its own, and in any."""
+    """Amount of data that stays near a core: in caches of its own, and in any."""
 
     own_bytes: int
     cached_bytes: int
 
     @classmethod
     def of(cls, cache_bytes: Sequence[int]) -> Room:
-        """That of caches of these sizes, nearest first. Others have a part in the last of several."""
+        """Room in caches of these sizes, nearest first. Others have a part in the last of several."""
         sizes = list(cache_bytes) or [_USUAL_OWN_BYTES, _USUAL_LAST_BYTES]
         return cls(sizes[max(0, len(sizes) - 2)], 2 * sizes[-1])
 

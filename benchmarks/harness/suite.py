@@ -19,19 +19,19 @@ from . import programs
 
 
 class Program(Protocol):
-    """What is run, traced and predicted."""
+    """A program to run, trace and predict."""
 
     @property
     def name(self) -> str:
-        """What it is chosen by."""
+        """Name that it is chosen by."""
 
     @property
     def title(self) -> str:
-        """What it does."""
+        """Description of its work."""
 
     @property
     def language(self) -> str:
-        """What it is written in."""
+        """Language that it is written in."""
 
     @property
     def imports(self) -> tuple[str, ...]:
@@ -70,23 +70,23 @@ class SuiteProgram:
 
     @property
     def language(self) -> str:
-        """As its file name ends."""
+        """Language, as its file name ends."""
         return self.source.suffix.removeprefix(".")
 
     @property
     def is_python(self) -> bool:
-        """As for any `Program`."""
+        """Whether it is written in Python; see `Program`."""
         return self.language == "py"
 
     def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
-        """As for any `Program`; built if it needs to be."""
+        """Command that runs it, built if it needs to be; see `Program`."""
         arguments = self.small if small else self.full
         if self.is_python:
             return sys.executable, str(self.source), *arguments
         return str(programs.build(self.file or self.name, directory)), *arguments
 
     def start_up(self) -> tuple[str, ...] | None:
-        """As for any `Program`."""
+        """Command of the start-up alone; see `Program`."""
         if not self.is_python:
             return None
         return sys.executable, "-c", f"import {', '.join(('sys', *self.imports))}"
@@ -109,7 +109,7 @@ class InstalledProgram:
     is_python: bool = False
 
     def command(self, directory: Path, *, small: bool = False) -> tuple[str, ...]:
-        """As for any `Program`."""
+        """Command that runs it; see `Program`."""
         executable = shutil.which(self.name)
         if executable is None:
             raise EngineError(f"{self.name} is not on PATH")
@@ -117,7 +117,7 @@ class InstalledProgram:
         return executable, *self.arguments, str(text)
 
     def start_up(self) -> None:
-        """As for any `Program`."""
+        """No start-up is taken off; see `Program`."""
         return
 
 

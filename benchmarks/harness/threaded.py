@@ -30,7 +30,7 @@ def threaded_programs() -> dict[str, Path]:
 
 
 def command_of(name: str, directory: Path) -> tuple[str, ...]:
-    """What runs one of `threaded_programs`, but for the number of threads; it is compiled into `directory`.
+    """Command that runs one of `threaded_programs`, but for the number of threads; it is compiled into `directory`.
 
     Raises:
         EngineError: as `build_threaded`.
@@ -48,7 +48,8 @@ def has_processes(name: str) -> bool:
 
 
 def start_up_of(name: str) -> tuple[str, ...]:
-    """What starts the interpreter and loads the modules of a Python program, which no prediction has; else nothing."""
+    """Command that starts the interpreter and loads the modules of a Python program, which no prediction has; else
+    empty."""
     if threaded_programs()[name].suffix != PYTHON:
         return ()
     if has_processes(name):

@@ -39,7 +39,7 @@ DRCACHESIM_CACHES = (
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run of a command took; `cpu_s` is that of the command and of all processes it waited for.
+    """Cost of one run of a command; `cpu_s` is that of the command and of all processes it waited for.
 
     `kernel_s` of it is what the kernel did for them.
     """
@@ -90,7 +90,7 @@ class CacheMisses:
     ll: int
 
     def __sub__(self, other: CacheMisses) -> CacheMisses:
-        """What is left without those of another run."""
+        """Misses without those of another run."""
         return CacheMisses(self.d1 - other.d1, self.ll - other.ll)
 
 
