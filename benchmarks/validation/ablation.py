@@ -1,4 +1,4 @@
-"""What each sub-model of the core and memory model is worth: errors with and without it, on measured machines.
+"""Worth of each sub-model of the core and memory model: errors with and without it, on measured machines.
 
 Signatures of the suite's programs and run times measured on several machines are predicted with the whole model, and
 again with each sub-model switched off (`submodels.py`). Errors are told apart for programs that the model was made with
@@ -95,7 +95,7 @@ def run_without(workload: Workload, profile: Profile, off: Sequence[Submodel], s
 
 
 def _variants(off: Sequence[Submodel]) -> dict[str, tuple[Submodel, ...]]:
-    """What is switched off, by the sub-model whose worth it tells: each one left is left out, each one off put back."""
+    """Sub-models switched off, by the one whose worth that tells: each one left is left out, each one off put back."""
     found = {"": tuple(off)}
     for one in SUBMODELS:
         found[one.name] = tuple(other for other in off if other is not one) if one in off else (*off, one)
@@ -149,7 +149,7 @@ class Worth:
 
     @property
     def gain(self) -> float:
-        """What the mean error grows by without the sub-model."""
+        """Growth of the mean error without the sub-model."""
         return self.mean_without - self.mean_with
 
     @classmethod
@@ -185,7 +185,7 @@ class Ablation:
         return found
 
     def worth(self, name: str, chosen: Sequence[Key]) -> Worth | None:
-        """Of one sub-model."""
+        """Worth of one sub-model."""
         model, variant = self.errors[""], self.errors[name]
         return Worth.of(variant, model, chosen) if name in self.off else Worth.of(model, variant, chosen)
 

@@ -147,7 +147,7 @@ def stripped(executable: Path) -> Path:
 
 
 def source_findings(examples: Iterable[Example]) -> Findings:
-    """What the sources of some examples hold."""
+    """Findings in the sources of some examples."""
     return scanned([SOURCES / name for name in sorted({one.program for one in examples})], built_in())
 
 

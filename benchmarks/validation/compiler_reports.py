@@ -104,7 +104,7 @@ _NO_OBSTACLE = re.compile(
 
 @dataclass
 class Section:
-    """What a compiler says of one loop."""
+    """Report of a compiler on one loop."""
 
     line: int
     vectorised: bool = False
@@ -263,7 +263,8 @@ def gcc_sections(report: str, name: str) -> tuple[dict[int, Section], dict[int, 
 
 
 def clang_sections(report: str, name: str, lines: Sequence[int]) -> tuple[dict[int, Section], dict[int, str]]:
-    """The same of clang's; a reason stands at the statement, before the line that names the loop."""
+    """The sections of clang's report on the file `name` by the loop's line, and what it did to loops otherwise; a
+    reason stands at the statement, before the line that names the loop."""
     sections: dict[int, Section] = {}
     changed: dict[int, str] = {}
     waiting: list[str] = []
@@ -295,7 +296,7 @@ def clang_sections(report: str, name: str, lines: Sequence[int]) -> tuple[dict[i
 
 
 def compiled(compiler: Compiler, source: Path, extra: Sequence[str] = ()) -> str:
-    """What a compiler reports on a file.
+    """Report of a compiler on a file.
 
     Raises:
         subprocess.CalledProcessError: it does not compile.

@@ -40,7 +40,7 @@ _LABEL = re.compile(r"loop: (none|reduction|privatisable|recurrence|collision)(?
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a loop carries; `operation` is empty, and `distance` 0, where they are not told."""
+    """Label of a loop: what it carries; `operation` is empty, and `distance` 0, where they are not told."""
 
     line: int
     verdict: Verdict

@@ -21,7 +21,7 @@ DEPTH_CYCLES = 2000.0
 
 
 class Work(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a region of a program does in one run, read off its source.
+    """Work of a region of a program in one run, read off its source.
 
     Attributes:
         cycles: of one core, with its data in caches.

@@ -37,7 +37,7 @@ _LOOP = re.compile(r"loop: (parallel|reduction|recurrence|unknown|unjudged)\b")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a line is labelled with."""
+    """Labels of a line."""
 
     line: int
     idioms: frozenset[str]

@@ -1,4 +1,4 @@
-"""What the instruction set changes in a program's signature: the same sources compiled for several, each traced.
+"""Effect of the instruction set on a program's signature: the same sources compiled for several, each traced.
 
 Each figure is relative to x86-64's: the table of docs/instruction-sets.md. Targets without a cross compiler
 are left out.

@@ -54,7 +54,7 @@ class Comparison:
 
     @property
     def predicted_ratio(self) -> float:
-        """The same as predicted."""
+        """Predicted time on the second machine over that on the first."""
         return self.predicted_s[1] / self.predicted_s[0]
 
     @property
@@ -66,12 +66,12 @@ class Comparison:
 
     @property
     def error(self) -> float:
-        """Of the prediction for the second machine, relative to what was measured there."""
+        """Error of the prediction for the second machine, relative to what was measured there."""
         return self.predicted_s[1] / self.measured_s[1] - 1
 
     @property
     def anchored_error(self) -> float:
-        """Of the time scaled to it."""
+        """Error of the time scaled to the second machine, relative to what was measured there."""
         return self.anchored_s / self.measured_s[1] - 1
 
 
@@ -96,22 +96,22 @@ class Ranking:
 
     @property
     def undisturbed(self) -> tuple[Comparison, ...]:
-        """Those of them whose times were measured without a neighbour: of others nobody knows how much they differ."""
+        """Notable pairs whose times were measured without a neighbour: of others nobody knows how much they differ."""
         return tuple(c for c in self.notable if not c.disturbed)
 
     @property
     def share_ranked_right(self) -> float | None:
-        """Of the pairs that are to be ranked; None where no two machines differ."""
+        """Share of the pairs to be ranked that are ranked right; None where no two machines differ."""
         return _share_right(self.notable)
 
     @property
     def mean_absolute_error(self) -> float:
-        """Of the predictions, over all pairs in both orders."""
+        """Mean absolute error of the predictions, over all pairs in both orders."""
         return statistics.mean(abs(c.error) for c in self.comparisons)
 
     @property
     def mean_absolute_anchored_error(self) -> float:
-        """Of the times scaled from one machine to another."""
+        """Mean absolute error of the times scaled from one machine to another."""
         return statistics.mean(abs(c.anchored_error) for c in self.comparisons)
 
     @property
@@ -250,5 +250,5 @@ def _by_label(profiles: Mapping[str, Path], rows: Sequence[dict[str, Any]], fiel
 
 
 def _name(path: Path) -> str:
-    """What a machine is called in its file."""
+    """Name of a machine in its file."""
     return f"machine-{path.stem}"

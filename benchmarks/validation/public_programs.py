@@ -107,7 +107,7 @@ def _is_at(lines: Line, file: str, line: int) -> bool:
 
 
 class Build(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a user builds a program: shell lines, run in a copy of its folder."""
+    """Commands with which a user builds a program: shell lines, run in a copy of its folder."""
 
     serial: tuple[str, ...] = ()
     openmp: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Triaged:
-    """What a triage says of a region: its answer, and times on the host and on the device of what is ported or
+    """Result of a triage for a region: its answer, and times on the host and on the device of what is ported or
     threaded; the whole program's speed-up."""
 
     answer: Answer
@@ -130,7 +130,7 @@ class Triaged:
 
     @property
     def speedup(self) -> float | None:
-        """Of the region on the device; None where nothing of it was costed."""
+        """Speed-up of the region on the device; None where nothing of it was costed."""
         return self.host_s / self.device_s if self.device_s else None
 
 
@@ -153,7 +153,7 @@ class Row:
 
     @property
     def wrong(self) -> str:
-        """What is wrong with the answers, for people; empty if nothing is."""
+        """Description of what is wrong with the answers, for people; empty if nothing is."""
         if self.one is None or self.cores is None:
             return self.problem or "no answer"
         if self.expected is None:
@@ -199,7 +199,7 @@ class ThreadRow:
         return replayed, None if one is None or more is None else one / more
 
     def error(self, threads: int) -> float | None:
-        """Of the replayed speed-up."""
+        """Relative error of the replayed speed-up."""
         replayed, measured = self.speedups(threads)
         return None if replayed is None or measured is None else replayed / measured - 1
 
@@ -218,7 +218,7 @@ def listed(path: Path = PROGRAMS) -> tuple[Reference, tuple[Program, ...]]:
 
 
 def builds(path: Path) -> dict[str, Build]:
-    """How a user builds programs, by name.
+    """Build commands of programs, by name.
 
     Raises:
         EngineError: the file cannot be read, or is not as `Build` says.
@@ -242,7 +242,7 @@ def folder_of(program: Program, sources: Path) -> Path:
 
 
 def triaged(document: dict[str, Any], program: Program) -> Triaged:
-    """What a triage's JSON says of a program's region. The host is the faster one of a core and all of them."""
+    """Result for a program's region in a triage's JSON. The host is the faster one of a core and all of them."""
     rows = [row for row in document["instances"] if program.holds(row["file"] or "", row["line"] or 0)]
     largest_s = max((row["host_s"] for row in rows), default=0.0)
     answer: Answer = "leave" if rows else "none"
@@ -468,7 +468,7 @@ def is_within(row: ThreadRow) -> bool:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many of table A are right, and how far predicted times are from measured ones."""
+    """Summary of table A: how many are right, and how far predicted times are from measured ones."""
     errors = [abs(row.predicted_s / row.native_s - 1) for row in rows if row.predicted_s and row.native_s]
     right, unanswered = sum(row.is_right for row in rows), sum(row.one is None for row in rows)
     text = f"{right} of {len(rows)} right, {unanswered} without an answer"
@@ -476,7 +476,7 @@ def summary(rows: Sequence[Row]) -> str:
 
 
 def thread_summary(rows: Sequence[ThreadRow]) -> str:
-    """How many of table B are within the bounds."""
+    """Summary of table B: how many are within the bounds."""
     single = [abs(row.one_thread) for row in rows if row.one_thread is not None]
     errors = [abs(error) for row in rows for n in THREADS[1:] if (error := row.error(n)) is not None]
     text = f"{sum(error <= WITHIN_ONE_THREAD for error in single)} of {len(rows)} replays of one thread within "
@@ -500,7 +500,7 @@ def table_b(rows: Sequence[ThreadRow]) -> ResultTable:
 
 
 def origins(rows: Sequence[Row]) -> ResultTable:
-    """Where programs are from, and what their sources say."""
+    """Table of the programs' origins, and what their sources say."""
     entries = [
         [
             one.name, f"[{one.repository}](https://github.com/{one.repository}), {one.commit[:12]}", one.input,

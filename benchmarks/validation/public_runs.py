@@ -32,8 +32,8 @@ _START_UP = (sys.executable, "-c", "import numpy")
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Where and how long programs run: at most `limit_s` each step, timed in `rounds`, with `realtime` before all else
-    on this machine. `exit_code` is what a program ends with that did all it should."""
+    """Limits of running programs: at most `limit_s` each step, timed in `rounds`, with `realtime` before all else on
+    this machine. `exit_code` is what a program ends with that did all it should."""
 
     limit_s: float
     rounds: int
@@ -157,7 +157,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def environment_of(threads: int) -> dict[str, str]:
-    """That in which an OpenMP program has so many threads, which sleep where they wait."""
+    """Environment in which an OpenMP program has this many threads, which sleep where they wait."""
     return PASSIVE | {"OMP_NUM_THREADS": str(threads)}
 
 

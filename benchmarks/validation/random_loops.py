@@ -181,7 +181,7 @@ class Loop:
 
     @property
     def instructions(self) -> int:
-        """How many there are, those that a jump skips included."""
+        """Number of instructions, those that a jump skips included."""
         return sum(not line.endswith(":") for line in self.lines)
 
 
@@ -199,7 +199,7 @@ class Result:
 
 
 def random_loops(number: int, seed: int) -> list[Loop]:
-    """As many of each kind as of any other, or one more; the same for the same seed."""
+    """Random loops, as many of each kind as of any other, or one more; the same for the same seed."""
     drawn = random.Random(seed)
     kinds = list(KINDS)
     return [_random_loop(f"loop_{n}", kinds[n % len(kinds)], drawn) for n in range(number)]

@@ -36,7 +36,7 @@ _Job = tuple[Path, str, str, Profile, float]
 
 
 def _residual(job: _Job) -> Residual | None:
-    """Of a program on a machine; None where the core model has no part in it."""
+    """Residual of a program on a machine; None where the core model has no part in it."""
     path, program, label, profile, measured_s = job
     workload = Workload.of(read_signature(path))
     if workload.core is None:
@@ -104,7 +104,7 @@ _GROUPS = (
 
 
 def _cells(found: Sequence[Residual], interval: tuple[float, float]) -> list[str]:
-    """How far some residuals are off."""
+    """Cells of a table row with the errors of some residuals."""
     logs = [-one.log_error for one in found]
     errors = [math.expm1(value) for value in logs]
     return [

@@ -80,22 +80,22 @@ class Row:
 
     @property
     def error(self) -> float:
-        """Of the prediction, relative to the measurement."""
+        """Error of the prediction, relative to the measurement."""
         return self.predicted_s / self.measured.time_s - 1
 
     @property
     def error_at_clock(self) -> float | None:
-        """Of the prediction for the clock that was measured beside the runs."""
+        """Relative error of the prediction for the clock that was measured beside the runs."""
         return None if self.at_clock_s is None else self.at_clock_s / self.measured.time_s - 1
 
     @property
     def error_of_convolution(self) -> float | None:
-        """Of the convolution's prediction."""
+        """Relative error of the convolution's prediction."""
         return None if self.convolution_s is None else self.convolution_s / self.measured.time_s - 1
 
     @property
     def error_alone(self) -> float | None:
-        """Of the prediction, relative to the time without a neighbour; None where that is not known."""
+        """Error of the prediction, relative to the time without a neighbour; None where that is not known."""
         alone = self.measured.alone
         return self.predicted_s / alone.time_s - 1 if alone is not None and alone.time_s > 0 else None
 
@@ -149,7 +149,7 @@ class RunTimes:
 
     @property
     def held_out(self) -> RunTimes | None:
-        """Those of our programs that the model was not made with; None if there are none among them."""
+        """Rows of our programs that the model was not made with; None if there are none."""
         return self._only(row for row in self.rows if row.program in HELD_OUT)
 
     @property
@@ -165,7 +165,7 @@ class RunTimes:
 
     @property
     def installed(self) -> RunTimes | None:
-        """Those of the programs of the system; None if there are none among them."""
+        """Rows of the system's programs; None if there are none."""
         return self._only(row for row in self.rows if row.language == INSTALLED_LANGUAGE)
 
     def _only(self, rows: Iterable[Row]) -> RunTimes | None:
@@ -179,17 +179,19 @@ class RunTimes:
 
     @property
     def mean_absolute_error_alone(self) -> float | None:
-        """The same of the programs whose time without a neighbour is known; None where there are none."""
+        """Mean of the errors' sizes of the programs whose time without a neighbour is known; None where there are
+        none."""
         return _mean_size_of_known(row.error_alone for row in self.rows)
 
     @property
     def mean_absolute_error_at_clock(self) -> float | None:
-        """The same of predictions for the clock beside each program's runs; None where it is known of none."""
+        """Mean of the errors' sizes of predictions for the clock beside each program's runs; None where it is known of
+        none."""
         return _mean_size_of_known(row.error_at_clock for row in self.rows)
 
     @property
     def mean_absolute_error_of_convolution(self) -> float | None:
-        """The same of the convolution as published; None where nothing was predicted by it."""
+        """Mean of the errors' sizes of the convolution as published; None where nothing was predicted by it."""
         return _mean_size_of_known(row.error_of_convolution for row in self.rows)
 
     @property
@@ -226,12 +228,12 @@ class _Subject:
 
     @property
     def traced(self) -> tuple[str, ...]:
-        """What is traced: of Python programs the script, without Python."""
+        """Command that is traced: of Python programs the script, without Python."""
         return _traced(self.program, self.command)
 
     @property
     def timing(self) -> Path:
-        """What is written when it is sampled."""
+        """File that is written when it is sampled."""
         return self.signature.with_suffix(".timing")
 
 
@@ -307,7 +309,7 @@ def _predict(program: Program, directory: Path, machine: Machine, *, small: bool
 
 
 def _predicted(signature: Path, machine: Machine, *options: str) -> dict[str, Any]:
-    """What `foretrace predict --json` has of one machine."""
+    """Prediction of `foretrace predict --json` for one machine."""
     document = tools.foretrace_json("predict", str(signature), "--machine", machine.path, *options)
     (prediction,) = document["predictions"]
     assert isinstance(prediction, dict)
@@ -324,7 +326,7 @@ def _sampled(subject: _Subject, machine: Machine) -> dict[str, Any]:
 
 
 def _at_clock(subject: _Subject, machine: Machine, clock_hz: float | None) -> float | None:
-    """What is predicted for a clock, if it is known."""
+    """Time predicted for a clock, if it is known."""
     if clock_hz is None:
         return None
     return float(_predicted(subject.signature, machine, "--clock", f"{clock_hz / 1e9}")["time_s"])
@@ -377,7 +379,7 @@ def top_loops(regions: Sequence[dict[str, Any]]) -> tuple[LoopShare, ...]:
 
 
 def cause_of(regions: Sequence[dict[str, Any]], predicted_s: float, measured: Measured) -> str:
-    """Where predicted and sampled time differ most: a loop, a function, or code that was not traced."""
+    """Place where predicted and sampled time differ most: a loop, a function, or code that was not traced."""
     if not regions:
         return ""
     unseen_s = (1 - sum(region["measured_share"] for region in regions)) * measured.time_s

@@ -52,13 +52,14 @@ class Predicted:
 
     @property
     def speedup(self) -> float | None:
-        """Of two threads over one."""
+        """Speed-up of two threads over one."""
         return None if self.two_s is None else self.one_s / self.two_s
 
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """Of a program with two threads over one: predicted from the traces with one thread and with two, and measured.
+    """Speed-up of a program with two threads over one: predicted from the traces with one thread and with two, and
+    measured.
 
     `one_s` and `two_s` are measured; None where the cores were never free, which `problem` says.
     """
@@ -77,22 +78,22 @@ class Speedup:
 
     @property
     def error(self) -> float | None:
-        """Of the speed-up predicted from the trace with two threads: over the measured one, less one."""
+        """Error of the speed-up predicted from the trace with two threads: over the measured one, less one."""
         return _over(self.from_two.speedup, self.measured)
 
     @property
     def error_from_one(self) -> float | None:
-        """The same from the trace with one thread."""
+        """Error of the speed-up predicted from the trace with one thread: over the measured one, less one."""
         return _over(self.from_one.speedup, self.measured)
 
     @property
     def one_from_two(self) -> float | None:
-        """Of the time with one thread, predicted from the trace with two."""
+        """Error of the time with one thread, predicted from the trace with two: over the measured one, less one."""
         return _over(self.from_two.one_s, self.one_s)
 
     @property
     def two_from_one(self) -> float | None:
-        """Of the time with two threads, predicted from the trace with one."""
+        """Error of the time with two threads, predicted from the trace with one: over the measured one, less one."""
         return _over(self.from_one.two_s, self.two_s)
 
     def as_json(self) -> dict[str, Any]:
@@ -246,7 +247,7 @@ def speedup_table(rows: Sequence[Speedup]) -> ResultTable:
 
 
 def remarks(rows: Sequence[Speedup]) -> Iterator[str]:
-    """What the columns mean, what was not compared and why, and the summary."""
+    """Remarks below the table: what the columns mean, what was not compared and why, and the summary."""
     yield "1 from 2: error of the time with one thread, predicted from the trace with two; 2 from 1: the reverse"
     for row in rows:
         if row.problem:

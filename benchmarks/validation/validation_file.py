@@ -1,4 +1,5 @@
-"""What `foretrace validate --json` printed, on this machine or on another. Like every file, it may come from anyone.
+"""Documents printed by `foretrace validate --json`, on this machine or on another. Like every file, they may come from
+anyone.
 
 In `measured/` are such documents of machines that come with foretrace: times alone, with the name of the machine in the
 place of its profile.
@@ -36,7 +37,7 @@ class Segments(Struct, frozen=True):
 
 
 class MeasuredTime(Struct, frozen=True):
-    """Of a program's native runs; see native_runs.Measured. What was not measured is None."""
+    """Time of a program's native runs; see native_runs.Measured. What was not measured is None."""
 
     shortest_s: Annotated[float, Meta(gt=0, lt=1e9)]
     undisturbed_runs: int | None = None
@@ -45,7 +46,7 @@ class MeasuredTime(Struct, frozen=True):
 
     @property
     def time_s(self) -> float:
-        """What the program takes: by segments if that is known, else the shortest run."""
+        """Time of the program: by segments if that is known, else the shortest run."""
         return self.shortest_s if self.segments is None else self.segments.time_s
 
     @property
@@ -78,7 +79,7 @@ class MeasuredMachine(Struct, frozen=True):
 
 
 def find_validation(name_or_path: str) -> MeasuredMachine:
-    """What was measured on a machine that comes with foretrace, by its name; or what a file holds, by path.
+    """Times measured on a machine that comes with foretrace, by its name; or the contents of a file, by path.
 
     Raises:
         EngineError: there is none of that name, or the file is no such document; says why.
