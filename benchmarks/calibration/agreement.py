@@ -78,7 +78,7 @@ def _at_the_clock_of(before: Profile, after: Profile) -> Profile:
 
 
 def summary(found: Sequence[Difference]) -> str:
-    """How many figures agree, and how many of the others were expected to differ, for people."""
+    """Number of figures that agree, and of the others how many were expected to differ, for people."""
     far = [d for d in found if not d.agrees]
     text = f"{len(found) - len(far)} of {len(found)} figures agree within {AGREEMENT:.0%}"
     if far:

@@ -1,4 +1,4 @@
-"""What array operations of Python take for a point: NumPy's loops, and SciPy's sparse product where it is installed.
+"""Time per point of array operations of Python: NumPy's loops, and SciPy's sparse product where it is installed.
 
 Each is timed over arrays that lie in near caches and over a few elements; a point takes the difference.
 """

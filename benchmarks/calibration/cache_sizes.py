@@ -34,7 +34,7 @@ def without_bumps(points: Sequence[tuple[Size, float]]) -> list[tuple[Size, floa
 
 
 def effective_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> int | None:
-    """What loads get of the last cache; None where that is about what is reported, or cannot be told.
+    """Size of the last cache for loads, in bytes; None where that is about what is reported, or cannot be told.
 
     The last is the one that others take their share of. Its own time is taken near its small end: how far it reaches is
     the question.
@@ -60,7 +60,7 @@ def effective_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> in
 
 
 def streamed_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> int | None:
-    """What streams get of the last cache; None where that is about what is reported, or cannot be told.
+    """Size of the last cache for streams, in bytes; None where that is about what is reported, or cannot be told.
 
     Where they begin to take a quarter of what main memory adds, a quarter of their lines come from there: lines are
     evicted much as if at random, so that three quarters of the working set stay.
@@ -74,7 +74,7 @@ def streamed_size(points: Sequence[Point], reported_bytes: Sequence[int]) -> int
 
 
 def cache_ends(points: Sequence[Point]) -> list[int]:
-    """Where caches end, nearest first, without anybody saying how many there are: sizes among those measured."""
+    """Ends of the caches, nearest first, found without knowing how many there are: sizes among those measured."""
     curve = without_bumps(points)
     ends: list[int] = []
     before: float | None = None  # the time before a rise that has not ended

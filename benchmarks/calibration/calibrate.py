@@ -83,7 +83,7 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to measure, and with how much effort. Sizes are those of one thread."""
+    """Extent of a calibration: what to measure, and with how much effort. Sizes are those of one thread."""
 
     quick: bool
     levels: tuple[CacheFacts, ...]
@@ -99,7 +99,7 @@ class Plan:
 
     @property
     def room(self) -> Room:
-        """What stays in caches."""
+        """Amount of data that stays in caches."""
         return Room.of([level.size_bytes for level in self.levels])
 
 

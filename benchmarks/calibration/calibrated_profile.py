@@ -279,7 +279,7 @@ _SizeOf = Callable[[Sequence[tuple[int, float]], Sequence[int]], int | None]
 
 
 def _effective_size(levels: Sequence[CacheFacts], latency: Sequence[LatencyPoint]) -> tuple[int | None, float]:
-    """What loads get of the last cache, in whole ways, at least one, and its noise: that of the loads' times.
+    """Size of the last cache for loads, in whole ways, at least one, and its noise: that of the loads' times.
 
     None where that is all of it, or cannot be told.
     """

@@ -1,4 +1,4 @@
-"""Where something no longer fits: the number of things from which on each takes longer."""
+"""Capacity limits: the number of items beyond which time per item rises."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .cache_sizes import without_bumps
 
 
 class Edge(NamedTuple):
-    """Of the numbers that were tried, the largest that fits, and the next; how noisy it is that this one does not."""
+    """Edge of a capacity: of the numbers tried, the largest that fits and the next; and how noisy it is that this one
+    does not."""
 
     fits: int
     beyond: int
@@ -21,7 +22,7 @@ class Edge(NamedTuple):
 
     @property
     def figure(self) -> float:
-        """Where the edge is taken to be."""
+        """Number that the edge is taken to be at."""
         return rounded(math.sqrt(self.fits * self.beyond))
 
     @property

@@ -1,4 +1,4 @@
-"""What one core can do: clock, issue width, latencies and rates of its units, and the costs of Python on it."""
+"""Abilities of one core: clock, issue width, latencies and rates of its units, and the costs of Python on it."""
 
 from __future__ import annotations
 

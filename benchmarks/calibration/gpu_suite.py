@@ -174,7 +174,8 @@ def gpu_measurements(cupy: ModuleType, largest_bytes: int, *, quick: bool) -> di
 def _device_measurements(
     cupy: ModuleType, largest_bytes: int, update: Callable[..., Any], a: Any, b: Any
 ) -> dict[Loop | str, Measurement]:
-    """What is no loop of SGBench: arithmetic, one thread alone, one address, the second cache, memory's latency."""
+    """Measurements besides the loops of SGBench: arithmetic, one thread alone, one address, the second cache, memory's
+    latency."""
     synchronize = cupy.cuda.Stream.null.synchronize
     found: dict[Loop | str, Measurement] = {}
     for name, (kind, statement, operations) in _ARITHMETIC.items():
@@ -234,7 +235,8 @@ def chase(size_bytes: int) -> np.ndarray[Any, Any]:
 
 
 def needed_bytes(largest_bytes: int, *, quick: bool) -> int:
-    """Of the GPU's memory, for ranges up to this one: two arrays and two more for the stream, and all indices."""
+    """Size of the GPU memory needed for ranges up to this one, in bytes: two arrays and two more for the stream, and
+    all indices."""
     arrays = 3 * largest_bytes + max(LEAST_INDICES * _ELEMENT_BYTES, largest_bytes)
     indices = 0
     for size in ranges(largest_bytes, fine=not quick):
@@ -292,7 +294,7 @@ def _timed(launch: Callable[[], Any], synchronize: Callable[[], None], operation
 
 
 def _table(timings: dict[Loop | str, Timing], properties: Mapping[str, Any]) -> AcceleratorTable:
-    """What was measured of the device alone, and what its driver tells."""
+    """Table of what was measured of the device alone, and what its driver reports."""
     sizes = {
         field: int(properties[key])
         for field, key in (("threads_per_multiprocessor", "maxThreadsPerMultiProcessor"), ("warp_threads", "warpSize"))

@@ -165,7 +165,7 @@ def _added_by_pages(measured: Mapping[Chain, Timing], page_bytes: int) -> tuple[
 
 
 def tlb_steps(counts: Sequence[int], added_s: Sequence[float], most: int = 2) -> list[tuple[int, float]]:
-    """Where the time that pages add rises: the number of pages before each step, and its height in seconds.
+    """Steps in the time that pages add: the number of pages before each step, and its height in seconds.
 
     Noise only adds time, so no time is taken to be more than those of more pages. A step ends where doubling the pages
     adds little; the last may not have ended at the largest number measured, and is as high as seen.

@@ -1,4 +1,4 @@
-"""How long lines stay in the last cache if they are left alone: the more others bring in meanwhile, the shorter.
+"""Lifetime of lines in the last cache if they are left alone: the more others bring in meanwhile, the shorter.
 
 A part of the cache is filled, left alone for a while, and read at random: how long that takes tells how much is gone.
 """

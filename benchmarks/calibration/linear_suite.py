@@ -1,4 +1,4 @@
-"""How long linear algebra takes by size and type: products of matrices and vectors, factorisations, eigenvalues.
+"""Time of linear algebra by size and type: products of matrices and vectors, factorisations, eigenvalues.
 
 Square matrices, through NumPy: its BLAS and LAPACK are what Python programs get. A call works on many small ones, so
 that the routine is measured, not the call. One thread.
@@ -32,7 +32,7 @@ _ROWS_AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """What is measured: see LinearCost."""
+    """Routine, type and size to measure: see LinearCost."""
 
     routine: str
     element_type: str
@@ -128,7 +128,7 @@ def _matmul(a: npt.NDArray[Any], b: npt.NDArray[Any], least: int = 0) -> _Call:
 
 
 def _stack(matrix: npt.NDArray[Any], least: int = 0) -> tuple[npt.NDArray[Any], int]:
-    """The same matrix many times over, in the same memory."""
+    """A stack of one matrix many times over, in the same memory, and its height."""
     batch = max(least, _ROWS_AT_ONCE // matrix.shape[-1], 1)
     return np.broadcast_to(matrix, (batch, *matrix.shape)), batch
 

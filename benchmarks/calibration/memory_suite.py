@@ -1,4 +1,5 @@
-"""What one core's memory can do by working set: sequential loads by width, loads at random; and what new pages cost."""
+"""Memory performance of one core by working set: sequential loads by width, loads at random; and the cost of new
+pages."""
 
 from __future__ import annotations
 

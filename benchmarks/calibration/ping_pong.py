@@ -29,7 +29,7 @@ Clock = Callable[[], float]
 
 
 class Communicator(Protocol):
-    """What is used of mpi4py's communicators."""
+    """Methods used of mpi4py's communicators."""
 
     def Get_rank(self) -> int: ...  # noqa: N802, D102 - mpi4py's names
     def Get_size(self) -> int: ...  # noqa: N802, D102
@@ -42,7 +42,7 @@ def ping_pong(
     sizes_bytes: tuple[int, ...] = SIZES_BYTES,
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[tuple[int, list[float]]]:
-    """Of each size, on rank 0, the samples of half the time of a message there and back, in seconds.
+    """Samples of half the time of a message there and back, in seconds, for each size, on rank 0.
 
     Rank 0 decides how often, and sends the number ahead.
     """

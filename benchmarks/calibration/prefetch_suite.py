@@ -1,4 +1,4 @@
-"""How far ahead prefetchers fetch streams out of main memory, and which lines of them nobody has fetched ahead.
+"""Lookahead of prefetchers on streams out of main memory, and the lines of them that nobody has fetched ahead.
 
 Streams beside streams are fetched so many lines ahead, all together, those out of nearer caches as well: a stream's
 line is there `latency` after the line was wanted that is as many lines before it as its share of these and what the
@@ -96,7 +96,7 @@ def _small_and_large(measured: Iterable[Mix]) -> tuple[int, int]:
 def lookahead(
     measured: Mapping[Mix, Timing], latency_s: Mapping[int, float], line_s: float, in_flight: float
 ) -> Lookahead | None:
-    """How far ahead prefetchers fetch streams; None where nothing was measured, or near streams hold up none.
+    """Lookahead of prefetchers on streams; None where nothing was measured, or near streams hold up none.
 
     As many lines as a stream alone has under way (Little's law), of which near ones take what explains the times best.
 

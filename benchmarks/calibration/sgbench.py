@@ -52,7 +52,7 @@ class Loop:
 
     @property
     def referenced_bytes(self) -> int:
-        """What an iteration references: an element on either side (an update's twice) and its index."""
+        """Bytes that an iteration references: an element on either side (an update's twice) and its index."""
         return (3 if self.operation == "update" else 2) * self.element_bytes + INDEX_BYTES
 
 

@@ -1,4 +1,4 @@
-"""What it takes until a thread that waits for another one goes on: spinning, and asleep in the system."""
+"""Time until a thread that waits for another one goes on: spinning, and asleep in the system."""
 
 from __future__ import annotations
 

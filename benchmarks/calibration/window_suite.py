@@ -1,4 +1,4 @@
-"""How much a core has in flight: as many instructions as may stand between two loads from main memory that overlap.
+"""Instructions in flight in a core: as many as may stand between two loads from main memory that overlap.
 
 Of all kinds, and of stores alone.
 """
@@ -58,7 +58,7 @@ def window_measurements(largest_bytes: int, *, fine: bool) -> dict[Window, Measu
 
 
 def in_flight(measured: Mapping[Window, Timing]) -> dict[str, Edge]:
-    """How many instructions of each kind there is room for, by field of profile.Core.
+    """Number of instructions of each kind that there is room for, by field of profile.Core.
 
     Without those that nothing limits: a core that keeps the order stops at the first use alone.
     """
