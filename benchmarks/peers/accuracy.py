@@ -1,4 +1,4 @@
-"""What each accuracy of `foretrace trace` costs, and how far its misses are from the full trace's.
+"""Cost of each accuracy of `foretrace trace`, and how far its misses are from the full trace's.
 
 Costs are multiples of the time under QEMU alone, or of Python's for a script. The runs of a program take turns, so that
 a change in the machine's load hits them alike. Costs are the shortest times.

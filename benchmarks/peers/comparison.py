@@ -22,14 +22,14 @@ ACCESSES, QUICK_ACCESSES = 20_000_000, 500_000
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What is measured, section by section; executables and signatures go to `directory`."""
+    """Sections of the comparison; executables and signatures go to `directory`."""
 
     directory: Path
     repetitions: int
     quick: bool
 
     def cost(self) -> Iterator[Part]:
-        """What tracing costs, beside other tools."""
+        """Cost of tracing, beside other tools."""
         available = [tool for tool in tracing_cost.TOOLS if tool.is_installed]
         found = []
         for workload in self._five():
@@ -43,7 +43,7 @@ class Bench:
                 yield f"Left out: {tool.name}, as {tool.needs} is not installed."
 
     def start_up(self) -> Iterator[Part]:
-        """What is the same for every program."""
+        """Cost of the start, which is the same for every program."""
         least = tracing_cost.start_up(self.directory)
         yield (
             f"A static program that does nothing, least of {tracing_cost.START_UP_RUNS} runs: "
@@ -51,7 +51,7 @@ class Bench:
         )
 
     def machines(self) -> Iterator[Part]:
-        """What each further machine costs."""
+        """Cost of each further machine."""
         found = []
         for workload in self._five():
             say(f"{workload.name}, 1 to {len(tracing_cost.MACHINES)} machines")
@@ -59,7 +59,7 @@ class Bench:
             yield tracing_cost.targets_table(found)
 
     def tree(self) -> Iterator[Part]:
-        """What the execution tree adds."""
+        """Cost that the execution tree adds."""
         found = []
         for workload in [*self._five(), *tree_cost.workloads(self.directory, quick=self.quick)]:
             say(f"{workload.name} with and without a tree")

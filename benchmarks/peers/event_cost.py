@@ -49,7 +49,7 @@ class Cost:
 
 
 def asked(option: str) -> str:
-    """What `foretrace events` prints with an option."""
+    """Output of `foretrace events` with an option."""
     command = [foretrace_executable(), "events", option]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 

@@ -1,4 +1,4 @@
-"""What tracing a Python program costs, beside coverage.py's C tracer, in one run.
+"""Cost of tracing a Python program, beside coverage.py's C tracer, in one run.
 
 Programs that time themselves give the cost of a single event: a block, an access, an array operation. Each way of
 running them takes its turn, and medians are compared: so many nanoseconds more than untraced, or so many times as long.
@@ -112,7 +112,7 @@ def whole_costs(
 
 
 def event_table(costs: Sequence[EventCost], ways: Sequence[str]) -> ResultTable:
-    """What each event costs."""
+    """Table of the cost of each event."""
     tracing = [way for way in ways if way != "untraced"]
     rows = []
     for cost in costs:

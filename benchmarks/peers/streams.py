@@ -1,4 +1,4 @@
-"""What stored streams cost: tracing with and without --keep-stream, size, and simulating the stream again.
+"""Cost of stored streams: tracing with and without --keep-stream, size, and simulating the stream again.
 
 The stream and the run must agree on every level's misses; where they do not, that is an error.
 """
@@ -20,7 +20,7 @@ from foretrace.benchmarks.harness.results import Part, ResultTable, growing
 
 @dataclass(frozen=True, slots=True)
 class StreamCost:
-    """Of one program; times are medians of wall seconds."""
+    """Cost of a stored stream for one program; times are medians of wall seconds."""
 
     name: str
     accesses: int

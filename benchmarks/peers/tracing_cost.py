@@ -1,4 +1,4 @@
-"""What running a program under each tool costs.
+"""Cost of running a program under each tool.
 
 The tools take turns, so that a change in the machine's load hits them alike; medians are reported. foretrace simulates
 three cache levels and finds address ranges, access patterns and reuse distances; cachegrind simulates two levels.
@@ -54,7 +54,7 @@ class Comparison:
     costs: dict[str, tools.Cost]
 
     def ratio(self, tool: str, reference: str, clock: str = "cpu_s") -> float | None:
-        """How many times the cost of `reference` a tool has, by wall clock or CPU time."""
+        """Ratio of a tool's cost to that of `reference`, by wall clock or CPU time."""
         if tool not in self.costs or reference not in self.costs:
             return None
         return float(getattr(self.costs[tool], clock) / getattr(self.costs[reference], clock))
@@ -75,7 +75,7 @@ def median(costs: Sequence[tools.Cost]) -> tools.Cost:
 
 
 def start_up(directory: Path) -> tools.Cost:
-    """What tracing a static program that does nothing costs: the least of several runs.
+    """Cost of tracing a static program that does nothing: the least of several runs.
 
     Raises:
         EngineError: there is no C compiler, or tracing fails.

@@ -1,5 +1,7 @@
-"""What the execution tree, its data flow and the windows in which dependences are looked for add to tracing: the same
-programs traced with all of them, without windows, with the tree alone and without, alternating."""
+"""Cost that the execution tree, its data flow and the windows in which dependences are looked for add to tracing.
+
+The same programs are traced with all of them, without windows, with the tree alone and without, alternating.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,11 @@ class TreeCost:
     costs: dict[str, tools.Cost]
 
     def share(self, clock: str) -> float:
-        """What the tree adds, as a share of tracing without it."""
+        """Cost that the tree adds, as a share of tracing without it."""
         return self._added("tree", "neither", clock)
 
     def flow_share(self, clock: str) -> float:
-        """What the data flow adds, windows included, as a share of tracing with the tree."""
+        """Cost that the data flow adds, windows included, as a share of tracing with the tree."""
         return self._added("all", "tree", clock)
 
     def windows_share(self, clock: str) -> float:
