@@ -142,7 +142,7 @@ class PerfSampler:
 
 
 def _attributes(interval_s: float, *, with_kernel: bool) -> bytes:
-    """Of a clock that runs with the program.
+    """Attributes (struct perf_event_attr) of a clock that runs with the program.
 
     Where we may look at the kernel, its time counts for the instruction that the program had come to.
     """

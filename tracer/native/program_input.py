@@ -89,13 +89,13 @@ class ProgramInput:
                 os.lseek(_STDIN, stood, os.SEEK_SET)  # where `own` is the same open file
 
     def _arriving(self, ended: int) -> Iterator[bytes]:
-        """What comes, kept for later runs."""
+        """Blocks of the input as they arrive, kept for later runs."""
         while _ready(_STDIN, select.POLLIN, ended) and (data := os.read(_STDIN, _CHUNK_BYTES)):
             self._keep(data)
             yield data
 
     def _stored(self, _ended: int) -> Iterator[bytes]:
-        """What was kept."""
+        """Blocks of the input that were kept."""
         assert self._kept is not None
         position = 0
         while data := os.pread(self._kept.fileno(), _CHUNK_BYTES, position):
@@ -115,7 +115,7 @@ class ProgramInput:
 
 
 class Reading:
-    """What a run has for its standard input: a descriptor. None: the first run has ours, a later one an empty input."""
+    """Standard input of a run: a descriptor. None: the first run has ours, a later one an empty input."""
 
     def __init__(self, descriptor: int | None, begin: Callable[[], None] | None = None) -> None:
         """`begin` is called once the program has its own copy of the descriptor."""
@@ -177,7 +177,7 @@ def _mode() -> int:
 
 
 def _opened(descriptor: int) -> int:
-    """The same file, opened anew where that is allowed: so nobody else's position changes."""
+    """Descriptor of the same file, opened anew where that is allowed: so nobody else's position changes."""
     with suppress(OSError):
         return os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     return os.dup(descriptor)

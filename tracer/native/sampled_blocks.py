@@ -1,4 +1,4 @@
-"""Which of a signature's blocks a timing's samples lie in."""
+"""Blocks of a signature that a timing's samples lie in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What samplers find: how often a program was at which of its instructions."""
+"""Results of samplers: how often a program was at which of its instructions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """How often the program was where. `elsewhere` counts samples of child processes and of code that is in no file.
+    """Number of samples by position in the program. `elsewhere` counts samples of child processes and of code that is
+    in no file.
 
     `lost` samples are known to have been taken, but could not be kept.
     """
@@ -46,7 +47,7 @@ class Sampler(Protocol):
         ...
 
     def samples(self) -> Samples:
-        """What was found."""
+        """The samples found."""
         ...
 
     def close(self) -> None:

@@ -52,7 +52,7 @@ class NativeRun:
 
     @property
     def cpu_s(self) -> float:
-        """What the program kept a processor busy. A prediction is of this: waiting is no part of it."""
+        """Processor time of the program. A prediction is of this: waiting is no part of it."""
         return self.user_s + self.system_s
 
     @property
@@ -63,7 +63,8 @@ class NativeRun:
 
 @dataclass(frozen=True, slots=True)
 class SampledPosition:
-    """How many samples found the program at an instruction; `kernel_samples` of them while the kernel worked for it.
+    """Number of samples that found the program at an instruction; `kernel_samples` of them while the kernel worked for
+    it.
 
     `functions` are the public names of the code there, where it is a variant that a library chose for the processor:
     "memcpy" and "memmove" may be one.
@@ -78,7 +79,7 @@ class SampledPosition:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long a program took on a machine, and where its time went.
+    """Time that a program took on a machine, and where it went.
 
     `method` says how it was sampled. `elsewhere` counts samples of child processes and of code that
     lies in no file. `segments` and `undivided` are only in older timings, which held the time by segments of further
@@ -102,7 +103,7 @@ class Timing:
 
     @property
     def time_s(self) -> float:
-        """What it takes: the shortest run; of an older timing the time by segments, if it has one."""
+        """Time of the program: the shortest run; of an older timing the time by segments, if it has one."""
         return self.shortest.cpu_s if self.segments is None else self.segments.time_s
 
     @property
@@ -117,7 +118,7 @@ class Timing:
 
     @property
     def spread(self) -> float:
-        """How far the median run lies above the shortest, relative to it; of those without a neighbour, if any."""
+        """Distance of the median run from the shortest, relative to it; of the runs without a neighbour, if any."""
         return statistics.median(run.cpu_s for run in counted(self.runs)) / self.shortest.cpu_s - 1
 
     @property
@@ -127,7 +128,7 @@ class Timing:
 
     @property
     def undisturbed_runs(self) -> int:
-        """Those without a neighbour."""
+        """Number of runs without a neighbour."""
         return sum(run.is_undisturbed for run in self.runs)
 
     @property
@@ -244,7 +245,7 @@ def lost_its_reader(ending: int) -> bool:
 
 
 def _difference(program: str, first: int, later: int, number: int) -> str:
-    """What to say of a program whose runs end in two ways, told as by `os.waitstatus_to_exitcode`."""
+    """Message about a program whose runs end in two ways, given as by `os.waitstatus_to_exitcode`."""
     return (
         f"{program}: {_said(first)} in the first run, {_said(later)} in run {number}; "
         "time a single run (--runs 1), or make it end the same way each time"
@@ -274,7 +275,7 @@ def _sampler(method: str) -> Sampler:
 
 
 class _Place:
-    """Where the program runs, for whoever wants to run beside it."""
+    """Core that the program runs on, for whoever wants to run beside it."""
 
     def __init__(self) -> None:
         self.pid: int | None = None
