@@ -84,7 +84,7 @@ class Demonstration:
         self.environment = os.environ | {"PATH": f"{here}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 
     def say(self, text: str) -> None:
-        """What comes next, and why."""
+        """Print what comes next, and why."""
         self.console.print()
         self.console.rule(f"[bold]{text}", align="left")
 

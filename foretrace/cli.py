@@ -83,7 +83,7 @@ def group(bounds: Bounds | None, max_memory: float | None, max_time: int | None)
 
 
 def main() -> NoReturn:
-    """What the `foretrace` command does."""
+    """Run the `foretrace` command."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     standard_streams.set_up()

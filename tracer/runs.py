@@ -97,7 +97,7 @@ class BinaryRun:
     """A compiled program, under QEMU."""
 
     def __init__(self, program: CompiledProgram, options: TraceOptions) -> None:
-        """As `run_of`."""
+        """Prepare the run; see `run_of`."""
         from foretrace.tracer.qemu.binary import QemuEngine
 
         if options.follow_children and any(hierarchy.instruction is not None for hierarchy in options.hierarchies):
@@ -205,7 +205,7 @@ class CallRun(PythonRun):
     """
 
     def __init__(self, call: PythonCall, options: TraceOptions) -> None:
-        """As `run_of`."""
+        """Prepare the run; see `run_of`."""
         from foretrace.tracer.python.forked import ForkedEngine
         from foretrace.tracer.python.program import PythonCore
 
