@@ -52,7 +52,6 @@ class LoopSummary:
     stores: int
     ranges: tuple[AddressRange, ...]
     idioms: tuple[str, ...]
-    repeats: int
     caller: str = ""
     inlined: str = ""
     calls: tuple[LibraryCall, ...] = ()
@@ -85,7 +84,6 @@ LOOPS = (
     Column("executions", "iterations", COUNT, drop=3),
     Column("instructions", "instructions", COUNT),
     Column("flops", "flops", COUNT, drop=1),
-    Column("repeats", "repeats", COUNT, drop=2),
     Column("loads", "loads", COUNT),
     Column("stores", "stores", COUNT),
     Column("", "ranges", value=_ranges, drop=2, left=False),
@@ -371,7 +369,6 @@ def summarise_loops(signature: Signature) -> list[LoopSummary]:
                 stores=_executions(operations, is_store=True),
                 ranges=merge_ranges(AddressRange(op.first, op.last_exclusive) for op in operations),
                 idioms=tuple(sorted(idioms_of[loop.loop_id])),
-                repeats=loop.repeats,
                 caller=loop.caller,
                 inlined=loop.inlined,
                 calls=loop.calls,

@@ -46,8 +46,8 @@ from .records import Provenance, Signature
 from .schema import StoredTables, Table, columns
 from .tree_tables import TREE_TABLES, read_tree
 
-VERSION = 18
-_READABLE = (15, 16, 17, VERSION)
+VERSION = 17
+_READABLE = (15, 16, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -278,7 +277,6 @@ class Loop(msgspec.Struct, frozen=True):
     iterations: schema.Count
     order: schema.Lowest
     kind: str = "code"
-    repeats: Annotated[int, schema.Column(schema.Scale.COUNT, unit="iterations", since=18)] = 0
     calls: tuple[LibraryCall, ...] = ()
     frames: tuple[Frame, ...] = ()
 

@@ -764,7 +764,6 @@ def _loop(number: int, blocks: BasicBlocks, places: _Places, forest: LoopForest)
         depth=loop.depth,
         entries=loop.entries,
         iterations=loop.iterations,
-        repeats=loop.iterations - loop.entries,
         order=number,
         frames=places.frames_of_loop(loop.header, members, (file, line)),
     )
