@@ -63,7 +63,7 @@ class ReferenceLoop:
 
     @property
     def least_cycles(self) -> float:
-        """Cycles of an undisturbed instruction; infinite as long as nothing is known of it."""
+        """Cycles per instruction of the undisturbed loop; infinite as long as nothing is known of it."""
         if self._least_cycles is None:
             fewest = _FEWEST * self._seen.total()
             steps = sorted(self._seen)
@@ -89,8 +89,7 @@ class ReferenceLoop:
         return sample
 
     def glance(self) -> float:
-        """Cycles an instruction takes now, of real time, in a fraction of a sample's: for moments between
-        neighbours."""
+        """Cycles per instruction now, in real time, from a fraction of a sample: for moments between neighbours."""
         cycles, _ = self._run(self._glance_repeats)
         return cycles
 
@@ -126,7 +125,7 @@ class ReferenceLoop:
                 samples.append(self.sample())
 
     def slowdown(self, cycles: float) -> float:
-        """Slowdown of the loop: cycles of an instruction over those of an undisturbed one, 1 or more."""
+        """Slowdown of the reference loop: its cycles per instruction over the undisturbed value; at least 1."""
         return max(1.0, cycles / self.least_cycles)
 
     def _run(self, repeats: int) -> tuple[float, LoopSample]:

@@ -29,7 +29,7 @@ class Bench:
     quick: bool
 
     def cost(self) -> Iterator[Part]:
-        """Cost of tracing, beside other tools."""
+        """Cost of tracing, compared with other tools."""
         available = [tool for tool in tracing_cost.TOOLS if tool.is_installed]
         found = []
         for workload in self._five():

@@ -95,7 +95,10 @@ def run_without(workload: Workload, profile: Profile, off: Sequence[Submodel], s
 
 
 def _variants(off: Sequence[Submodel]) -> dict[str, tuple[Submodel, ...]]:
-    """Sub-models switched off, by the one whose worth that tells: each one left is left out, each one off put back."""
+    """Sub-models switched off in each variant, by the one whose worth the variant shows.
+
+    A sub-model in use is left out, one that is off is put back.
+    """
     found = {"": tuple(off)}
     for one in SUBMODELS:
         found[one.name] = tuple(other for other in off if other is not one) if one in off else (*off, one)

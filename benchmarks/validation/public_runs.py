@@ -32,7 +32,7 @@ _START_UP = (sys.executable, "-c", "import numpy")
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Limits of running programs: at most `limit_s` each step, timed in `rounds`, with `realtime` before all else on
+    """Settings of program runs: at most `limit_s` each step, timed in `rounds`, with `realtime` before all else on
     this machine. `exit_code` is what a program ends with that did all it should."""
 
     limit_s: float

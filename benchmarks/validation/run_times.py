@@ -174,24 +174,22 @@ class RunTimes:
 
     @property
     def mean_absolute_error(self) -> float:
-        """Mean of the errors' sizes."""
+        """Mean absolute error of the predictions."""
         return statistics.mean(abs(row.error) for row in self.rows)
 
     @property
     def mean_absolute_error_alone(self) -> float | None:
-        """Mean of the errors' sizes of the programs whose time without a neighbour is known; None where there are
-        none."""
+        """Mean absolute error of the programs whose time without a neighbour is known; None where there are none."""
         return _mean_size_of_known(row.error_alone for row in self.rows)
 
     @property
     def mean_absolute_error_at_clock(self) -> float | None:
-        """Mean of the errors' sizes of predictions for the clock beside each program's runs; None where it is known of
-        none."""
+        """Mean absolute error of predictions for the clock beside each program's runs; None where none is known."""
         return _mean_size_of_known(row.error_at_clock for row in self.rows)
 
     @property
     def mean_absolute_error_of_convolution(self) -> float | None:
-        """Mean of the errors' sizes of the convolution as published; None where nothing was predicted by it."""
+        """Mean absolute error of the convolution as published; None where nothing was predicted by it."""
         return _mean_size_of_known(row.error_of_convolution for row in self.rows)
 
     @property

@@ -41,7 +41,7 @@ Sources = Sequence[EventSource]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Views of events, in each form."""
+    """Builders of a view of events, one for each form."""
 
     sections: Callable[[Sources], list[Section]]
     document: Callable[[Sources], dict[str, Any]]

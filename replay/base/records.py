@@ -461,7 +461,7 @@ class MovedArray:
 
 @dataclass(frozen=True, slots=True)
 class Triage:
-    """Answer of a triage: the loops that are worth porting to an accelerator. `instances`: largest gain first.
+    """Result of a triage: the loops that are worth porting to an accelerator. `instances`: largest gain first.
 
     `unseen_s` of the host's time is compiled code called from Python whose loops were not seen, `unseen` names the
     functions, most time first. `is_unit`: the accelerator is a gather/scatter unit. `policies` compares policies of

@@ -25,7 +25,7 @@ NUM_GROUPS = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BurstCounts:
-    """Counts taken while accesses were recorded, divided by when that was. No access is in two of them.
+    """Counts taken while accesses were recorded, divided by the time of recording. No access is in two of them.
 
     Each has a row for every operation; the columns are accesses, then the misses of each level of each hierarchy.
     `first`: until the first gap, beginning with the program's own first access. `measured` [operations, groups,
