@@ -13,7 +13,7 @@ from foretrace.cache_sim.memory.memory_plan import plan_of
 from foretrace.cache_sim.simulation import _core
 
 DEFAULT_REUSE_RATE = 1 / 64
-"""Of the blocks of 256 bytes. See reuse.c for the rates of the other samples."""
+"""Share of the blocks of 256 bytes that are sampled. See reuse.c for the rates of the other samples."""
 
 _MAX_RATE_SHIFT = 9
 _EXACT_ACCESSES, _BURST_ACCESSES, _WARM_ACCESSES = 1 << 15, 1 << 10, 1 << 11

@@ -179,4 +179,4 @@ class Hierarchy:
 
 
 DEFAULT_HIERARCHY = Hierarchy.parse("L1=32K/8/64,LL=1M/16/64", name="default")
-"""What is simulated when nobody names a machine: a common first level, and a last level small enough to matter."""
+"""Hierarchy simulated when nobody names a machine: a common first level, and a last level small enough to matter."""
