@@ -28,9 +28,9 @@ from foretrace.tracer.signature.file import check_tables
 from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
 
 MOST_SOURCES, MOST_SOURCE_BYTES = 200, 16 << 20
-"""Of source files whose digests are kept."""
+"""Limits of the source files whose digests are kept: their number, and bytes."""
 _SHARED = [one.name for one in fields(Signature) if one.name in Analysis.__struct_fields__]
-"""What the analysis makes for the signature."""
+"""Fields that the analysis makes for the signature."""
 
 
 def signature_of(

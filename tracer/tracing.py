@@ -46,7 +46,7 @@ class Traced:
     operation_map: npt.NDArray[np.int64]
     explanation: str = ""
     outcome: Outcome | None = None
-    """Of a function of this interpreter: what came of it. None where it could not tell."""
+    """Outcome of a function of this interpreter. None where it could not tell."""
 
 
 def trace_program(

@@ -17,7 +17,7 @@ from foretrace.tracer.analysis.modules import Mapping, parse_maps
 from foretrace.tracer.debug_info.symbols import Function, Symbols
 
 _MOST_CODE_BYTES = 1 << 14
-"""Of a variant, in which jumps to others are looked for."""
+"""Part of a variant's code in which jumps to others are looked for, in bytes."""
 
 
 def chosen_variants(modules: Iterable[str]) -> dict[str, Variants]:

@@ -28,7 +28,7 @@ MAX_IN_ALL = 1024
 """Processes that are read in one run: what is kept of each takes some 600 KB. More go on untraced."""
 
 EXCHANGE_BYTES = 4 << 20
-"""Of the memory in which Python processes tell each other what they wait for (tracer/python/exchange.h)."""
+"""Size of the memory in which Python processes tell each other what they wait for (tracer/python/exchange.h)."""
 SERVER_ENDS_S = 1.0
 """For the fork server of `multiprocessing` to end once the program has: it does when it finds its pipe closed."""
 _FORK_SERVER = "from multiprocessing.forkserver import"

@@ -37,7 +37,7 @@ _Row = TypeVar("_Row", bound=msgspec.Struct)
 
 _TIMES = ("executions", "timed", "timed_rounds", "long_rounds", "array_rounds")
 _COUNTS = ("executions", "points", "rounds", "faults", "kept_calls")
-"""Of array operations."""
+"""Counts of array operations."""
 _BLOCK_COLUMNS = {
     "nodes": (1, 2),
     "counts": (1,),
@@ -47,7 +47,7 @@ _BLOCK_COLUMNS = {
     "places": (1,),
     "edges": (3, 6),
 }
-"""Of the tables of a tree: columns of blocks."""
+"""Columns of blocks in the tables of a tree."""
 _CALLS = ("calls", "bytes", "one_pass_calls", "one_pass_bytes")
 
 

@@ -19,7 +19,7 @@ NONE = (1 << 64) - 1
 FAR = NONE - 1
 """In place of a node of `edges`: the thread's number has that of another process above its 14 bits."""
 CREATED = 1
-"""Of `enum ft_synchronisation` (stream.h)."""
+"""Value of `enum ft_synchronisation` (stream.h)."""
 
 
 class CallKind(IntEnum):

@@ -17,7 +17,7 @@ from foretrace.base.errors import ForetraceError
 from .raw_trace import RawChild, RawCompiled, RawFile, RawLinear, RawObject, RawUnseen
 
 MEMORY_BYTES = 1 << 30
-"""Of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
+"""Size of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
 
 SIDE_BLOCK, SIDE_MAPS, SIDE_PYBLOCK, SIDE_OPERATION, SIDE_UNSEEN, SIDE_LINEAR, SIDE_COMPILED = 1, 2, 3, 4, 5, 6, 7
 SIDE_CHILD = 8
@@ -25,7 +25,7 @@ CHILD_ENDED, CHILD_BECAME = 1, 2
 SIDE_OBJECT, SIDE_LANDING, SIDE_FILE = 9, 10, 11
 MAX_OPERANDS = 8
 INSTRUCTIONS_PER_BLOCK = 2
-"""That a table of blocks has room for, on average."""
+"""Instructions that a table of blocks has room for, on average."""
 
 ENTRY = struct.Struct("<II")
 BLOCK = struct.Struct("<IIIIQII")

@@ -56,7 +56,7 @@ EXPECTED_COSTS = {
 }
 
 AUTO_EXACT_CHUNKS = 160_000
-"""What `Accuracy.AUTO` records whole, in chunks of 8192 words: of most programs about 10^9 accesses."""
+"""Chunks of 8192 words that `Accuracy.AUTO` records whole: of most programs about 10^9 accesses."""
 
 _LENGTHS = {
     Accuracy.AUTO: (AUTO_EXACT_CHUNKS, 1024, 128, 128),

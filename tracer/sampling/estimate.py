@@ -24,7 +24,8 @@ from .bursts import BurstCounts
 Floats = npt.NDArray[np.float64]
 
 _FEW = 1000
-"""Where a block was interrupted, accesses lack that its executions should have: fewer than one in so many."""
+"""Bound of the accesses that lack where a block was interrupted: fewer than one in so many of those its executions
+should have."""
 
 # Student's t, two-sided 95 %, for 1 to 15 degrees of freedom (NIST/SEMATECH e-Handbook, table 1.3.6.7.2).
 _T_95 = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)

@@ -25,7 +25,7 @@ _MOST_INTERPRETERS = 5  # in a row, as Linux has it (BINPRM recursion)
 _FIRST_LINE_BYTES = 4096
 _PYTHON = re.compile(r"python(\d+(\.\d+)*)?t?d?")
 _LONG_FIRST_LINE = re.compile(rb"#!/bin/sh\n'''exec' ([^\n]+) \"\$0\" \"\$@\"\n")
-"""How pip and distlib write a first line that is too long for the kernel, or has a space."""
+"""First line as pip and distlib write it, if it is too long for the kernel or has a space."""
 _ASK = (
     "import sys; print(sys.implementation.cache_tag + sys.abiflags, sys.version.split()[0], sys.executable, sep='\\n')"
 )

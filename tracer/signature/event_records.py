@@ -16,13 +16,13 @@ from . import schema
 from .schema import Column, Floats, Ints, Scale
 
 NUM_QUANTILES = 1001
-"""Of a recorder: those of 0, 0.001, ..., 1."""
+"""Number of quantiles of a recorder: those of 0, 0.001, ..., 1."""
 MOST_KEPT_VALUES = 10_000
-"""Of a recorder, in the order in which they were recorded, where not all are asked for."""
+"""Values kept of a recorder, in the order in which they were recorded, where not all are asked for."""
 MOST_SAMPLES = 256
 """At which the values of events are known, while the program ran."""
 MOST_KEPT_BYTES = 1 << 30
-"""Of all recorders of a signature."""
+"""Bytes kept of all recorders of a signature."""
 VALUE_DTYPES: dict[str, np.dtype[Any]] = {
     "long long": np.dtype(np.int64), "int": np.dtype(np.int32), "double": np.dtype(np.float64),
     "float": np.dtype(np.float32),
@@ -200,7 +200,7 @@ class Events:
     events: tuple[RecordedEvent, ...] = ()
     samples: tuple[EventSamples, ...] = ()
     lost_bytes: schema.Bytes = 0
-    """Of what was counted and recorded, for which there was no memory."""
+    """Bytes of what was counted and recorded, for which there was no memory."""
 
 
 NO_EVENTS = Events()

@@ -584,21 +584,21 @@ class Provenance(msgspec.Struct, frozen=True):
     libraries: dict[str, str] = msgspec.field(default_factory=dict)
     notes: tuple[str, ...] = ()
     processes: tuple[ProcessRecord, ...] = ()
-    """Where children were followed and there were some: all processes."""
+    """All processes, where children were followed and there were some."""
     sampling: Sampling | None = None
-    """Where accesses were recorded in bursts, and some were not."""
+    """Sampling of accesses, where they were recorded in bursts, and some were not."""
     waiting: Waiting | None = None
     """None: not known."""
     most_lines: float | None = None
-    """Of a Python program of which nothing was timed: what the traced run took of a processor, in lines
-    (foretrace/base/python_line.py). The program alone takes no more."""
+    """Time that the traced run took of a processor, in lines (foretrace/base/python_line.py), of a Python program of
+    which nothing was timed. The program alone takes no more."""
     exception: str = ""
     mapped: tuple[AddressRange, ...] = ()
     """Memory that had been touched before the run began: of a fork, the largest ranges."""
     source_digests: dict[str, str] = msgspec.field(default_factory=dict)
     """SHA-256 of source files that hold loops, as they were when the program was traced. Not of all files."""
     thread_settings: dict[str, str] | None = None
-    """Those of `THREAD_SETTINGS` that were set; None: not known."""
+    """Variables of `THREAD_SETTINGS` that were set; None: not known."""
     selection: Selection | None = None
     """Code of a compiled program chosen by processor features; None: none, or not known."""
 
@@ -632,14 +632,14 @@ class Signature:
     reuse: ReuseHistograms | None
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
-    """Of blocks of Python; not of all of them."""
+    """Times of blocks of Python; not of all of them."""
     array_times: Sequence[ArrayTime] = ()
     """Traced times of all blocks of array operations of Python; none if nothing was timed."""
     linear_algebra: Sequence[LinearAlgebra] = ()
     tree: ExecutionTree | None = None
-    """What ran inside what; None where the engine did not tell, as for streams of other tools."""
+    """Tree of what ran inside what; None where the engine did not tell, as for streams of other tools."""
     data_flow: DataFlow | None = None
-    """Which of the tree's nodes uses whose data; None where it was not followed."""
+    """Record of which of the tree's nodes uses whose data; None where it was not followed."""
     dependences: tuple[Dependence, ...] = ()
     examined_loops: tuple[ExaminedLoop, ...] = ()
     """The tree's loops whose dependences were looked for; empty where none were."""

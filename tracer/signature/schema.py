@@ -240,7 +240,7 @@ Bytes = Annotated[int, Column(Scale.COUNT, "bytes")]
 Lowest = Annotated[int, Column(Scale.LOWEST)]
 Highest = Annotated[int, Column(Scale.HIGHEST)]
 Rows = Annotated[int, Column(most=1 << 26)]
-"""Of packed arrays."""
+"""Number of rows of packed arrays."""
 MostBytes = Annotated[int, Column(Scale.HIGHEST, "bytes")]
 Lines = Annotated[float, Column(Scale.COUNT, "lines")]
 MeanLines = Annotated[float, Column(Scale.MEAN, "lines")]

@@ -33,8 +33,8 @@ PartEntries = Annotated[Ints, Column(Scale.COUNT, column="entries", least=1)]
 Iterations = Annotated[Ints, Column(Scale.COUNT, column="iterations")]
 
 BUCKETS = 64
-"""Of a histogram of iterations. Bucket 0 holds entries with 0 iterations, bucket b > 0 those with 2^(b-1) to 2^b -
-1."""
+"""Number of buckets of a histogram of iterations. Bucket 0 holds entries with 0 iterations, bucket b > 0 those with
+2^(b-1) to 2^b - 1."""
 
 
 MOST_PHASES = 8

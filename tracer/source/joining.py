@@ -27,7 +27,7 @@ _INDIRECT = frozenset({
 })  # fmt: skip
 """Idioms whose addresses are, or may be, data-dependent."""
 _BY_INDEX = _INDIRECT - {"pointer-chase", "compaction"}
-"""Those of them that load an index."""
+"""Indirect idioms that load an index."""
 _AFFINE = frozenset({
     "stream", "stencil", "reduction", "transpose", "matrix-product", "matrix-vector-product", "prefix-scan",
 })  # fmt: skip

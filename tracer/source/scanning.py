@@ -33,7 +33,7 @@ MOST_FILE_BYTES = 16 << 20
 MOST_VARIANTS = 12
 """Times that a file is read again for branches of its preprocessor."""
 FILE_SECONDS = 120
-"""What one file may take."""
+"""Time that one file may take."""
 FILE_MEMORY_BYTES = 4 << 30
 """Address space of a process that reads files."""
 TOO_MANY_WAYS = "it matches idioms in more ways than are tried"

@@ -31,9 +31,9 @@ class Ran:
     loops: tuple[int, ...] = ()
     """`Loop.loop_id` of the signature's loops that it is."""
     idioms: frozenset[str] = frozenset()
-    """That machine code and addresses show."""
+    """Idioms that machine code and addresses show."""
     judged: str = ""
-    """What the run's dependences say: `PARALLEL`, `REDUCTION`, `COLLISION` or `SERIAL`; "": not examined."""
+    """Verdict of the run's dependences: `PARALLEL`, `REDUCTION`, `COLLISION` or `SERIAL`; "": not examined."""
     reason: str = ""
     """Why it is judged so."""
     iterations: int = 0
@@ -43,7 +43,7 @@ class Ran:
     is_library: bool = False
     """It is a library's, called or expanded in line at its place."""
     sites: tuple[Place, ...] = ()
-    """Where it was expanded in line, or called from: innermost first."""
+    """Places where it was expanded in line, or called from: innermost first."""
 
 
 @dataclass(frozen=True, slots=True)

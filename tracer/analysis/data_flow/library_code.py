@@ -61,7 +61,7 @@ def code_ranges(maps: Sequence[str], guest_base: int) -> npt.NDArray[np.uint64]:
 
 
 _MOST_OF_A_CALL = 0.5
-"""Of the instructions of a call into libraries: a loop that has more stands for the call."""
+"""Share of the instructions of a call into libraries: a loop that has more stands for the call."""
 
 
 def places_of(tree: ExecutionTree, instructions: Sequence[int]) -> Ints:

@@ -32,7 +32,7 @@ class Verdict(IntEnum):
 
 
 _ALL_SHARE = 0.99
-"""Of a loop's iterations: a loop whose first entry never comes back is not known from its beginning."""
+"""Share of a loop's iterations: a loop whose first entry never comes back is not known from its beginning."""
 _OF_KIND = {
     DependenceKind.PRIVATISABLE: Verdict.PRIVATISABLE,
     DependenceKind.REDUCTION: Verdict.REDUCTION,

@@ -67,7 +67,7 @@ _OLD_C = tuple(
     f"-Wno-{warning}" for warning in ("implicit-function-declaration", "implicit-int", "int-conversion",
                                       "incompatible-function-pointer-types", "return-mismatch")
 )  # fmt: skip
-"""What compilers took for warnings until C99 was two decades old."""
+"""Options that accept what compilers took for warnings until C99 was two decades old."""
 
 
 def always(language: Language) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ WITH_BRANCHES = 0x01
 """CXTranslationUnit_DetailedPreprocessingRecord: branches that are not taken are kept."""
 ERROR = 3
 ROUNDS = 3
-"""How often a file is parsed again because headers were found in other folders."""
+"""Number of times a file is parsed again because headers were found in other folders."""
 
 Message = tuple[int, str, int, str, int]
 

@@ -55,7 +55,7 @@ class Access:
     array: str
     """The name at the root of the access with its members, `grid.cells`: two accesses of equal `array` may overlap."""
     subscript: Expression
-    """As resolved: a `Subscript`, or a `Member` of one."""
+    """Resolved expression: a `Subscript`, or a `Member` of one."""
     indices: tuple[Index, ...]
     """Indices of all subscripts on the access path: i and j of `a[i].m[j]`."""
     store: bool
@@ -103,7 +103,7 @@ class LoopFacts:
     live_out: tuple[Name, ...]
     """Scalars whose value is read after the loop."""
     unknown: tuple[str, ...] = ()
-    """What was not lowered inside it: reasons. An idiom found in spite of it has less confidence."""
+    """Reasons why parts inside it were not lowered. An idiom found in spite of it has less confidence."""
     early_exit: bool = False
     """A break, return or goto may leave it before its last iteration."""
     calls: tuple[str, ...] = ()
@@ -137,9 +137,9 @@ class LoopVerdict:
     private: tuple[str, ...] = ()
     """Scalars and arrays that each iteration writes before it reads them."""
     assumptions: tuple[str, ...] = ()
-    """What the answer rests on: "x and y do not overlap", "n >= 1", "col has no value twice"."""
+    """Assumptions that the answer rests on: "x and y do not overlap", "n >= 1", "col has no value twice"."""
     reasons: tuple[str, ...] = ()
-    """What made it UNKNOWN: calls, statements that were not lowered, jumps out of it."""
+    """Reasons that made it UNKNOWN: calls, statements that were not lowered, jumps out of it."""
 
 
 __all__ = [

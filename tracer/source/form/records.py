@@ -321,7 +321,7 @@ class Jump(Record, frozen=True, tag="jump"):
     kind: JumpKind
     label: str = ""
     value: Expression | None = None
-    """What RETURN returns."""
+    """Value that RETURN returns."""
 
 
 class Target(Record, frozen=True, tag="target"):
@@ -365,7 +365,7 @@ class Function(Record, frozen=True, tag="function"):
     """A function, subroutine, method or lambda; a template's instance; the main program or a module's top level."""
 
     name: str
-    """As its users call it: `mod_tides::tides_set`, `Matrix<double>::multiply`, `Solver.step`, `<module>`."""
+    """Name that its users call it by: `mod_tides::tides_set`, `Matrix<double>::multiply`, `Solver.step`, `<module>`."""
     place: Place
     parameters: tuple[str, ...]
     variables: dict[str, Variable]

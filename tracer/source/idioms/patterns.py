@@ -99,7 +99,7 @@ PREDICATES = {
     "varies": 1, "computed": 0, "in_step": 0, "behind": 0, "commutes": 0,
     "grows": 0, "indexes": 0, "many": 0, "ragged": 0, "rewritten": 1,
 }  # fmt: skip
-"""What `where` may ask, and how many names of the pattern each question takes. docs/idioms.md describes them."""
+"""Questions that `where` may ask, and how many names of the pattern each takes. docs/idioms.md describes them."""
 
 
 def built_in() -> tuple[IdiomDefinition, ...]:

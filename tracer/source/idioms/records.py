@@ -97,7 +97,7 @@ class LoopReport:
     reason: str = ""
     """Its dependences or reductions, or those that could not be excluded."""
     assumptions: tuple[str, ...] = ()
-    """What the verdict rests on."""
+    """Assumptions that the verdict rests on."""
     column: int = 1
     options: str = ""
     """It stands in a branch of the preprocessor that only these options of a compiler choose."""
