@@ -14,7 +14,7 @@ DEFAULT_LINE_BYTES = 64
 DEFAULT_WAYS = 16
 """Beyond 8 ways, more make little difference (Hill and Smith, IEEE Trans. Computers 38(12), 1989)."""
 ONE_HAS_ALL = "here one has all of it"
-"""Of a shared cache, where a single job runs."""
+"""Remark on a shared cache where a single job runs."""
 
 
 @dataclass(frozen=True, slots=True)

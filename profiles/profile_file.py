@@ -38,7 +38,7 @@ _POINTS = (
     "idiom_rates",
     "messages",
 )
-"""Of these a profile has many, and each fits a line."""
+"""Lists of points: a profile has many of them, and each fits a line."""
 _TABLES = ("caches", "tlbs", "gather_scatter")
 
 _TOML_LINE = re.compile(r"\(at line (\d+), column \d+\)")

@@ -37,9 +37,9 @@ from .profile import (
 NOISE_OF_CORE = 0.1
 """Added to the noise of a relative's core and of its own caches: assumed, calibrations of one machine differ by 2 %."""
 NOISE_OF_SHARED = 0.25
-"""The same of what cores share, last cache and memory: assumed, memory differs in channels, speed and neighbours."""
+"""Noise added to what cores share, last cache and memory: assumed, memory differs in channels, speed and neighbours."""
 NOISE_OF_PREFETCH = 0.03
-"""The same of the share of lines that prefetchers fetch ahead: of a core's own design, and near 1."""
+"""Noise added to the share of lines that prefetchers fetch ahead: assumed, it is of a core's own design, and near 1."""
 NOISE_OF_CLASS = 0.3
 """Noise of array costs taken from other machines whose vectors are as wide: two such differ by up to 1.7."""
 _VECTORS = {
@@ -52,8 +52,8 @@ _OF_THE_MACHINE = {"cores", "clock_hz", "in_order", "line_transfer_latency_s", "
 _OF_THE_SYSTEM = {"size_bytes", "peak_bandwidth_bytes_per_s", "sustained_bandwidth_bytes_per_s", "first_touch_page_s",
                   "first_touch_huge_page_s"}  # fmt: skip
 _HELD = 0.75
-"""Of what one core of the relative gets of the last cache, working sets that were not disturbed by others; the same
-share more of all of it, those that lie beyond."""
+"""Bound of the working sets that others did not disturb, as a share of what one core of the relative gets of the last
+cache. Those larger than all of the cache by the same share lie beyond it."""
 
 _Record = TypeVar("_Record", Core, Frontend, CacheLevel, Memory)
 _Point = TypeVar("_Point", BandwidthPoint, SurfacePoint, OperationCost, ArrayCost, PrefetchPoint)
