@@ -45,7 +45,7 @@ SHOWN = {
     "replay": ((".* copies on ", 1), ("  twice the memory", 0)),
     "triage": ((" +port ", 2), ("  1  ", 0), ("Porting ", 0)),
 }
-"""What the short form shows of each command's output: lines that begin so, and how many that follow each."""
+"""Lines of each command's output that the short form shows: those that begin so, and how many that follow each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _BESIDE = {
     "add.reduce.row": ("add.reduce", _POINTS_OF_ROW),
     "maximum.reduce.row": ("maximum.reduce", _POINTS_OF_ROW),
 }
-"""What is measured together with so many points of another operation."""
+"""Operations measured together with so many points of another operation."""
 
 
 def array_measurements() -> dict[str, Measurement]:

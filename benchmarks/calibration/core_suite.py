@@ -21,7 +21,7 @@ CYCLE = "int_add_64x1_chain"
 _L1_BYTES = 4096
 _ADDITIONS = 64
 _PAIRS = 16
-"""Of an addition and a multiplication, in each of the long chains."""
+"""Pairs of an addition and a multiplication, in each of the long chains."""
 _CODE = re.compile(r"code_(\d+)")
 _IN_TURNS, _ANEW, _ANEW_AT_ONCE = "decode_in_turns", 7 * 16 * 64, 64
 """A kernel, and how many of its instructions are decoded anew: in all, and one behind the other."""

@@ -19,7 +19,8 @@ IDLE_S = (0.0, *(0.00025 * 2**n for n in range(9)))
 """So long the lines are left alone."""
 _PART_OF_CACHE = 8
 _LEAST_OF_BEFORE = 2
-"""What is filled: this part of the last cache, and at least so many times the cache before, which is the core's own."""
+"""Size of the filled range: this part of the last cache, and at least so many times the cache before, which is the
+core's own."""
 _FILLINGS = 4
 _PART_OF_LINES = 8
 """One load for so many lines: few of them are read twice."""

@@ -27,7 +27,7 @@ _LENGTHS = (8, 2048)
 _LAPACK_SIZES = (4, 30, 100, 300)
 _LOOP_SIZE = 64
 _ROWS_AT_ONCE = 512
-"""Of all matrices of a call together, at least."""
+"""Least number of rows of all matrices of a call together."""
 
 
 @dataclass(frozen=True, slots=True)

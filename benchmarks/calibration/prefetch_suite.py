@@ -30,7 +30,7 @@ _PARTS = 16  # of a stream out of caches and the near lines together, of which t
 MIXES = ((1, 2), (1, 4), (2, 2), (2, 4), (4, 4))
 """Streams out of main memory, and those out of a near cache beside them."""
 BUSY_MIXES = ((2, 1), (2, 2), (1, 2))
-"""The same, where elements of all are loaded in turns and computed with."""
+"""Streams out of main memory and out of a near cache, where elements of all are loaded in turns and computed with."""
 _MIX_INSTRUCTIONS = 16  # for a line of each stream: eight elements are loaded, and added
 _BUSY_INSTRUCTIONS = 16, 160  # for a line of each stream, and for all together
 _PLACES = np.append(0.0, np.geomspace(0.1, 20, 200))

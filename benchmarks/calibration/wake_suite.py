@@ -8,8 +8,8 @@ from foretrace.benchmarks.harness.sampling import Measurement, Run
 from foretrace.benchmarks.kernels import _kernels
 
 WORK_S = 30e-6
-"""Of a thread between being woken and waking the other one: as long as threads sleep that wait for each other often.
-An idle core sleeps more deeply the longer it does."""
+"""Work of a thread between being woken and waking the other one: as long as threads sleep that wait for each other
+often. An idle core sleeps more deeply the longer it does."""
 _LEAST_SAMPLE_S = 0.002
 
 

@@ -18,7 +18,7 @@ from foretrace.benchmarks.kernels import _kernels
 from .capacity_limits import Edge, edge_of
 
 KINDS = ("window", "storing")
-"""Of instructions: a figure of profile.Core is called after each."""
+"""Kinds of instructions: a figure of profile.Core is called after each."""
 _KERNEL = re.compile(rf"({'|'.join(KINDS)})_(\d+)")
 _NO_OVERLAP = 1.5  # times as long as with few instructions between them: the loads no longer overlap
 

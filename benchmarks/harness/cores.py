@@ -19,7 +19,7 @@ from pathlib import Path
 from foretrace.base.errors import EngineError
 
 MOST_TAKEN = 0.1
-"""Of the cores' time, by others: from there on the cores were not free."""
+"""Share of the cores' time taken by others, from which on the cores were not free."""
 _STAT = Path("/proc/stat")
 _BUSY = (0, 1, 2, 5, 6, 7)  # of a line's numbers: not idle and iowait; the last two of ten are in the first two already
 _STOLEN = (7,)

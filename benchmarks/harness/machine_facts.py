@@ -18,8 +18,8 @@ from foretrace.cache_sim.base.hierarchy import parse_size_bytes
 
 _CPU = Path("/sys/devices/system/cpu")
 _SC_CACHE_SIZE = {1: 188, 2: 191, 3: 194}
-"""Of each data cache level, glibc's name for its size; those of its ways and line size follow (bits/confname.h). Python
-has no words for them."""
+"""Number of glibc's name for the size of each data cache level; those of its ways and line size follow
+(bits/confname.h). Python has no words for them."""
 _NO_LIMIT_BYTES = 1 << 62
 """Version 1 of the control groups says "no limit" with a number near 2^63."""
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 HERE = "results/here.toml"
-"""Where `make` keeps the profile of this machine."""
+"""Path where `make` keeps the profile of this machine."""
 
 
 def machine(parser: argparse.ArgumentParser) -> None:

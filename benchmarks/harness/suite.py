@@ -93,7 +93,7 @@ class SuiteProgram:
 
 
 INSTALLED_LANGUAGE = "binary"
-"""Of programs of which there is no source."""
+"""Language of programs of which there is no source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +194,7 @@ _AFTER_ERRORS = (
     SuiteProgram("transpose", "transposed matrix", ("61", "3")),
     SuiteProgram("tree_search", "unbalanced search tree", ("501", "3001")),
 )
-"""Of kinds that were predicted 15 to 140 % wrong, and that the model was mended for."""
+"""Programs of kinds that were predicted 15 to 140 % wrong, and that the model was mended for."""
 
 
 def _textbook(name: str, title: str, size: int) -> SuiteProgram:

@@ -19,7 +19,7 @@ HIERARCHY = "L1=32K/8/64,LL=1M/16/64"
 """Two levels: those that cachegrind is given below, in the notation of `foretrace trace --hierarchy`."""
 
 THREE_LEVELS = "L1=32K/8/64,L2=1M/16/64,L3=32M/16/64"
-"""What tracing is timed with."""
+"""Hierarchy that tracing is timed with."""
 
 CACHEGRIND = (
     "valgrind",

@@ -12,7 +12,7 @@ from foretrace.benchmarks.harness.results import ResultTable
 
 TOLERANCE = 0.001
 _STRINGS_BYTES = 16384
-"""Of arguments and environment together, at the beginning of a program's stack."""
+"""Size of arguments and environment together, at the beginning of a program's stack."""
 
 
 @dataclass(frozen=True, slots=True)

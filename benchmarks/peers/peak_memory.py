@@ -47,7 +47,7 @@ QUICK = {
     "64 MiB touched at random": ("footprint", "64"),
     "100 threads at once": ("threads", "100"),
 }
-"""What greedy.c is told to do."""
+"""Arguments of greedy.c."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ WHOLE_PROGRAMS = {name: ("python_loops.py", name) for name in LOOPS} | {
 """The program's file, and its arguments; one more may follow, a factor to scale the work by."""
 
 LIMITS = {"access": "15 ns", "bulk": "1.25x", "event": "coverage"}
-"""What an event of each kind may cost: nanoseconds or times untraced, or no more than the other tool."""
+"""Greatest cost of an event of each kind: nanoseconds or times untraced, or no more than the other tool."""
 
 WHOLE_LIMITS = dict.fromkeys(LOOPS, "3x") | dict.fromkeys(ARRAYS, "1.3x")
 

@@ -26,9 +26,9 @@ PROGRAMS = (
 """Besides those of the other sections: recursion, and small loops that are entered often."""
 QUICK_PROGRAMS = (("queens", ("7",)),)
 GOAL = 0.10
-"""Of the tracing time that the tree may take."""
+"""Share of the tracing time that the tree may take."""
 FLOW_GOAL = 0.15
-"""The same for the data flow, windows included."""
+"""Share of the tracing time that the data flow may take, windows included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TreeCost:
 
 
 PARTS = {"tree": TreeCost.share, "data flow": TreeCost.flow_share, "windows": TreeCost.windows_share}
-"""What is added: the data flow with its windows, and these alone."""
+"""Parts that are added: the data flow with its windows, and these alone."""
 
 
 def workloads(directory: Path, *, quick: bool) -> list[programs.Workload]:

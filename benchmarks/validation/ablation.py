@@ -40,7 +40,8 @@ from .submodels import SUBMODELS, Submodel, named
 from .validation_file import MEASURED, MeasuredMachine, find_validation
 
 WORTH = 0.003
-"""Of the mean absolute error of the held-back half: a sub-model that improves it by less is not kept."""
+"""Least improvement of the mean absolute error of the held-back half: a sub-model that improves it by less is not
+kept."""
 
 Key = tuple[str, str]
 """A machine and a program."""

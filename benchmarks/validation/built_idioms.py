@@ -77,7 +77,7 @@ TOLD_AS = {
     "prefix-scan": "recurrence",
     "compaction": "recurrence",
 }
-"""What machine code shows of an idiom that is only known by its name in the source."""
+"""Findings of machine code on an idiom that is only known by its name in the source."""
 
 
 @dataclass(frozen=True, slots=True)

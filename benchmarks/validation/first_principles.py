@@ -17,7 +17,7 @@ Amount = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(gt=0)]
 
 DEPTH_CYCLES = 2000.0
-"""Of a kernel whose threads are short: a few dependent accesses to memory, and its drain."""
+"""Depth of a kernel whose threads are short: a few dependent accesses to memory, and its drain."""
 
 
 class Work(Struct, frozen=True, forbid_unknown_fields=True):

@@ -24,7 +24,7 @@ ONE_THREAD = dict.fromkeys(
     ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"), "1"
 )
 _ROUND_S = 0.03
-"""What a round of calls takes, about."""
+"""Approximate time of a round of calls."""
 _MOST_CALLS = 200
 
 

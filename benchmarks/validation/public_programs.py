@@ -62,7 +62,7 @@ _MAIN_PART = 0.5
 Line = Annotated[str, Meta(pattern=r"^[\w.+-]+:\d+-\d+$")]
 Answer = Literal["port", "thread", "leave", "none"]
 ANSWERS: tuple[Answer, ...] = ("port", "thread")
-"""What a costed row may say."""
+"""Answers of a costed row."""
 
 
 class Kernel(Struct, frozen=True, forbid_unknown_fields=True):

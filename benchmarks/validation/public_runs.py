@@ -25,9 +25,9 @@ from foretrace.benchmarks.harness.threaded import PASSIVE
 _GRACE_S = 10
 """Between the signal that asks a process to end, and the one that ends it."""
 _NOTHING = ("true",)
-"""What starting a process takes, with all that bounds it."""
+"""Command that costs the start of a process, with all that bounds it."""
 _START_UP = (sys.executable, "-c", "import numpy")
-"""The same of a Python program; no prediction has it."""
+"""Command that costs the start of a Python program; no prediction has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from foretrace.tracer.source.idioms.records import Finding, Findings, LoopReport
 from foretrace.tracer.source.scanning import scanned
 
 MOST_LINES = 40
-"""Of source shown for a finding."""
+"""Lines of source shown for a finding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Measured:
     found: Findings
     first_seconds: float
     cpu_seconds: float
-    """Of all processes, while reading the first time."""
+    """Processor time of all processes, while reading the first time."""
     second_seconds: float
     peak_bytes: int
     """The largest resident set of a process that read files, of this and earlier trees."""

@@ -26,7 +26,7 @@ MAX_FILE_BYTES = 16 << 20
 MAX_PROGRAMS = 1000
 
 Name = Annotated[str, Meta(pattern="^[a-z0-9_]{1,64}$")]
-"""Of a program: it becomes part of a file's name."""
+"""Name of a program: it becomes part of a file's name."""
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
