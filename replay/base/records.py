@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .event_times import EventTimes
 
 LEAST_SHOWN_SHARE = 1e-3
-"""Of a program's time, from which on a loop has a row in reports."""
+"""Share of a program's time, from which on a loop has a row in reports."""
 
 
 class Bound(StrEnum):

@@ -17,12 +17,12 @@ import numpy.typing as npt
 from foretrace.replay.base.spread import Floats
 
 TOLERANCE = 0.02
-"""Of a node's work while the event changes: how much that of two equal stretches may differ, beyond what samples leave
+"""Tolerance between two equal stretches, as a share of a node's work while the event changes, beyond what samples leave
 open."""
 MOST_OPEN = 1 / 6
-"""Of that work, what samples may leave open of a value on average: with more nothing is told of a node."""
+"""Share of that work that samples may leave open of a value on average: with more nothing is told of a node."""
 LEAST_VALUES = 9
-"""Of an event at samples, its last one left out: with fewer nothing can be seen to keep pace."""
+"""Values of an event at samples, its last one left out: with fewer nothing can be seen to keep pace."""
 LEAST_REPEATS = 3
 """Times that work repeats in the run."""
 _POINTS = 480

@@ -23,18 +23,18 @@ Floats = npt.NDArray[np.float64]
 BYTECODES_OF_LINE = 3.8
 """The calibration's loop of plain numbers takes 19 bytecodes for five lines."""
 DEARER_BYTECODES = Range(0.63, 1.65, 4.6)
-"""What a bytecode takes over what one of the calibration's does, which are of the cheapest kinds: least, median and
-most of twelve loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large
-integers) in CPython 3.11.7."""
+"""Time of a bytecode over that of the calibration's, which are of the cheapest kinds: least, median and most of twelve
+loops (numbers, comparisons, elements of lists, calls of either kind, strings, dictionaries, large integers) in CPython
+3.11.7."""
 LINE_OF_PLAIN_ONES = Range(4.5, 5.9, 7.5)
-"""How many lines of plain numbers a line takes as long as, on an AMD EPYC (Zen 3); and a quarter less and more."""
+"""Time of a line, in lines of plain numbers, on an AMD EPYC (Zen 3); and a quarter less and more."""
 TIMED_PYTHON = Range(0.85, 1.0, 1.2)
-"""How far what was timed in one run, in lines of Python, is from what it takes in another: assumed (docs/model.md)."""
+"""Time in another run over what was timed in one run, in lines of Python: assumed (docs/model.md)."""
 LONG_CALLS = Range(0.5, 1.0, 1.1)
-"""The same, on top, of blocks that take very long: what built-in functions do with much memory takes up to twice as
-long beside the simulation of caches, which lines of Python do not."""
+"""Further factor for blocks that take very long: what built-in functions do with much memory takes up to twice as long
+beside the simulation of caches, which lines of Python do not."""
 RECORDING_ERROR = 0.5
-"""How much of what recording was taken to add to that it may have added less or more."""
+"""Relative error of what recording was taken to add: it may have added so much less or more."""
 
 INSTRUCTIONS_OF_LINE = 641.0
 LINES_OF_BYTECODE = Range(0.031, 0.077, 0.22)
@@ -44,8 +44,8 @@ LINES_OF_CALL = Range(2.5, 6.0, 20.0)
 on Golden Cove), and of others."""
 
 STARTED_OF_WIDTH, MOST_STARTED = 0.92, 4.5
-"""Of the issue width, instructions of the interpreter that a core starts each cycle if it need not keep their order,
-and the most: the core model's for a line, on cores that issue 2 to 8."""
+"""Instructions of the interpreter that a core starts each cycle if it need not keep their order, as a share of the
+issue width, and the most: the core model's for a line, on cores that issue 2 to 8."""
 MOST_IN_ORDER, WAITED_OF_LATENCY = 2.0, 0.17
 """Instructions that a core which keeps the order starts each cycle at most, and cycles that each of them waits, of the
 first cache's latency: likewise, on POWER6 and PowerPC A2."""
@@ -63,7 +63,7 @@ OF_KNOWN_CORES = (0.75, 1.5)
 """Measured over derived cycles: 1.23 on Zen 3, 0.93 on Zen 5, 0.89 on Golden Cove, which issue 6 and more at a time;
 with room for others like them."""
 OF_OTHER_CORES = (0.65, 2.2)
-"""The same for narrower, older and in-order cores, of which none was measured: assumed."""
+"""Measured over derived cycles of narrower, older and in-order cores, of which none was measured: assumed."""
 _KNOWN_WIDTH, _KNOWN_YEAR = 5.0, 2017
 
 

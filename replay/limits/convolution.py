@@ -60,7 +60,7 @@ class RegionTimes:
     bound_by: tuple[Bound, ...]
     as_traced: npt.NDArray[np.bool_]
     bound_without_pages: tuple[Bound, ...] = ()
-    """What bounds them but for the first touch of pages; empty where that was not added."""
+    """Limits that bound them but for the first touch of pages; empty where that was not added."""
 
 
 def convolve(

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .convolution import RegionTimes
 
 _DOUBLINGS = 9
-"""Of the ways, up to which distances are looked at: more than a walk through a set has lines."""
+"""Doublings of the ways, up to which distances are looked at: more than a walk through a set has lines."""
 
 
 def set_turns(workload: Workload, misses: Misses) -> Floats:

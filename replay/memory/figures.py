@@ -23,7 +23,7 @@ _Point = TypeVar("_Point", BandwidthPoint, LatencyPoint, SurfacePoint)
 
 WORD_BYTES = 8
 _WELL_INSIDE = 0.75
-"""Of a cache's size, the largest working set that is taken to lie in it."""
+"""Share of a cache's size: the largest working set that is taken to lie in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -29,8 +29,8 @@ from .hit_rates import Misses
 from .shared_cache import last_caches
 
 _FROM_THE_LAST_ENTRY = 0.5
-"""Of what a loop touches in an entry, the reuse distance from which an access is one to what the last entry left: loops
-go over their data in the same order each time, and what they use again before is used again soon."""
+"""Share of what a loop touches in an entry: the reuse distance from which an access is one to what the last entry left.
+Loops go over their data in the same order each time, and what they use again before is used again soon."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -31,9 +31,9 @@ from foretrace.replay.workload.workload import Workload
 from .programs import host_runs, region_names, regions_in_order
 
 MOST_COPIES = 10_000
-"""Of a job on a machine. More than that is a mistake in the command."""
+"""Most copies of a job on a machine. More than that is a mistake in the command."""
 MOST_THREADS = 10_000
-"""Of a program; the same."""
+"""Most threads of a program. More than that is a mistake in the command."""
 _Key = tuple[int, int, int, int | None, Waits | None]
 
 
@@ -130,7 +130,7 @@ class Node:
     cores_given: bool = False
     """Whether the user named the number of cores."""
     waits_otherwise: bool = False
-    """What-if: teams wait the other way."""
+    """Whether teams wait the other way, as a what-if."""
     programs: dict[tuple[int | None, Waits | None], JobPrograms] = field(default_factory=dict)
     """By number of threads and how they wait: a job's programs."""
     jobs_by_key: dict[_Key, list[JobPrograms]] = field(default_factory=dict)

@@ -15,11 +15,11 @@ from foretrace.tracer.signature.records import IdiomKind
 from .reasons import Verdict
 
 LAUNCH_BOUND = 0.5
-"""Of the time on a device, in launches, from which on they are what to change."""
+"""Share of the time on a device spent in launches, from which on they are what to change."""
 LATENCY = "latency"
 _MANY_LAUNCHES = 10
 _BUSY_SHARE = 0.1
-"""Of a device's threads, below which a launch leaves it idle."""
+"""Share of a device's threads, below which a launch leaves it idle."""
 _THROUGH_MEMORY = ("recurrence from line", HANDED_ON)
 _NEIGHBOURS = {IdiomKind.GATHER, IdiomKind.SCATTER, IdiomKind.STENCIL}
 

@@ -16,7 +16,7 @@ from foretrace.replay.offload.devices.gather_scatter import is_loader
 from foretrace.replay.offload.devices.work import NodeKind, Work
 
 COUNTED = (NodeKind.LOOP, NodeKind.ARRAY, NodeKind.COMPILED)
-"""What counts as a loop."""
+"""Kinds of nodes that count as a loop."""
 
 
 def listed_nodes(

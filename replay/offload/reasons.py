@@ -21,7 +21,7 @@ _MOST_SCALE = 2.0**40
 _NOTABLE_LONGEST = 1.01
 _MOST_TIMES = 1_000_000
 _NOTABLE_PART = 0.001
-"""Of a kernel's time: limits below are not worth a line."""
+"""Share of a kernel's time: limits below are not worth a line."""
 NOTHING_S = 1e-9
 """Shorter taxes are not worth a word."""
 

@@ -24,7 +24,7 @@ from foretrace.replay.tree.timed_tree import Ints, NodeTree
 from foretrace.tracer.signature.data_flow_records import DataFlow
 
 ARGUMENT_BYTES = 4096
-"""That go to a kernel with its launch: its arguments (CUDA C++ Programming Guide, "Function Parameters")."""
+"""Size of a kernel's arguments, which go to it with its launch (CUDA C++ Programming Guide, "Function Parameters")."""
 UNDECIDED, HOST = -2, -1
 
 
@@ -63,7 +63,7 @@ def rounds_of(work: Work) -> Ints:
 
 
 RESULT_BYTES = 8
-"""Of a value that a kernel returns."""
+"""Size of a value that a kernel returns."""
 
 
 def results_of(values: int) -> Moved:
@@ -88,7 +88,7 @@ class Versions:
         self.bytes: Floats = flow.flow_bytes
         self.allocation: Ints = flow.flow_allocation
         self.has_system: npt.NDArray[np.bool_] = flow.set_has_system
-        """Of each set, whether the system is among its readers: on the host."""
+        """Whether the system is among the readers of each set: on the host."""
         self.set_starts: Ints = flow.set_starts
         self.set_nodes: Ints = flow.set_nodes
         nodes: list[int] = flow.set_nodes.tolist()

@@ -18,7 +18,7 @@ from foretrace.tracer.native.timing import Timing
 from foretrace.tracer.signature.records import Signature
 
 LEAST_SHARE = 0.01
-"""Of the predicted time, that a loop must have for a ratio of its own."""
+"""Share of the predicted time that a loop must have for a ratio of its own."""
 
 LoopKey = tuple[int | None, str, str]
 

@@ -297,7 +297,7 @@ def _ends_s(run: HostRun, time_s: float) -> tuple[float, float]:
 
 
 TURNS = "times are those of one core doing all their work"
-"""What a prediction says of a program with several threads."""
+"""Statement of a prediction for a program with several threads."""
 
 
 def _replayed_s(run: HostRun) -> float:
@@ -308,9 +308,9 @@ def _replayed_s(run: HostRun) -> float:
 
 
 NOTABLE_SHARE = 0.01
-"""Of the time, from which on compiled code that was not seen has a line of its own in reports."""
+"""Share of the time, from which on compiled code that was not seen has a line of its own in reports."""
 NOTABLE_OUTSIDE_PATHS = 0.05
-"""The same of code that is in too few of the sampled paths."""
+"""Share of the time, from which on code that is in too few of the sampled paths has a line of its own in reports."""
 
 
 def unseen_code(run: HostRun) -> tuple[float, tuple[str, ...]]:

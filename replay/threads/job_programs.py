@@ -34,7 +34,7 @@ class JobPrograms:
     notes: tuple[str, ...]
     semaphores: dict[str, int] = field(default_factory=dict)
     shared_locks: frozenset[str] = frozenset()
-    """Those of the semaphores that are reader-writer locks: all units are free at first, one is a reader's."""
+    """Semaphores that are reader-writer locks: all units are free at first, one is a reader's."""
 
     @classmethod
     def of_one_thread(cls, program: tuple[Part, ...]) -> JobPrograms:

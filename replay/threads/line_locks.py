@@ -16,7 +16,7 @@ from foretrace.replay.engine.program import Lock, Part, Sharing, Unlock
 from foretrace.tracer.signature.tree_records import ExecutionTree, Synchronisation, SynchronisationKind, TreeNodeKind
 
 INTERPRETER = "interpreter"
-"""What the names of Python's own locks begin with."""
+"""Prefix of the names of Python's own locks."""
 _MOST_NAMED = 3
 
 Body = tuple[int, str, str, str, int]

@@ -12,7 +12,7 @@ from foretrace.replay.tree.timed_tree import add_seconds
 from .tree_work import TreeWork
 
 LEAST_SHARE = 0.01
-"""Of the program, which a loop must take for its phases to be told apart."""
+"""Share of the program that a loop must take for its phases to be told apart."""
 MOST_BREAKS = 16
 """Between phases of a program."""
 

@@ -99,7 +99,7 @@ def shares_of_blocks(work_s: Sequence[float], threads: int) -> list[float]:
 
 
 BLOCKS = 64
-"""That a thread's iterations are divided into, to say how its work changes along them."""
+"""Blocks that a thread's iterations are divided into, to say how its work changes along them."""
 
 
 def work_along(work: TreeWork, region: int) -> list[float]:

@@ -190,7 +190,7 @@ class _Job:
         """Whether they are in a region whose loops are divided in blocks, not chunks or tasks."""
         self.heads = 1.0
         self.alike: dict[tuple[object, ...], list[list[Draft]]] | None = None
-        """Of loops that are unrolled: parts of what creates and awaits no threads."""
+        """Parts of unrolled loops that create and await no threads."""
         self.creates_below = self.any_below(self.begins_or_ends)
         self.stops_below = self.any_below(lambda node: node in work.waits.stops or node in work.waits.inside)
         self.meets_below = self.any_below(lambda node: work.special.get(node) in (Role.BARRIER, Role.MEETING))

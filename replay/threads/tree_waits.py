@@ -115,7 +115,7 @@ ROLES = {
     "sem_post": Role.GIVE,
 }
 TAKES = (Role.LOCK, Role.READ_LOCK, Role.WRITE_LOCK)
-"""What begins a critical section."""
+"""Roles that begin a critical section."""
 SPINNING_LOCK = "pthread_spin_lock"
 """Threads spin for it. For other locks of the C library they sleep at once if they are taken."""
 TEAM_LOCKS = (

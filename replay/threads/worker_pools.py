@@ -81,7 +81,7 @@ class Pool:
     tasks: tuple[Tasks, ...]
     rest: dict[int, float]
     process: int = 0
-    """Of threads: whose they are. -1 for workers that are processes."""
+    """Process that the workers are threads of; -1 for workers that are processes."""
     each_s: dict[int, float] = field(default_factory=dict)
     """{region: seconds} that each of them takes to begin."""
 

@@ -21,7 +21,7 @@ from foretrace.replay.base.spread import Floats
 from foretrace.tracer.signature.records import ArrayTime, Block, MemoryOperation, OperationKind, Signature
 
 ARRAY_POINT = (0.7, 1.6)
-"""What another operation of the kind takes, or the same on other numbers, over what was measured: 56 calls of NumPy and
+"""Time of another operation of the kind, or of the same on other numbers, over what was measured: 56 calls of NumPy and
 SciPy over arrays of 2 million elements, on an Intel Xeon (Sapphire Rapids), each with its memory's time apart."""
 Key = tuple[str, str]
 _ADD, _STRETCH, _ROW = ("add", "float64"), ("stretch", "float64"), ("add.reduce.row", "float64")
@@ -65,16 +65,16 @@ _RUNS_OF_CALL = 2
 _LEAST_STRETCH = 16
 """Points of one: in shorter ones, calls of loops take more than the loops."""
 _FEW_RUNS = 0.002
-"""Of a mask's elements: with more, branches are missed, and how long that takes was not calibrated."""
+"""Runs as a share of a mask's elements: with more, branches are missed, and how long that takes was not calibrated."""
 _HALF = (0.4, 0.6)
 """Shares of a mask as it was calibrated, about."""
 _CHANGES_OF_RUN = 2
 """A mask changes where a run of elements that are picked begins, and where it ends."""
 _MISSES_OF_RUN = 3
-"""Of a subscript with a mask, which searches a run's end, copies it, and searches the next: on an Intel Xeon (Sapphire
-Rapids) a run of a random mask took as long as 3.4 missed branches."""
+"""Missed branches per run of a subscript with a mask, which searches a run's end, copies it, and searches the next: on
+an Intel Xeon (Sapphire Rapids) a run of a random mask took as long as 3.4 missed branches."""
 _PICKING = ("where", "copyto", "putmask", "_place", "ndarray.compress")
-"""What takes elements one by one as a mask says, which is in blocks of the same name, and branches on each."""
+"""Operations that take elements one by one as a mask says, which is in blocks of the same name, and branch on each."""
 _WORD = 8
 """Bytes of the elements that movements were calibrated with."""
 

@@ -25,20 +25,20 @@ from foretrace.tracer.signature.linear_algebra import LinearRoutine as Routine
 from foretrace.tracer.signature.records import LinearAlgebra
 
 MEASURED = (0.85, 1.0, 1.25)
-"""What other shapes and layouts take over what was measured of square matrices: assumed, here and below."""
+"""Time of other shapes and layouts over what was measured of square matrices: assumed, here and below."""
 STANDING = (0.6, 1.0, 1.8)
-"""The same where another type, or a routine of the kind, was measured."""
+"""Time over what was measured of another type, or of a routine of the kind: assumed."""
 DERIVED = (0.4, 1.0, 2.5)
-"""The same of a routine whose efficiency over that of products is the usual one."""
+"""Time over the derived one, of a routine whose efficiency over that of products is the usual one."""
 PRODUCT_EFFICIENCY = (0.95, 0.75, 0.4)
-"""Of the vector peak, in large products: OpenBLAS 0.3 and MKL on server cores, most to least."""
+"""Share of the vector peak in large products: OpenBLAS 0.3 and MKL on server cores, most to least."""
 
 _HALF_RATE = {"float32": 2.0, "complex64": 1.0, "complex128": 0.5}
 """The size at which half of the rate is reached, over that of float64."""
 _PEAK = {"float32": 2.0, "complex64": 2.0}
 """Peak rate over that of float64."""
 _SMALL = 8
-"""What matrices of so few rows take is the call's fixed time."""
+"""Rows of small matrices: what matrices of so few rows take is the call's fixed time."""
 _LEAST_POINTS = 2
 _BEYOND = 1.5
 """So many times the largest size measured, and rates are extrapolated."""
@@ -95,7 +95,7 @@ _STANDING_FOR = {
     Routine.HESSENBERG_VECTORS: Routine.QR,
     Routine.SINGULAR_VECTORS_FULL: Routine.SINGULAR_VECTORS,
 }
-"""What else is measured in their place."""
+"""Routines that are measured in their place."""
 _NOT_HIDING = (Routine.GEMV, Routine.DOT, Routine.EINSUM, Routine.NO_BLAS)
 """Each element is used once or a few times: loads wait for memory."""
 _OBLONG = 4
@@ -146,7 +146,8 @@ class _Curve:
 
 
 _HOW = ("measured", "standing", "derived", "assumed")
-"""How a time is known: of this routine and type, of its like, by its usual efficiency, without any measurement."""
+"""Origin of a time: measured for this routine and type, for its like, by its usual efficiency, without any
+measurement."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

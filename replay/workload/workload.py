@@ -37,7 +37,7 @@ _NO_ARITHMETIC = {OperationKind.MOVE, OperationKind.BRANCH, OperationKind.CALL, 
 _IN_TURNS = 32
 """Executions of a branch that predictors see as one pattern, at least: those of the core model look back on 288."""
 LONG_LINES = 50_000.0
-"""Of an execution of a block that takes very long, at least: some 2 ms, mostly of a single built-in function."""
+"""Length of an execution of a block that takes very long, at least: some 2 ms, mostly of a single built-in function."""
 _UNPREDICTED = {OperationKind.RETURN, OperationKind.BYTECODE}
 
 
@@ -242,9 +242,9 @@ def _operation_arrays(signature: Signature, region_of_block: npt.NDArray[np.int6
 
 
 _WATCHED_BYTES = (32 << 10, 256 << 10)
-"""Of lines four times as common ones, so many bytes are remembered: 128 of them in front of the nearest cache, and a
-thousand behind it. On an AMD EPYC (Zen 5) stores that went to 256 or 512 streams in turns, out of main memory, took 12
-and 16 ns a line, to 1024 and 2048 of them 29 and 40."""
+"""Bytes that are remembered, in lines four times as long as common ones: 128 of them in front of the nearest cache, and
+a thousand behind it. On an AMD EPYC (Zen 5) stores that went to 256 or 512 streams in turns, out of main memory, took
+12 and 16 ns a line, to 1024 and 2048 of them 29 and 40."""
 
 
 def _sparse(signature: Signature, executions: Floats) -> Floats:

@@ -21,8 +21,8 @@ from .device import Rates
 from .work import Work
 
 BANDWIDTH_SHARE = (0.75, 0.6, 0.4)
-"""Of a level's measured bandwidth, in a pass of a sort: fast, typical, slow. 55 % of the peak are about 0.6 of what
-streams get there; 0.4 is what CUB did before; nobody has published more than the typical one."""
+"""Share of a level's measured bandwidth in a pass of a sort: fast, typical, slow. 55 % of the peak are about 0.6 of
+what streams get there; 0.4 is what CUB did before; nobody has published more than the typical one."""
 PASS_FLOOR_S = (2e-6, 4e-6, 8e-6)
 """The least that a pass takes, whatever its size: tiles wait for the counts of those before them. Assumed."""
 _SELECTIONS = 3

@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 MOST_PAIRS = 500_000
-"""Of rows and the nodes that read, or touch, what they are of."""
+"""Pairs of rows and the nodes that read, or touch, what they are of."""
 MOST_ROWS = 100_000
 
 

@@ -24,19 +24,19 @@ from .work import Work, shown
 
 HANDED_ON = "an iteration reads what an earlier one wrote"
 _MOST_PAIRS = 20_000
-"""Of writers and readers that are looked at, those with most bytes."""
+"""Pairs of writers and readers that are looked at, those with most bytes."""
 _SELF_SHARE = 0.3
-"""Of what a node stores, read again by itself, from which on a loop around it is taken to carry it."""
+"""Share of what a node stores that it reads again itself, from which on a loop around it is taken to carry it."""
 _SWEEP_SHARE = 0.4
-"""Of the different bytes that a node stores, in one entry of a loop that goes over a buffer of two, or all."""
+"""Share of the different bytes that a node stores, in one entry of a loop that goes over a buffer of two, or all."""
 _MISSED_SHARE = 0.5
-"""Of the bytes that a node leaves to itself: fewer missed by a cache than this are hits."""
+"""Share of the bytes that a node leaves to itself: fewer missed by a cache than this are hits."""
 _HIT_SHARE = 0.2
-"""Of what a store writes, missed by the smallest cache, below which it goes to what was loaded just before."""
+"""Share of what a store writes that the smallest cache misses, below which it goes to what was loaded just before."""
 _SAME_PART_SHARE = 0.01
-"""Of a store's range, by how much a load's may differ that loads what the store goes back to."""
+"""Share of a store's range by which a load's may differ that loads what the store goes back to."""
 _ANEW_SHARE = 0.75
-"""Of the bytes that a loop hands on: filled, or elsewhere, in each iteration of a loop further out."""
+"""Share of the bytes that a loop hands on: filled, or elsewhere, in each iteration of a loop further out."""
 _LEAST_PARTS = 4
 """Iterations from which on an array is told from a few buffers that are used in turn."""
 

@@ -23,7 +23,8 @@ from foretrace.profiles.ranges import Assumption, Range, default_of
 from foretrace.replay.base.spread import Floats, between, exactly
 
 L2_LATENCY = 0.4
-"""Of a load from the second cache, over that of one from memory, where the profile does not tell: as of the H100."""
+"""Latency of a load from the second cache over that of one from memory, where the profile does not tell: as of the
+H100."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

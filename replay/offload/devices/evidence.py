@@ -80,7 +80,7 @@ _KINDS = {
     DependenceKind.RECURRENCE: Verdict.RECURRENCE,
 }
 Sources = Mapping[int, Said]
-"""What the source says of loops, by the number of the signature's loop."""
+"""Statements of the source about loops, by the number of the signature's loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

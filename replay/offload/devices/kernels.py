@@ -32,7 +32,7 @@ from .work import NodeKind, Work
 _IN_WARPS = ("fp64_flops", "fp32_flops", "integer", "special", "instructions", "diverged")
 """Counts that a warp issues for all of its threads, as long as the longest of them runs."""
 MOST_CANDIDATES = 1000
-"""Of a program that are costed."""
+"""Candidates of a program that are costed."""
 LOADS_IN_FLIGHT = (8.0, 4.0, 2.0)
 """Loads that one thread has under way: compilers place several before the first use. Assumed."""
 _SHARED_REREADS = 8.0

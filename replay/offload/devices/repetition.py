@@ -22,7 +22,7 @@ from .stores import ARRAY_BYTES, Stores
 from .work import NodeKind, Work
 
 _AGAIN_SHARE = 0.9
-"""Of the different bytes that a loop stores, stored to again in each iteration."""
+"""Share of the different bytes that a loop stores which it stores to again in each iteration."""
 _SAME_SHARE = 0.67
 """Bytes accessed in an iteration over different bytes touched in all of them, from which on they use the same data."""
 

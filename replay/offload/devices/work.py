@@ -217,7 +217,7 @@ def _no_flow(signature: Signature) -> str:
 
 
 LEAST_TOLD_SHARE = 0.02
-"""Of the data flow: what is merged or left out beyond that is said."""
+"""Share of the data flow: what is merged or left out beyond that is said."""
 
 
 def _notes_on(limited: BoundedFlow) -> tuple[str, ...]:
