@@ -28,8 +28,7 @@ TABLES = ("entities", "resources", "timeline")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Replay(Shown, NodeReplay):
-    """Run of threads and copies of a program that shared a machine: `makespan_s`, within `low_s` and `high_s`, and
-    why."""
+    """Replay of threads and copies of a program on one machine: `makespan_s`, within `low_s` and `high_s`, and why."""
 
     def to_dataframe(self, table: str = "entities") -> pandas.DataFrame:
         """A row for each thread: busy, waiting and end, in seconds; or for each resource, or segment of the timeline.

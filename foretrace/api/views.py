@@ -31,7 +31,7 @@ _Result = TypeVar("_Result")
 MOST_ROWS = 10
 """Rows that are shown; `to_dataframe()` has all."""
 MOST_LETTERS = 80
-"""Of one cell, and of a name in a `repr`."""
+"""Length of one cell, and of a name in a `repr`."""
 MOST_WIDTH = 160
 """Columns of a table as text."""
 

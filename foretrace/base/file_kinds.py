@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PEEK_BYTES = 1 << 16
-"""How much of a file's beginning, and of its end, its kind is recognised by."""
+"""Size of a file's beginning, and of its end, by which its kind is recognised."""
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 SIGNATURE_APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
 STREAM_MAGIC = b"FTSTORE1"
 PICTURE_CREATOR = "foretrace"
-"""What pictures name as their creator in their metadata."""
+"""Creator that pictures name in their metadata."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ REPORT = FileKind(
     "a report", "an editor, or a spreadsheet",
     _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d'),
 )  # fmt: skip
-"""As JSON or Markdown."""
+"""Report as JSON or Markdown."""
 CSV = FileKind(REPORT.title, REPORT.used_by, _searcher(rb"\A[a-z]\w*(?:,\w+)+\r?\n"))
 """A file that may be a report as CSV: nothing in it says who wrote it. `csv_report` decides before it is replaced."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)

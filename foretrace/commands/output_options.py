@@ -18,7 +18,7 @@ from foretrace.reports.model import Report
 from foretrace.reports.renderers import FORMATS, print_report, rendered
 
 Check = Callable[..., None]
-"""Of a path, and whether a file of the same kind may be replaced (`force`)."""
+"""Function that checks a path, and whether a file of the same kind may be replaced (`force`)."""
 PICTURES = (".svg", ".png", ".pdf")
 
 

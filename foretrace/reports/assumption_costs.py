@@ -11,7 +11,7 @@ from foretrace.replay.base.records import Prediction
 from .model import Section, Text
 
 _LEAST_COST = 0.01
-"""Of an interval's width, from which on the assumption of a figure has a line of its own."""
+"""Share of an interval's width from which on the assumption of a figure has a line of its own."""
 
 
 def costs_document(prediction: Prediction) -> dict[str, Any]:

@@ -20,7 +20,7 @@ POINTS = (
         for column in for_programs("size_bytes", "line_bytes", "misses", "miss_ratio", "standard_error")
     ),
 )
-"""Of a curve and a point of it."""
+"""Columns of a curve and a point of it."""
 
 
 def curve_table(curves: Sequence[Curve]) -> Table:

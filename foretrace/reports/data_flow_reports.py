@@ -261,7 +261,7 @@ MOST_BYTES = {
     "allocations": 2_000_000,
     "touched": 1_500_000,
 }
-"""Of the JSON text of each list, sets included: all together stay below 10 MB, whatever the program."""
+"""Size of the JSON text of each list, sets included: all together stay below 10 MB, whatever the program."""
 
 
 class _Lists:

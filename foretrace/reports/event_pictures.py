@@ -40,7 +40,7 @@ _MOST_MARKED = 60
 _MOST_LETTERS = 40
 _GREATEST = 1e150
 _DECADES = 2.0
-"""That positive values must span for a logarithmic axis."""
+"""Decades that positive values must span for a logarithmic axis."""
 _DENSITY_POINTS = 400
 _LINES = ("-", "--", ":", "-.")
 

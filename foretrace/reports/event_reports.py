@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXPORTS = (".csv", ".json", ".parquet")
 MOST_LETTERS = 48
-"""Of a name in tables; exports have it whole."""
+"""Length of a name in tables; exports have it whole."""
 QUARTILES = {"min": 0, "q1": 250, "median": 500, "q3": 750, "max": 1000}
 """Positions of a recorder's quantiles that tables have."""
 _SPARKS = "▁▂▃▄▅▆▇█"

@@ -21,7 +21,7 @@ _PARTS: tuple[tuple[str, Callable[[NodePace], float]], ...] = (
     ("not recognised", lambda node: node.unrecognised_s),
 )
 _MOST_ZEROS = 1e-9
-"""Of the time: a part of a node that is less is none."""
+"""Share of the time: a part of a node that is less is none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ Weights = npt.NDArray[np.float64]
 _WIDTH, _ROW, _MARGIN, _HEAD = 1200, 17, 10, 40
 _LETTER = 6.6
 _LEAST_WIDTH = 0.4
-"""Of a box, in pixels: what is narrower is left out, with all below it."""
+"""Width of a box, in pixels: what is narrower is left out, with all below it."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 
 

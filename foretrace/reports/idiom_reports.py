@@ -21,7 +21,7 @@ _COUNTED = {
     "branch": ("preprocessor branch not taken", "preprocessor branches not taken"),
     "declaration": ("name without a declaration", "names without a declaration"),
 }
-"""What is only counted, not listed, and how one and several of it are called."""
+"""Skipped parts that are only counted, not listed, and the names of one and of several."""
 
 FINDINGS = (
     *for_programs("file", "first_line", "last_line", "loop_line", "function"),
@@ -37,7 +37,7 @@ FINDINGS = (
     Column("", "idiom", value=lambda one: one.idiom if one.parent is None else f"  {one.idiom}", whole=True),
     Column("", "code", value=lambda one: one.text),
 )
-"""Of `Finding`."""
+"""Columns of `Finding`."""
 
 
 def _why(loop: LoopReport) -> str:
@@ -59,7 +59,7 @@ LOOPS = (
     Column("reason"),
     Column("assumptions", value=lambda loop: "; ".join(loop.assumptions)),
 )  # fmt: skip
-"""Of `LoopReport`."""
+"""Columns of `LoopReport`."""
 
 
 def idiom_report(found: Findings, known: Join | None = None, top: int | None = None) -> Report:
@@ -124,7 +124,7 @@ _JOINED = (
     ),
     Column("text", "code", value=lambda row: row[1].text),
 )  # fmt: skip
-"""Of iterations, a finding, and the loops that ran of it."""
+"""Columns of iterations, a finding, and the loops that ran of it."""
 
 
 def _joined_sections(found: Findings, known: Join, top: int | None) -> list[Section]:

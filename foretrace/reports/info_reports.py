@@ -93,7 +93,7 @@ LOOPS = (
     Column("idioms", value=lambda loop: ", ".join(loop.idioms)),
     *for_programs("caller", "inlined"),
 )
-"""Of `LoopSummary`."""
+"""Columns of `LoopSummary`."""
 _HEADINGS = ("function", "source", "iterations", "instructions", "loads", "stores", "flops", "ranges", "idioms")
 
 
@@ -112,7 +112,7 @@ PROCESSES = (
     Column("program", "program", value=_program),
     Column("problem", "remark"),
 )
-"""Of `ProcessRecord`."""
+"""Columns of `ProcessRecord`."""
 
 
 def info_report(signature: Signature, path: Path, top: int = 12) -> Report:

@@ -47,7 +47,7 @@ MACHINES = (
     Column("", "memory", value=lambda one: _bandwidth(one.memory) if one.memory else "", drop=1, whole=True),
     Column("", "machine", value=lambda one: one.title),
 )  # fmt: skip
-"""Of `Profile`."""
+"""Columns of `Profile`."""
 
 
 def machine_table(profiles: Sequence[Profile]) -> Table:
@@ -96,7 +96,7 @@ SUMMARY_KEYS = (
     "memory_size_bytes", "memory_peak_bandwidth_bytes_per_s", "memory_sustained_bandwidth_bytes_per_s",
     "memory_core_read_bandwidth_bytes_per_s", "memory_latency_s", "gather_scatter_minimum_range_bytes",
 )  # fmt: skip
-"""Of `summary`."""
+"""Keys of `summary`."""
 
 
 def _bandwidth(memory: Memory) -> str:
@@ -118,7 +118,7 @@ _FIGURES = (
     Column("source", value=lambda row: row[3]),
     Column("meaning", "what it is", value=lambda row: row[4], wraps=True),
 )
-"""Of what `figures` yields."""
+"""Columns of what `figures` yields."""
 
 
 def figure_table(profile: Profile) -> Table:

@@ -180,7 +180,7 @@ _COLOURS = {
     IDLE: "#f4f4f4", NOT_KEPT: "#ffe0b0",
 }  # fmt: skip
 _MOST_BEYOND = 1.5
-"""Of the makespan, as far as the upper end of its interval is drawn."""
+"""Multiple of the makespan up to which the upper end of its interval is drawn."""
 
 
 def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:

@@ -56,7 +56,7 @@ LOOPS = (
     Column("bound_by", "bound by", whole=True),
     *for_programs("compute_s", "memory_s", "overlap_s", "python_s", "pages_s", "as_traced"),
 )
-"""Of `LoopTime`."""
+"""Columns of `LoopTime`."""
 TOTALS = (
     *PLACE,
     Column("label", "what"),
@@ -65,7 +65,7 @@ TOTALS = (
     Column("share", "share", SHARE),
     Column("bound_by", "bound by", whole=True),
 )
-"""Of `LoopTotal`."""
+"""Columns of `LoopTotal`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ MACHINES = (
     Column("hit_rates_are", "hit rates are", value=lambda one: one.prediction.hit_rates.source, drop=1),
     Column("num_assumed", "assumed", INTEGER, lambda one: len({text.name for text in one.prediction.assumptions})),
 )  # fmt: skip
-"""Of `Ranked`."""
+"""Columns of `Ranked`."""
 
 
 def _hits(prediction: Prediction) -> str:
@@ -219,7 +219,7 @@ _ANCHORED = (
     *TIMES,
     Column("ratio", "ratio", FINE_RATIO),
 )
-"""Of `Anchored`."""
+"""Columns of `Anchored`."""
 
 
 def _measured_sections(measured: Measured, predictions: tuple[Prediction, ...]) -> list[Section]:

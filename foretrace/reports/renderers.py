@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 FORMATS = ("json", "csv", "md")
-"""Of reports for other programs and for documents."""
+"""Formats of reports for other programs and for documents."""
 
 
 def rendered(report: Report, name: str) -> bytes:

@@ -29,7 +29,7 @@ LEVELS = (
     Column("misses", "misses", COUNT),
     Column("miss_ratio", "miss ratio", FINE_SHARE),
 )
-"""Of what `levels_of` returns."""
+"""Columns of what `levels_of` returns."""
 
 
 def levels_of(simulated: SimulatedStream) -> tuple[dict[str, Any], ...]:

@@ -13,7 +13,7 @@ from foretrace.replay.prediction.predict import TURNS
 from .model import INTEGER, RATIO, SECONDS, WHOLE_SHARE, Column, Section, Table, Text
 
 ONE = Scaling(1.0, 1.0, 1.0, {}, Limit.NONE)
-"""Of one thread."""
+"""Scaling of one thread."""
 
 
 def speedup_picture(found: Sequence[Prediction], picture_format: str) -> bytes:
@@ -53,7 +53,7 @@ THREADS = (
     ),
     Column("lost_share", "lost", WHOLE_SHARE, _lost),
 )  # fmt: skip
-"""Of `Prediction`."""
+"""Columns of `Prediction`."""
 
 
 def thread_sections(found: Sequence[Prediction], refused: Mapping[str, ForetraceError]) -> list[Section]:

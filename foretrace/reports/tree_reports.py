@@ -31,7 +31,7 @@ Weights = npt.NDArray[np.float64]
 
 TIME = "time"
 LEAST_SHARE = 0.005
-"""Of the whole program, which a node must have to be printed."""
+"""Share of the whole program that a node must have to be printed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -167,7 +167,7 @@ COLUMNS = (
     Column("parallel"),
     Column("footprint_bytes"),
 )  # fmt: skip
-"""Of `Instance`, for programs; and for people as of a gather/scatter unit."""
+"""Columns of `Instance`, for programs; and for people as of a gather/scatter unit."""
 GENERAL = (
     *(replace(column, drop=5) if column.heading == "function" else column for column in PLACE),
     Column("answer", "answer", whole=True),
@@ -183,7 +183,7 @@ GENERAL = (
     Column("gain_s", "gain", SECONDS, lambda one: one.gain_s or None),
     *(column for column in COLUMNS if column.heading == "pays from"),
 )
-"""Of `Instance`, for people, on an accelerator that runs whole loops."""
+"""Columns of `Instance`, for people, on an accelerator that runs whole loops."""
 POLICIES = (
     Column("policy", "policy"),
     Column("time_s", "time", SECONDS),
@@ -191,7 +191,7 @@ POLICIES = (
     Column("kernels", "kernels", INTEGER),
     Column("moved_bytes", "moves", BYTES, lambda one: round(one.moved_bytes)),
 )
-"""Of `PolicyResult`."""
+"""Columns of `PolicyResult`."""
 ARRAYS = (
     Column("array", "array", value=lambda row: row[0]),
     Column("to_device_bytes", "there", BYTES, lambda row: round(row[1])),

@@ -6,7 +6,7 @@ from foretrace.base.units import format_seconds
 from foretrace.tracer.signature.records import Unseen
 
 NOTABLE_SHARE = 0.01
-"""Of the time, from which on a trace says so when it ends."""
+"""Share of the time from which on a trace says so when it ends."""
 
 _NAMED = 3
 
