@@ -1,5 +1,4 @@
-"""Memory performance of one core by working set: sequential loads by width, loads at random; and the cost of new
-pages."""
+"""Memory performance of one core by working set: sequential loads by width, random loads; and the cost of new pages."""
 
 from __future__ import annotations
 

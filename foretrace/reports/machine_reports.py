@@ -158,8 +158,7 @@ def machine_report(profile: Profile) -> Report:
 
 
 def check_report(file: Path, profile: Profile, predictions: Iterable[Prediction] = ()) -> Report:
-    """Report of `foretrace machines check` on a profile that can be read, and the assumptions of a program's prediction
-    with it."""
+    """Report of `foretrace machines check` on a readable profile, and the assumptions of predictions with it."""
     predictions, found = tuple(predictions), check_document(profile)
     costs = [section for one in predictions for section in assumption_cost_sections(one)]
     for one in predictions:

@@ -40,7 +40,7 @@ _STEPS = {
     (True, False): ("integer", 16.0),
     (True, True): ("integer", 40.0),
 }
-"""Instructions of a division or square root after the special unit's approximation, (of integers, of 64 bits): the
+"""Work of a division or square root after the special unit's approximation, (of integers, of 64 bits): the
 steps of Newton's method that compilers for GPUs insert. Their numbers are assumed."""
 _LINEAR_EFFICIENCY = 0.8
 """Share of a device's peak in products of large matrices by its library: usual."""

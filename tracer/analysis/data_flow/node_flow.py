@@ -238,11 +238,10 @@ def _summed(columns: Sequence[Ints], values: Floats) -> tuple[list[Ints], Floats
 
 
 def _relative_error(raw: RawFlow, writer: Ints, readers: Ints, sets: Sequence[Ints]) -> float:
-    """Relative standard error of the sum of all flow between different nodes, from how far groups of blocks, chosen by
-    hash, differ.
+    """Relative standard error of all flow between different nodes in the sum, from the spread of groups of blocks.
 
-    The random-groups estimator (Wolter, "Introduction to Variance Estimation", chapter 2), with the correction for a
-    finite population.
+    The groups are chosen by hash. This is the random-groups estimator (Wolter, "Introduction to Variance Estimation",
+    chapter 2), with the correction for a finite population.
     """
     if raw.sampled_share == 1:
         return 0.0
