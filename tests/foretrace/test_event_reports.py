@@ -142,7 +142,7 @@ def test_no_text_is_a_formula_in_any_table(view: Callable[..., pandas.DataFrame]
         (["a.sig", "--event", "CG::residual"], 84, "CG::residual: no event is called so; there are CG::residuals"),
         (["a.sig", "--values", "CG::iterations"], 84, "is no recorder; there are CG::residuals, GMRES::residuals"),
         (["a.sig", "--values", "*", "--samples"], 2, "choose one"),
-        (["a.sig", "--json", "--csv"], 2, "choose one"),
+        (["a.sig", "--json", "--csv"], 2, "exclude one another"),
         (["a.sig", "-o", "picture.gif"], 75, "must end in .svg, .png, .pdf"),
         (["none.sig", "-o", "picture.svg"], 84, "there is nothing to draw: no recorder has numbers"),
         (["a.sig", "--event", "*::iterations", "-o", "p.svg"], 84, "--samples draws counters over the run"),
