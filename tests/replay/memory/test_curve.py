@@ -126,7 +126,7 @@ def test_pictures(path: Path, tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("-o", "curve.gif"), "must end in .svg, .png or .pdf"),
+        (("-o", "curve.gif"), "must end in .json, .csv, .md, .svg, .png or .pdf"),
         (("--cache", "32K/7/64"), "size_bytes"),
         (("--cache", "32K/8/64/plru"), "LRU replacement"),
         (("--cache", "32K"), "write SIZE/WAYS/LINE"),

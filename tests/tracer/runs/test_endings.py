@@ -65,7 +65,7 @@ def test_instruction_beyond_the_engine_is_named_with_its_line_and_the_flag_to_us
     [line] = run.stderr.splitlines()
     assert line.startswith("foretrace: the program was killed by SIGILL at v")
     assert "zmm" in line
-    assert re.search(r" in add_ones \(\S+/program\d+\.c:[567], \S+/program\d+\): ", line)
+    assert re.search(r" in add_ones \(\S+/program\w+\.c:[567], \S+/program\w+\): ", line)
     assert line.endswith("compile with -mno-avx512f, or for -march=x86-64-v3")
     assert run.signature.provenance.incomplete_reason == line.removeprefix("foretrace: ")
 
