@@ -93,7 +93,7 @@ def test_what_differs_more_than_was_said_comes_first(profile, tmp_path):
     assert lines[2].startswith("core clock_hz")
     assert "20.0%" in lines[2]
     assert lines[3].startswith("core loads_per_cycle")
-    assert lines[3].endswith("named as unstable")
+    assert lines[3].rstrip().endswith("named as unstable")
     assert len(lines) == 4
     everything = compare(*paths, "--all").splitlines()
     document = json.loads(compare(*paths, "--json"))
