@@ -48,6 +48,7 @@ SOURCES: dict[str, tuple[str, int, Callable[[int], str]]] = {
     "loops in a loop": (".c", 20, lambda n: in_loop("for (int j = 0; j < n; j++) a[j] += b[i];\n" * n)),
     "loops in a file": (".c", 30, lambda n: in_loop("") + "".join(
         f"void f{k}(double *a, int n) {{ for (int i = 0; i < n; i++) a[i] = {k}; }}\n" for k in range(n))),
+    "statements in a line": (".c", 200, lambda n: "void f(int x) { " + "x = x + 1; " * n + "}"),
     "pragmas": (".c", 200, lambda n: "#pragma omp parallel for\n" * n + in_loop("a[i] = 0;")),
     "equal assignments in Fortran": (".f90", 30, lambda n: (
         "subroutine f(a, b, n)\nreal a(n), b(n)\ndo i = 1, n\n" + "a(i) = b(i)\n" * n + "end do\nend\n")),

@@ -64,13 +64,14 @@ def _text(source: Source, first: tuple[int, int], last: tuple[int, int]) -> str:
         for number, line in enumerate(lines, first[0])
     ]
     lines[-1] = lines[-1][: last[1] - 1]
-    lines[0] = " " * (first[1] - 1) + lines[0][first[1] - 1 :]
+    lines[0] = lines[0][first[1] - 1 :]
     return "\n".join(lines)
 
 
 def _place(text: str, position: int, first: tuple[int, int]) -> tuple[int, int]:
     line = text.count("\n", 0, position)
-    return first[0] + line, position - text.rfind("\n", 0, position)
+    before = 0 if line else first[1] - 1  # of the first line, whose text begins there
+    return first[0] + line, before + position - text.rfind("\n", 0, position)
 
 
 def _error(source: Source, first: tuple[int, int], last: tuple[int, int]) -> str:
