@@ -9,9 +9,10 @@ import importlib
 import os
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -47,31 +48,35 @@ class Analysed:
     explanation: str = ""
 
 
-class Run(Protocol):
-    """A program that is about to be traced, of one kind."""
+class Run(ABC):
+    """A program that is about to be traced, of one kind.
 
-    command: tuple[str, ...]
+    Attributes:
+        engine: what runs it.
+        command: the program and its arguments, for the signature.
+        outcome: of a function of this interpreter: what came of it. None where it could not tell.
+    """
 
-    @property
-    def engine(self) -> Engine:
-        """The engine that runs it."""
-        ...
+    outcome: Outcome | None = None
 
+    def __init__(self, engine: Engine, command: tuple[str, ...]) -> None:
+        """As the attributes."""
+        self.engine, self.command = engine, command
+
+    @abstractmethod
     def import_analysis(self) -> None:
         """Import what the analysis needs, while the program runs."""
-        ...
 
-    def watch(self, progress: Progress) -> None:
-        """Hear how far the run has come."""
-        ...
-
+    @abstractmethod
     def analyse(self, recording: Recording, members: Sequence[Member] | None, step: Step) -> Analysed:
         """Work out what was recorded of the program and of its children; None: they were not followed."""
-        ...
+
+    def watch(self, progress: Progress) -> None:  # noqa: B027 - most runs need not act
+        """Hear how far the run has come."""
 
     def completed(self, signature: Signature, recording: Recording) -> Signature:
         """The signature with what only this kind of run knows."""
-        ...
+        return signature
 
 
 def run_of(launch: CompiledProgram | PythonProgram, options: TraceOptions) -> Run:
@@ -93,7 +98,7 @@ def run_of(launch: CompiledProgram | PythonProgram, options: TraceOptions) -> Ru
     return PythonRun(engine, (*kind, launch.target, *launch.arguments), options)
 
 
-class BinaryRun:
+class BinaryRun(Run):
     """A compiled program, under QEMU."""
 
     def __init__(self, program: CompiledProgram, options: TraceOptions) -> None:
@@ -104,20 +109,16 @@ class BinaryRun:
             raise HierarchyError(
                 "an instruction cache cannot be simulated together with --follow-children; leave out one"
             )
-        self.engine = QemuEngine(program.command)
-        self.command = tuple(program.command)
+        self._qemu = QemuEngine(program.command)
+        super().__init__(self._qemu, tuple(program.command))
         self._begun_s = time.time()
 
     def import_analysis(self) -> None:
         """See `Run`."""
-        guest = self.engine.guest
-        _import(f"isa.{guest}", "analysis.machine_code.binary_analysis", "analysis.machine_code.endings")
+        _import(f"isa.{self.engine.guest}", "analysis.machine_code.binary_analysis", "analysis.machine_code.endings")
         from foretrace.tracer.debug_info import symbols
 
-        symbols.import_for_lines(str(self.engine.path))
-
-    def watch(self, progress: Progress) -> None:
-        """See `Run`."""
+        symbols.import_for_lines(str(self._qemu.path))
 
     def analyse(self, recording: Recording, members: Sequence[Member] | None, step: Step) -> Analysed:
         """See `Run`."""
@@ -125,7 +126,7 @@ class BinaryRun:
         from foretrace.tracer.debug_info.perf_map import read_perf_map, read_perf_maps
         from foretrace.tracer.recording.part import part_of
 
-        engine = self.engine
+        engine = self._qemu
         explanation = endings.explain(recording, engine.guest, engine.name)
         if recording.problem and explanation:
             recording = replace(recording, problem=explanation)
@@ -154,28 +155,21 @@ class BinaryRun:
             analysis = msgspec.structs.replace(analysis, selection=selection)
         return Analysed(recording, part, processes, analysis, explanation)
 
-    def completed(self, signature: Signature, recording: Recording) -> Signature:
-        """See `Run`."""
-        return signature
 
-
-class PythonRun:
+class PythonRun(Run):
     """A Python program, with the agent inside its interpreter."""
 
     def __init__(self, engine: Engine, command: tuple[str, ...], options: TraceOptions) -> None:
         """Time lines of Python on this machine, in which the agent's times are converted."""
         from foretrace.tracer.python.program import PythonCore, line_s, lines_timed
 
-        self.engine, self.command = engine, command
+        super().__init__(engine, command)
         self._lines = lines_timed()
         self._line_s = line_s() if options.python_core == PythonCore.SETTRACE else None
 
     def import_analysis(self) -> None:
         """See `Run`."""
         _import("analysis.python.python_analysis")
-
-    def watch(self, progress: Progress) -> None:
-        """See `Run`."""
 
     def analyse(self, recording: Recording, members: Sequence[Member] | None, step: Step) -> Analysed:
         """See `Run`."""
@@ -211,7 +205,6 @@ class CallRun(PythonRun):
 
         self._forked = ForkedEngine(call.function, PythonCore(options.python_core))
         super().__init__(self._forked, (call.name,), options)
-        self.outcome: Outcome | None = None
         self.was_killed = False
         self._was_asked = False
 

@@ -125,8 +125,7 @@ def _trace(run: Run, options: TraceOptions, on_progress: OnProgress, keep: Strea
     if part.bursts is not None and part.bursts.gaps:
         signature = estimated(signature, analysis.operation_map, part, options.accuracy)
     signature = run.completed(signature, found.recording)
-    outcome = run.outcome if isinstance(run, CallRun) else None
-    return Traced(signature, found.recording.ending, analysis.operation_map, found.explanation, outcome)
+    return Traced(signature, found.recording.ending, analysis.operation_map, found.explanation, run.outcome)
 
 
 def _tee(keep: StreamWriter | None, engine: Engine, command: Sequence[str]) -> Callable[[object], object]:

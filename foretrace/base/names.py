@@ -43,6 +43,11 @@ def demangle(name: str) -> str:
     return found or name
 
 
+def mangled_name(name: str) -> str | None:
+    """The linker's name of a function whose source name differs; None if both are the same."""
+    return name if demangle(name) != name else None
+
+
 def _rust_legacy(name: str) -> str:
     """A name of Rust's first scheme without its hash; empty if it is none."""
     mangled = _RUST_LEGACY.match(name)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from foretrace.base.names import brief_name, demangle, function_text, place_text, short_name
+from foretrace.base.names import brief_name, demangle, function_text, mangled_name, place_text, short_name
 from foretrace.base.units import format_bytes, format_count, format_seconds
 from foretrace.tracer.recording.recording import signal_name
 from foretrace.tracer.signature.records import (
@@ -58,10 +58,6 @@ class LoopSummary:
     frames: tuple[Frame, ...] = ()
 
 
-def _mangled(loop: LoopSummary) -> str | None:
-    return loop.function if demangle(loop.function) != loop.function else None
-
-
 def _largest(loop: LoopSummary) -> int:
     return max((r.range_bytes for r in loop.ranges), default=0)
 
@@ -77,7 +73,7 @@ def _source(loop: LoopSummary) -> str:
 LOOPS = (
     Column("module"),
     Column("function", value=lambda loop: demangle(loop.function)),
-    Column("mangled", value=_mangled),
+    Column("mangled", value=lambda loop: mangled_name(loop.function)),
     *for_programs("file", "line", "depth", "entries"),
     Column("", "function", value=lambda loop: function_text(loop.function, loop.caller)),
     Column("", "source", value=_source),
@@ -181,10 +177,7 @@ def document(signature: Signature) -> dict[str, Any]:
         "reuse": None if signature.reuse is None else signature.reuse.document,
         "loops": [
             asdict(loop)
-            | {
-                "function": demangle(loop.function),
-                "mangled": loop.function if demangle(loop.function) != loop.function else None,
-            }
+            | {"function": demangle(loop.function), "mangled": mangled_name(loop.function)}
             | {"ranges": [msgspec.to_builtins(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
             | {
                 "calls": [call_document(call) for call in loop.calls],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Any
 
@@ -13,11 +12,6 @@ from foretrace.tracer.source.joining import Join, Joined, NeverRan
 
 MOST_NEVER = 8
 _MOST_IDIOMS = 4
-
-
-def idiom_names(names: Iterable[str]) -> str:
-    """Several idioms as one word: "gather+stream"."""
-    return "+".join(names)
 
 
 def place_text(file: str, first: int, last: int) -> str:

@@ -179,7 +179,3 @@ class Report:
     sections: Sequence[Section]
     data: Table
     document: Callable[[], Mapping[str, Any]] = field(default=dict)
-
-    def and_then(self, *sections: Section) -> Report:
-        """The report with more sections."""
-        return replace(self, sections=(*self.sections, *sections))

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from foretrace.base.errors import ForetraceError
-from foretrace.base.names import demangle
+from foretrace.base.names import demangle, mangled_name
 from foretrace.base.terminal import plain
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find
@@ -52,10 +52,11 @@ def _as_timed(profile: Profile, timing: Timing) -> Profile:
 
 def place_document(place: Place) -> dict[str, Any]:
     """Place in a program, as JSON."""
+    mangled = mangled_name(place.function)
     return {
         "module": plain(place.module),
         "function": plain(demangle(place.function)),
-        "mangled": plain(place.function) if demangle(place.function) != place.function else None,
+        "mangled": None if mangled is None else plain(mangled),
         "file": plain(place.file),
         "line": place.line,
         "caller": plain(demangle(place.caller)) or None,

@@ -261,11 +261,6 @@ def no_ints() -> Ints:
     return np.zeros(0, np.int64)
 
 
-def no_flags() -> Flags:
-    """Likewise."""
-    return np.zeros(0, np.bool_)
-
-
 def packed_rows(kind: str, column: str = "", scale: Scale = Scale.NAME, **more: Any) -> Column:
     """A column of packed numbers, as many as its table's row says in `rows`."""
     return Column(scale, column=column, packed=kind, length=("rows",), **more)
