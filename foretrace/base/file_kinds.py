@@ -79,7 +79,7 @@ REPORT = FileKind(
     _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d'),
 )  # fmt: skip
 """Report as JSON or Markdown."""
-CSV = FileKind(REPORT.title, REPORT.used_by, _searcher(rb"\A[a-z]\w*(?:,\w+)+\r?\n"))
+CSV = FileKind("a table in CSV", REPORT.used_by, _searcher(rb"\A[a-z]\w*(?:,\w+)+\r?\n"))
 """A file that may be a report as CSV: nothing in it says who wrote it. `csv_report` decides before it is replaced."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
@@ -92,7 +92,7 @@ _RECOGNISED = (
 def csv_report(content: bytes) -> FileKind:
     """The kind of a report as CSV with this `content`: only a file with the same columns is replaced by it."""
     header = content.partition(b"\n")[0] + b"\n"
-    return FileKind(REPORT.title, REPORT.used_by, lambda there: there.startswith(header))
+    return FileKind("a report with the same columns", REPORT.used_by, lambda there: there.startswith(header))
 
 
 def peek(path: Path) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from .errors import ForetraceError, OutputError
-from .file_kinds import FileKind, kind_of
+from .file_kinds import CSV, FileKind, kind_of
 
 
 def cache_folder() -> Path | None:
@@ -109,7 +109,7 @@ def _target(path: Path, kind: FileKind, *, force: bool) -> Path:
         raise OutputError(f"{path}: is a directory; name a file")
     if not stat.S_ISREG(found.st_mode) or target.parent == _DESCRIPTORS:
         raise OutputError(f"{path}: is {_what(found.st_mode)}; name a regular file, or one that does not exist")
-    there = kind_of(target, kind)
+    there = kind_of(target, kind, CSV)
     if not force and (there is kind or not found.st_size):
         raise OutputError(f"{path}: exists already; choose another name, or overwrite it with --force")
     if there is kind or not found.st_size:

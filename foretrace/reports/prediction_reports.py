@@ -15,7 +15,7 @@ from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopTime, LoopTotal
 from foretrace.replay.base.totals import By, totals
 from foretrace.replay.prediction.anchor import Anchored
 
-from .assumption_costs import assumption_cost_sections
+from .assumption_costs import assumption_cost_sections, unknown_costs_sections
 from .event_time_reports import event_sections
 from .model import (
     COUNT,
@@ -144,6 +144,7 @@ def prediction_report(
         sections += assumption_lines(predictions, in_full=in_full)
         for prediction in predictions if in_full else ():
             sections += assumption_cost_sections(prediction)
+        sections += unknown_costs_sections(predictions) if assumptions else []
     return Report(
         "Predicted run time", sections, _all_loops(predictions, by),
         lambda: document(predictions, refused, measured, by),

@@ -233,7 +233,7 @@ class Prediction:
 
     The time is of `threads` on `cores` cores (one each at most); with several, `loops` are the core seconds of all, and
     `scaling` says what they gain. `events` is what an event has to do with the time, if one was asked about; it is
-    then the time for that event's `count`. `assumption_costs` are there if they were asked for.
+    then the time for that event's `count`. `assumption_costs` are None where they were not worked out.
     """
 
     machine: str
@@ -254,7 +254,7 @@ class Prediction:
     cores: int = 1
     scaling: Scaling | None = None
     events: EventTimes | None = None
-    assumption_costs: tuple[AssumptionCost, ...] = ()
+    assumption_costs: tuple[AssumptionCost, ...] | None = None
 
     @property
     def notable_loops(self) -> tuple[LoopTime, ...]:

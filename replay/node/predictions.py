@@ -117,7 +117,7 @@ def predict_each(
         found = predict_on(workload, profile, counts, cores, model, asked)
         if not costs or asked is not None:
             return found
-        of_one = assumption_costs(workload, profile, model) if any(one.threads == 1 for one in found) else ()
+        of_one = assumption_costs(workload, profile, model) if any(one.threads == 1 for one in found) else None
         return tuple(replace(one, assumption_costs=of_one) if one.threads == 1 else one for one in found)
 
     made: list[Prediction] = []

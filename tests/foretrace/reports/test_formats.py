@@ -74,4 +74,5 @@ def test_a_result_goes_to_files_that_only_the_same_result_replaces(folder, foret
     names[1].write_text("name,size\nmine,1\n")
     refused = foretrace("predict", *arguments, "-o", names[1], "--force", cwd=folder)
     assert refused.returncode == 75
+    assert "is a table in CSV: --force replaces only a report with the same columns" in refused.stderr
     assert names[1].read_text() == "name,size\nmine,1\n"

@@ -1,4 +1,4 @@
-"""What assumed figures cost of an interval's width: the same as if the profile gave them, as typical."""
+"""Costs of assumed figures equal the change of the interval when the profile gives the typical value."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from foretrace.replay.node.assumption_costs import assumption_costs
 from foretrace.replay.node.predictions import predict_each
 from foretrace.replay.prediction.predict import predict
 from foretrace.replay.workload.workload import Workload
+from foretrace.reports.assumption_costs import unknown_costs_sections
+from foretrace.reports.model import Text
 from foretrace.tracer.signature.file import write_signature
 from foretrace.tracer.signature.records import Signature
 
@@ -74,6 +76,15 @@ def test_costs_are_there_where_they_are_asked_for(scattered: Signature) -> None:
     (plain,), _ = predict_each(scattered, [HOST])
     (asked,), _ = predict_each(scattered, [HOST], costs=True)
     assert not plain.assumption_costs
+    assert unknown_costs_sections([asked]) == []
+    (text,) = unknown_costs_sections([asked, plain])
+    assert text == Text(
+        [
+            "",
+            "costs of assumptions are worked out for the traced run, on one core, of named machines: "
+            "--machine M --cores 1",
+        ]
+    )
     assert asked.assumption_costs == assumption_costs(Workload.of(scattered), HOST)
     (published,), _ = predict_each(scattered, [HOST], model=Model.CONVOLUTION, costs=True)
     assert published.assumption_costs == assumption_costs(Workload.of(scattered), HOST, Model.CONVOLUTION)
