@@ -54,7 +54,7 @@ def unit_of(name: str) -> Unit | None:
 
 @dataclass(frozen=True, slots=True)
 class CoreClass:
-    """The traits of a core by which the default of a missing figure is chosen."""
+    """Traits of a core that select the default of a missing figure."""
 
     in_order: bool = False
     width: float | None = None

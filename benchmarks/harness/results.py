@@ -109,7 +109,7 @@ class MeasuredPrediction:
 
 
 def prediction_table(title: str, rows: Sequence[MeasuredPrediction]) -> ResultTable:
-    """Predictions beside measurements; columns that no row has are left out."""
+    """A table of predictions and measurements, without columns that would be empty."""
     notes = list(dict.fromkeys(heading for row in rows for heading in row.notes))
     optional = {
         "machine": any(row.machine for row in rows),

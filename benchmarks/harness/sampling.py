@@ -133,7 +133,7 @@ class Samples:
     loop: ReferenceLoop | None = None
 
     def slowdown(self, sample: Sample) -> float:
-        """Slowdown of the reference loop beside a sample: its time over the undisturbed one; 1 without a loop."""
+        """Slowdown of the reference loop during a sample: its time over the undisturbed time; 1 without a loop."""
         return 1.0 if self.loop is None else self.loop.slowdown(sample.reference_cycles)
 
     def is_undisturbed(self, sample: Sample) -> bool:

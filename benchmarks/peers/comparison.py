@@ -1,4 +1,4 @@
-"""foretrace beside its peers in one run: what tracing costs, and whether the simulated misses agree.
+"""Cost of tracing and simulated misses, compared with foretrace's peers in one run.
 
 A peer that is not installed is left out, and the report says so.
 """

@@ -1,4 +1,4 @@
-"""Cost of tracing a Python program, beside coverage.py's C tracer, in one run.
+"""Cost of tracing Python programs, compared with coverage.py's C tracer in one run.
 
 Programs that time themselves give the cost of a single event: a block, an access, an array operation. Each way of
 running them takes its turn, and medians are compared: so many nanoseconds more than untraced, or so many times as long.

@@ -71,7 +71,7 @@ def test_every_benchmark_has_options_and_a_line_of_description(capsys):
 
 
 def test_calibration_needs_no_measurement_of_foretrace():
-    """What `foretrace calibrate` runs is of the product: its rooms import no comparison."""
+    """Rooms that `foretrace calibrate` runs import no comparison."""
     rooms = import_graph.imports()
     reached, ahead = set(), ["benchmarks.calibration"]
     while ahead:

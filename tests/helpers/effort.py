@@ -1,4 +1,4 @@
-"""How much a test run tries: a short one for every change, a full one before a release."""
+"""Effort of a test run: short for every change, full before a release."""
 
 import os
 

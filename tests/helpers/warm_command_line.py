@@ -25,7 +25,7 @@ class WarmCommandLine:
         self._folder = tempfile.TemporaryDirectory()
 
     def run(self, arguments: list[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """What `subprocess.run` gives for the command, its output captured as text."""
+        """Run a command. Returns its exit code and its output as text, as `subprocess.run` does."""
         files = [Path(self._folder.name) / name for name in ("stdout", "stderr")]
         request = {
             "arguments": arguments,

@@ -17,7 +17,7 @@ ACCELERATORS = [name for name in names() if find(name).kind is MachineKind.ACCEL
 
 
 def assumed(figures: DeviceFigures) -> dict[str, str]:
-    """What was assumed, by figure."""
+    """Assumptions by figure."""
     return {one.name: one.text for one in figures.assumptions}
 
 

@@ -44,7 +44,7 @@ class TracedBoard:
         self._descriptor = -1
 
     def open(self) -> None:
-        """Open the board once the engine has found it; it stays readable whatever happens to the file's name."""
+        """Open the board once the engine has found it. It stays readable if its file is renamed or removed."""
         if self._descriptor >= 0:
             return
         for path in self._paths:

@@ -521,7 +521,7 @@ class AArch64:
         return _READS_FLAGS.fullmatch(mnemonic) is not None, _WRITES_FLAGS.fullmatch(mnemonic) is not None
 
     def combines(self, code: bytes) -> str:
-        """The associative operation by which an instruction combines its inputs; "" for all others."""
+        """The associative operation that combines an instruction's inputs; "" if there is none."""
         text = self._text(code, 0)
         return associative(_COMBINES, text[0]) if text else ""
 
@@ -537,7 +537,7 @@ class AArch64:
         return frozenset(filter(None, registers[1:3]))
 
     def shifts(self, code: bytes) -> int | None:
-        """Places by which an instruction shifts bits to the left; 0 for extensions and masks of the lowest bits."""
+        """Shift count of a left shift; 0 for extensions and for masks of the lowest bits."""
         text = self._text(code, 0)
         operands = split_operands(text[1]) if text else []
         if text is None or len(operands) < 2:

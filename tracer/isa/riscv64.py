@@ -354,7 +354,7 @@ class RiscV64:
         return False, False
 
     def combines(self, code: bytes) -> str:
-        """The associative operation by which an instruction combines its inputs; "" for all others."""
+        """The associative operation that combines an instruction's inputs; "" if there is none."""
         text = self._text(code)
         return associative(_COMBINES, text[0]) if text else ""
 
@@ -366,7 +366,7 @@ class RiscV64:
         return frozenset(_registers(split_operands(text[1])[1:3]))
 
     def shifts(self, code: bytes) -> int | None:
-        """Places by which an instruction shifts bits to the left; 0 for extensions and masks of the lowest bits."""
+        """Shift count of a left shift; 0 for extensions and for masks of the lowest bits."""
         text = self._text(code)
         if text is None:
             return None

@@ -427,7 +427,7 @@ class X8664:
         return form.reads_flags, form.writes_flags
 
     def combines(self, code: bytes) -> str:
-        """The associative operation by which an instruction combines its inputs; "" for all others."""
+        """The associative operation that combines an instruction's inputs; "" if there is none."""
         text = self._text(code)
         return associative(_COMBINES, _strip(text[0])) if text else ""
 
@@ -442,7 +442,7 @@ class X8664:
         return frozenset(LOADED if "[" in name else PARENT[name] for name in chosen if "[" in name or name in PARENT)
 
     def shifts(self, code: bytes) -> int | None:
-        """Places by which an instruction shifts bits to the left; 0 for extensions and masks of the lowest bits."""
+        """Shift count of a left shift; 0 for extensions and for masks of the lowest bits."""
         text = self._text(code)
         if text is None:
             return None

@@ -91,7 +91,7 @@ class TreeThread:
 
 
 class SynchronisationKind(IntEnum):
-    """Kind of synchronisation by which one thread waits for another."""
+    """Kinds of synchronisation between two threads."""
 
     CREATE = 0  # the source created the target
     JOIN = 1  # the target waited for the source's end

@@ -138,7 +138,7 @@ _KINDS = {
 
 
 def _judged(signature: Signature) -> dict[int, tuple[str, str]]:
-    """Verdict and reason of each loop from its dependences in all contexts, of which the worst counts."""
+    """Verdict and reason of each loop: the worst over all calling contexts."""
     tree = signature.tree
     if tree is None:
         return {}

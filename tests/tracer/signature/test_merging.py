@@ -42,7 +42,7 @@ MADE_OF_OTHERS = {"provenance", "block_ranges", "levels", "reuse_errors"}
 
 @pytest.fixture(scope="module")
 def runs(compile_c: Callable[..., Path]) -> tuple[Signature, ...]:
-    """Of one program, with other inputs: the second one calls another function."""
+    """Two runs of one program. The second calls another function."""
     program = str(compile_c(SOURCE, "-O1"))
     inputs = (["300"], ["1000", "more"], ["4000", "more"])
     return tuple(trace_binary([program, *words], [DEFAULT_HIERARCHY, SYSTEM]).signature for words in inputs)
@@ -61,7 +61,7 @@ def tables(signature: Signature) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def sums(signature: Signature) -> Counter[str]:
-    """Of each column of counts."""
+    """Sum of each column of counts."""
     found: Counter[str] = Counter()
     for name, table in TABLES.items():
         for column, values in table.pairs(signature):
@@ -77,7 +77,7 @@ def sums(signature: Signature) -> Counter[str]:
 
 
 def named(signature: Signature) -> dict[str, Counter[Any]]:
-    """What is said of each block, operation and loop by its place, whatever its number."""
+    """Values of each block, operation and loop, by place and not by number."""
     blocks = [(block.module, block.offset, block.instructions) for block in signature.blocks]
     loops = [(loop.module, blocks[loop.header_block_id], loop.depth) for loop in signature.loops]
     found: dict[str, Counter[Any]] = {

@@ -20,7 +20,7 @@ from foretrace.tracer.signature.file import TABLES
 from foretrace.tracer.signature.schema import LARGEST, Column, Scale, StoredTables
 
 ROWS = 10
-"""Of every table."""
+"""Rows of every table."""
 COLUMNS = {
     f"{table.name}.{column.column}": (table.name, column)
     for table in TABLES.values()

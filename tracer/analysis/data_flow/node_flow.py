@@ -39,8 +39,11 @@ class StaticVariable(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Objects:
-    """Objects that the touched bytes belong to: `number` int64 [stretches] is the object of each stretch of `RawFlow`,
-    `left` int64 that of each row of what was left."""
+    """Objects that the touched bytes belong to.
+
+    `number` int64 [stretches] is the object of each stretch of `RawFlow`. `left` int64 [rows] is the object of each row
+    of `RawFlow.left_object`: the one that memory belonged to before.
+    """
 
     objects: tuple[MemoryObject, ...]
     number: Ints

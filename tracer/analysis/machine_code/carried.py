@@ -558,7 +558,7 @@ class CarriedValues:
         return operation if all(self._is_updated(node, operation, graph) for node in readers) else ""
 
     def _updates_by(self, store: int, graph: Graph) -> str:
-        """The associative operation by which a store updates its place; "" if it does not."""
+        """The associative operation with which a store updates its place; "" if it does not update it."""
         loads = [load for load, stores in self._updaters.items() if store in stores]
         found = {self._updated_by(load, graph) for load in loads}
         return found.pop() if len(found) == 1 else ""

@@ -51,7 +51,7 @@ from .dependences import Found, find_dependences
 from .linear_algebra import linear_algebra
 
 _ELEMENT_METHODS = ("__getitem__", "__setitem__", "item")
-"""Methods that read or write a single element, of whatever type; one point per execution."""
+"""Methods that read or write a single element of any type. Each execution is one point."""
 
 _OF_MASK = ("(mask)", "(picked)")
 """Record of a subscript by a mask of the array's shape: its passes over the mask, and the elements."""
