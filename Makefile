@@ -103,13 +103,15 @@ prose: $(INSTALLED) ## list docstrings that hint at a thing and do not name it, 
 	@$(BIN)/python -P tests/helpers/prose.py $(ARGS)
 
 lint: $(INSTALLED) ## check style and types
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	cd $(VENV) && bin/mypy --config-file ../pyproject.toml
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/clang-format --dry-run -Werror $(NATIVE)
+	@cd $(VENV) && bin/mypy --config-file ../pyproject.toml
 
-format: $(INSTALLED) ## lay out the Python sources
+format: $(INSTALLED) ## lay out the Python and C sources
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/clang-format -i $(NATIVE)
 
 SANITIZED := build/sanitized
 SANITIZE := -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined

@@ -147,10 +147,11 @@ static PyObject *together(const struct ft_kernel *kernel, struct job *jobs, cons
     return states ? Py_BuildValue("dKN", seconds, (unsigned long long)total, states) : NULL;
 }
 
-PyDoc_STRVAR(run_together_doc,
-             "run_together(kernel, repeats, works)\n--\n\n"
-             "Run a kernel on several threads at once, one for each work (cpu, data, index, dense, state); cpu -1: anywhere.\n"
-             "Returns (seconds, operations of all, states). Raises OSError if the system refuses a thread.");
+PyDoc_STRVAR(
+    run_together_doc,
+    "run_together(kernel, repeats, works)\n--\n\n"
+    "Run a kernel on several threads at once, one for each work (cpu, data, index, dense, state); cpu -1: anywhere.\n"
+    "Returns (seconds, operations of all, states). Raises OSError if the system refuses a thread.");
 
 static PyObject *run_together(PyObject *self, PyObject *args)
 {
@@ -180,10 +181,11 @@ static PyObject *run_together(PyObject *self, PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(take_turns_doc,
-             "take_turns(cpus, repeats, work_s, sleeps, /)\n--\n\n"
-             "Two threads on two cores pass a turn 2 x repeats times; who waits spins, or sleeps. Returns (seconds without\n"
-             "the work, those of the calls that wake). Raises OSError where the system has no such call.");
+PyDoc_STRVAR(
+    take_turns_doc,
+    "take_turns(cpus, repeats, work_s, sleeps, /)\n--\n\n"
+    "Two threads on two cores pass a turn 2 x repeats times; who waits spins, or sleeps. Returns (seconds without\n"
+    "the work, those of the calls that wake). Raises OSError where the system has no such call.");
 
 static PyObject *take_turns(PyObject *self, PyObject *args)
 {

@@ -1,8 +1,8 @@
 /* Code itself: much of it.
  *
- * Straight code is run again and again, more and more until a core no longer keeps it decoded. All instructions have four
- * bytes, as in most programs on average: additions of integers and of vectors (signs of floating-point numbers, where there
- * are none) in turns, so that neither kind's units are what is timed.
+ * Straight code is run again and again, more and more until a core no longer keeps it decoded. All instructions have
+ * four bytes, as in most programs on average: additions of integers and of vectors (signs of floating-point numbers,
+ * where there are none) in turns, so that neither kind's units are what is timed.
  */
 #include "kernels.h"
 
@@ -42,12 +42,12 @@ static __attribute__((noinline)) uint64_t run_code(struct ft_work *work, unsigne
 {
     for (uint64_t r = 0; r < work->repeats; r++) {
         KEEP(stretches);
-        switch (stretches) {
+        switch (stretches) { /* clang-format off */
             FROM(32) FROM(31) FROM(30) FROM(29) FROM(28) FROM(27) FROM(26) FROM(25)
             FROM(24) FROM(23) FROM(22) FROM(21) FROM(20) FROM(19) FROM(18) FROM(17)
             FROM(16) FROM(15) FROM(14) FROM(13) FROM(12) FROM(11) FROM(10) FROM(9)
             FROM(8) FROM(7) FROM(6) FROM(5) FROM(4) FROM(3) FROM(2) FROM(1)
-        default:;
+        default:; /* clang-format on */
         }
     }
     return (uint64_t)STRETCH * stretches * work->repeats;
@@ -92,7 +92,9 @@ static uint64_t decode_kept(struct ft_work *work)
 const struct ft_kernel ft_code_kernels[] = {
 #ifdef PAIR
 #define CODE_KERNEL(instructions, stretches) {"code_" #instructions, code_##instructions, 0, false, false, 0, NULL},
+    /* clang-format off */
     EACH_CODE(CODE_KERNEL)
+    /* clang-format on */
     {"decode_in_turns", decode_in_turns, 0, false, false, 0, NULL},
     {"decode_kept", decode_kept, 0, false, false, 0, NULL},
 #endif

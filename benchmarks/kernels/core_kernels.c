@@ -117,8 +117,8 @@ static uint64_t int_mul_64x1_free(struct ft_work *work)
 INTEGERS(int_shift, SHIFT)
 #endif
 #ifdef SELECT
-/* By two conditions in turns, one of which reads two flags: Zen 5 takes two turns for such a one, and a cycle longer. In the
- * chain each comes behind a comparison. */
+/* By two conditions in turns, one of which reads two flags: Zen 5 takes two turns for such a one, and a cycle longer.
+ * In the chain each comes behind a comparison. */
 FREE_INTEGERS(int_select, SELECT, SELECT_LESS)
 DEPENDENT_INTEGERS(int_select, COMPARE_SELECT, COMPARE_SELECT_LESS)
 INTEGERS(int_shift_add, SHIFT_ADD)
@@ -128,8 +128,9 @@ INTEGERS(int_bit_count, BIT_COUNT)
 DIVISIONS(32, uint32_t, 0x12345678u, 12347u)
 DIVISIONS(64, uint64_t, UINT64_C(0x123456789ab), UINT64_C(1234577))
 
-/* Four independent additions, two loads and two additions of floating-point numbers, eight of which take turns: what the
- * core can issue, whatever its units. Zen 5 issues 7.5 of them a cycle; 6.4 where half are empty, or add two registers. */
+/* Four independent additions, two loads and two additions of floating-point numbers, eight of which take turns: what
+ * the core can issue, whatever its units. Zen 5 issues 7.5 of them a cycle; 6.4 where half are empty, or add two
+ * registers. */
 static uint64_t issue(struct ft_work *work)
 {
     const volatile uint64_t p[2] = {1, 2};
@@ -146,10 +147,11 @@ static uint64_t issue(struct ft_work *work)
 }
 
 /* Kernels that load floating-point numbers store them first: what other kernels leave in the same memory are integers,
- * subnormal numbers when read as doubles, and Intel's cores compute with those in microcode, up to 100 times as slowly. */
+ * subnormal numbers when read as doubles, and Intel's cores compute with those in microcode, up to 100 times as slowly.
+ */
 
-/* Chains of 16 additions and 16 multiplications in turns, each begun anew from memory: as many are under way at once as can
- * wait for their operands and start. Counts chains. */
+/* Chains of 16 additions and 16 multiplications in turns, each begun anew from memory: as many are under way at once as
+ * can wait for their operands and start. Counts chains. */
 static uint64_t fp_long_chains(struct ft_work *work)
 {
     volatile double *p = work->data;
@@ -224,7 +226,8 @@ static uint64_t fp_convert_64x1_free(struct ft_work *work)
     return 64 * work->repeats;
 }
 
-/* What a comparison makes goes to flags, and by an operation of one cycle and a crossing to where it is compared again. */
+/* What a comparison makes goes to flags, and by an operation of one cycle and a crossing to where it is compared again.
+ */
 static uint64_t fp_compare_64x1_chain(struct ft_work *work)
 {
     double fp = 1, other = 2;

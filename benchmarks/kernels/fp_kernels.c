@@ -1,8 +1,9 @@
-/* Arithmetic on floating-point numbers and vectors: dependent (`..._chain`) and independent (`..._free`) instructions of
- * each operation, element size and number of elements, as in `fp_add_64x4_chain`.
+/* Arithmetic on floating-point numbers and vectors: dependent (`..._chain`) and independent (`..._free`) instructions
+ * of each operation, element size and number of elements, as in `fp_add_64x4_chain`.
  *
  * Operands have full mantissas and stay in range however long a kernel runs: no short cut for easy ones, no denormals.
- * A chain of square roots would end at 1; it multiplies each by a constant, and whoever reads the time subtracts that. */
+ * A chain of square roots would end at 1; it multiplies each by a constant, and whoever reads the time subtracts that.
+ */
 #include "kernels.h"
 
 #include "kernel_parts.h"
@@ -50,8 +51,8 @@
     CHAIN(fp_sqrt_##suffix, target, T, S, 1.3038404810405297, SQRT_MUL) /* the root of 1.7: the chain stays at 1.7 */  \
     FREE(fp_sqrt_##suffix, target, T, S, 1.7, SQRT)
 
-/* Additions and multiplications, half of each: cores with a unit for either keep both busy. Each of 14 chains has both in
- * turns: of chains of multiplications alone, seven of latency 3 would leave no room for any delay. Counts flops. */
+/* Additions and multiplications, half of each: cores with a unit for either keep both busy. Each of 14 chains has both
+ * in turns: of chains of multiplications alone, seven of latency 3 would leave no room for any delay. Counts flops. */
 #define ADD_AND_MUL(name, T, S, elements)                                                                              \
     static uint64_t name(struct ft_work *work)                                                                         \
     {                                                                                                                  \
@@ -170,7 +171,8 @@ SQUARE_ROOTS(64x8, AVX512, ft_v8, double, VSQRT_PD, VSQRT_MUL_PD)
 
 BOTH(int_mul_32x4, , ft_i4, uint32_t, 3, MUL)
 
-/* A vector instruction multiplies and adds to its destination: its chain goes through the addend, unlike the scalar's. */
+/* A vector instruction multiplies and adds to its destination: its chain goes through the addend, unlike the scalar's.
+ */
 #define FMA_S(v) __asm__ volatile("fmadd %s0, %s0, %s1, %s1" : "+w"(v) : "w"(y));
 #define FMA_D(v) __asm__ volatile("fmadd %d0, %d0, %d1, %d1" : "+w"(v) : "w"(y));
 #define FMA_4S(v) __asm__ volatile("fmla %0.4s, %1.4s, %1.4s" : "+w"(v) : "w"(y));
@@ -224,19 +226,19 @@ const struct ft_kernel ft_fp_kernels[] = {
     ROWS(fp_shuffle_64x2, NULL)
 #endif
 #if defined(__x86_64__)
-    ALL_ROWS(32x1, NULL, has_avx2_fma) ALL_ROWS(64x1, NULL, has_avx2_fma)
-    ALL_ROWS(32x4, NULL, has_avx2_fma) ALL_ROWS(64x2, NULL, has_avx2_fma)
-    ALL_ROWS(32x8, has_avx2_fma, has_avx2_fma) ALL_ROWS(64x4, has_avx2_fma, has_avx2_fma)
-    ALL_ROWS(32x16, has_avx512, has_avx512) ALL_ROWS(64x8, has_avx512, has_avx512)
-    ROWS(int_add_32x4, NULL) ROWS(int_add_32x8, has_avx2_fma) ROWS(int_add_32x16, has_avx512)
-    ROWS(int_mul_32x4, has_sse41) ROWS(int_mul_32x8, has_avx2_fma) ROWS(int_mul_32x16, has_avx512)
+        ALL_ROWS(32x1, NULL, has_avx2_fma) ALL_ROWS(64x1, NULL, has_avx2_fma) ALL_ROWS(32x4, NULL, has_avx2_fma)
+            ALL_ROWS(64x2, NULL, has_avx2_fma) ALL_ROWS(32x8, has_avx2_fma, has_avx2_fma)
+                ALL_ROWS(64x4, has_avx2_fma, has_avx2_fma) ALL_ROWS(32x16, has_avx512, has_avx512)
+                    ALL_ROWS(64x8, has_avx512, has_avx512) ROWS(int_add_32x4, NULL) ROWS(int_add_32x8, has_avx2_fma)
+                        ROWS(int_add_32x16, has_avx512) ROWS(int_mul_32x4, has_sse41) ROWS(int_mul_32x8, has_avx2_fma)
+                            ROWS(int_mul_32x16, has_avx512)
 #elif defined(__aarch64__)
     ALL_ROWS(32x1, NULL, NULL) ALL_ROWS(64x1, NULL, NULL) ALL_ROWS(32x4, NULL, NULL) ALL_ROWS(64x2, NULL, NULL)
-    ROWS(int_add_32x4, NULL) ROWS(int_mul_32x4, NULL)
+        ROWS(int_add_32x4, NULL) ROWS(int_mul_32x4, NULL)
 #elif defined(__riscv) && defined(__riscv_flen) && __riscv_flen >= 64
     ALL_ROWS(32x1, NULL, NULL) ALL_ROWS(64x1, NULL, NULL)
 #else
     ARITHMETIC_ROWS(32x1, NULL) ARITHMETIC_ROWS(64x1, NULL)
 #endif
-    {0},
+                                {0},
 };

@@ -1,4 +1,5 @@
-/* All kernels by number, what each needs (kernels.h has the contract), the chain that a chase follows, and the clock. */
+/* All kernels by number, what each needs (kernels.h has the contract), the chain that a chase follows, and the clock.
+ */
 #define _POSIX_C_SOURCE 200112L
 
 #include "kernels.h"
@@ -6,7 +7,7 @@
 #include <time.h>
 
 static const struct ft_kernel *const groups[] = {ft_memory_kernels, ft_window_kernels, ft_core_kernels,
-                                              ft_code_kernels, ft_fp_kernels,     ft_special_kernels};
+                                                 ft_code_kernels,   ft_fp_kernels,     ft_special_kernels};
 
 const struct ft_kernel *ft_kernel_at(size_t number)
 {

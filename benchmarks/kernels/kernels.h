@@ -8,8 +8,8 @@
  *    the kernel says so. A strided kernel's stride is a positive multiple of 8 bytes, and bytes one of 16 strides.
  *  - index and dense have `elements` elements each, where the kernel uses them.
  *  - every index is below bytes / the kernel's element_bytes.
- *  - a chase runs over data that ft_link_chain linked, from `state` below bytes, a line that was linked; a window over data
- *    whose halves it linked alike.
+ *  - a chase runs over data that ft_link_chain linked, from `state` below bytes, a line that was linked; a window over
+ * data whose halves it linked alike.
  *
  * No compiler may optimise a kernel away, vectorise it or hoist work out of its rounds: each value passes through an
  * empty asm statement, and each load or store that counts is volatile. Only gather, scatter and update are compiled as
@@ -52,8 +52,9 @@ const struct ft_kernel *ft_kernel_at(size_t number);
 
 bool ft_kernel_fits(const struct ft_kernel *kernel, const struct ft_work *work);
 
-/* Links some lines of `data`, which has `lines`, into one cycle that visits the `links` of `order` as given. False, with
- * data in an unknown state, if a line is none of data's or comes twice. `scratch` has one byte a line, all zero. */
+/* Links some lines of `data`, which has `lines`, into one cycle that visits the `links` of `order` as given. False,
+ * with data in an unknown state, if a line is none of data's or comes twice. `scratch` has one byte a line, all zero.
+ */
 bool ft_link_chain(void *data, size_t lines, const uint32_t *order, size_t links, uint8_t *scratch);
 
 /* Seconds of a clock that only runs forward. */
@@ -61,11 +62,11 @@ double ft_now(void);
 
 /* ---- where the kernels are: each array ends with a kernel without a name ------------------------------------------- */
 
-extern const struct ft_kernel ft_memory_kernels[]; /* loads, stores, copies, chains, gather and scatter */
-extern const struct ft_kernel ft_window_kernels[]; /* two chains with instructions between their loads */
-extern const struct ft_kernel ft_core_kernels[];   /* integers, branches, issue, forwarding */
-extern const struct ft_kernel ft_code_kernels[];   /* much code */
-extern const struct ft_kernel ft_fp_kernels[];     /* arithmetic by element and width, floating-point and vector */
+extern const struct ft_kernel ft_memory_kernels[];  /* loads, stores, copies, chains, gather and scatter */
+extern const struct ft_kernel ft_window_kernels[];  /* two chains with instructions between their loads */
+extern const struct ft_kernel ft_core_kernels[];    /* integers, branches, issue, forwarding */
+extern const struct ft_kernel ft_code_kernels[];    /* much code */
+extern const struct ft_kernel ft_fp_kernels[];      /* arithmetic by element and width, floating-point and vector */
 extern const struct ft_kernel ft_special_kernels[]; /* AES, SHA, CRC and others that only some processors have */
 
 #endif

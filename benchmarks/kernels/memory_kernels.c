@@ -137,8 +137,9 @@ static uint64_t copy_strided(struct ft_work *work)
 
 /* ---- streams beside streams ---------------------------------------------------------------------------------------- */
 
-/* Streams through all that stands behind the first `stride` bytes, parts of it side by side, beside others through those
- * bytes, again and again: a line of each in turns. They begin some lines apart, so that they do not share a cache's sets. */
+/* Streams through all that stands behind the first `stride` bytes, parts of it side by side, beside others through
+ * those bytes, again and again: a line of each in turns. They begin some lines apart, so that they do not share a
+ * cache's sets. */
 static size_t lines_apart(size_t lines, size_t n)
 {
     const size_t skew = 17;
@@ -230,9 +231,9 @@ STREAMS(busy_streams1_2, 1, 2, together)
 
 /* ---- anywhere ----------------------------------------------------------------------------------------------------- */
 
-/* Indices are those of a small table, each turned by the same random bits in a round. Bits that are made for each access take
- * registers, of which a core has fewer than it can have loads on their way: on a Zen 5 a load from 64 MiB took 5.6 ns with a
- * multiplication, an addition and a shift for each, 4.9 with an exclusive or and a mask, 3.3 so. */
+/* Indices are those of a small table, each turned by the same random bits in a round. Bits that are made for each
+ * access take registers, of which a core has fewer than it can have loads on their way: on a Zen 5 a load from 64 MiB
+ * took 5.6 ns with a multiplication, an addition and a shift for each, 4.9 with an exclusive or and a mask, 3.3 so. */
 #define NUM_TURNED 512u
 
 static uint64_t random8(struct ft_work *work)

@@ -1,5 +1,6 @@
-/* Instructions that only some processors have, or that cost more than a sum: AES, SHA, CRC, products without carries and in
- * GF(2^8), bit deposits, products of vectors. Dependent (`..._chain`) and independent (`..._free`) ones, as in fp_kernels.c. */
+/* Instructions that only some processors have, or that cost more than a sum: AES, SHA, CRC, products without carries
+ * and in GF(2^8), bit deposits, products of vectors. Dependent (`..._chain`) and independent (`..._free`) ones, as in
+ * fp_kernels.c. */
 #include "kernels.h"
 
 #include "kernel_parts.h"

@@ -1,4 +1,5 @@
-/* A thread waits, spinning, for the others: those that slept would begin late. Where threads share a core they yield. */
+/* A thread waits, spinning, for the others: those that slept would begin late. Where threads share a core they yield.
+ */
 #define _GNU_SOURCE
 
 #include "together.h"

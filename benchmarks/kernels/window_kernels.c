@@ -1,8 +1,8 @@
 /* Instructions in flight: how many, of all kinds and of stores, a core has room for between two loads from main memory.
  *
- * Two chains, one in each half of the data, linked alike: their loads take turns, with `between` other instructions after
- * each. While a core has room for those, a load of the one chain is under way with one of the other; beyond that it waits.
- * A kernel is named after the figure of a profile that it is for, and `between`.
+ * Two chains, one in each half of the data, linked alike: their loads take turns, with `between` other instructions
+ * after each. While a core has room for those, a load of the one chain is under way with one of the other; beyond that
+ * it waits. A kernel is named after the figure of a profile that it is for, and `between`.
  */
 #include "kernels.h"
 
@@ -83,5 +83,5 @@ const struct ft_kernel ft_window_kernels[] = {
 #define KERNEL(name, between, eight) {#name "_" #between, name##_##between, 2 * FT_LINE_BYTES, false, false, 0, NULL},
     EACH_KERNEL(KERNEL)
 #endif
-    {0},
+        {0},
 };

@@ -1,7 +1,7 @@
 /* What a call that counts or records takes: each of 16,384 calls of each of some threads is timed alone.
  *
- * usage: event_cost inc|record|none THREADS: prints the ticks of the clock a microsecond, then those of each call, or of no
- * call at all: what reading the clock takes, and what the system takes meanwhile.
+ * usage: event_cost inc|record|none THREADS: prints the ticks of the clock a microsecond, then those of each call, or
+ * of no call at all: what reading the clock takes, and what the system takes meanwhile.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* usage: greedy blocks COUNT INSTRUCTIONS | edges BLOCKS JUMPS | footprint MIB | threads COUNT
  *
  * A program that makes a tracer keep as much as it can: very many basic blocks of its own making (x86-64 only), each
- * with many memory operations; very many different jumps between a few blocks; a huge footprint, touched at random; very
- * many threads at once.
+ * with many memory operations; very many different jumps between a few blocks; a huge footprint, touched at random;
+ * very many threads at once.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

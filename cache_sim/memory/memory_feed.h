@@ -1,4 +1,5 @@
-/* Feeds any number of memory systems with one stream of accesses, each from a thread of its own behind the producer's. */
+/* Feeds any number of memory systems with one stream of accesses, each from a thread of its own behind the producer's.
+ */
 #ifndef FORETRACE_MEMORY_FEED_H
 #define FORETRACE_MEMORY_FEED_H
 

@@ -1,17 +1,17 @@
 /* See memory_system.h.
  *
  * Each core has a path of caches for data, and one for instructions that differs in its first cache; private caches are
- * the core's own, shared ones the same in every path. A request is a byte address; it enters at level 0 and walks outwards
- * by recursion, at most FT_MAX_LEVELS deep. load() brings a line inwards, store() sends data outwards, evict(),
- * write_back() and put() move what had to make room.
+ * the core's own, shared ones the same in every path. A request is a byte address; it enters at level 0 and walks
+ * outwards by recursion, at most FT_MAX_LEVELS deep. load() brings a line inwards, store() sends data outwards,
+ * evict(), write_back() and put() move what had to make room.
  *
  * All of it is one file, as each of its parts runs in every access, and the compiler is to see them together.
  *
  * Invariants
  *  - A line of a write-through cache is never dirty.
  *  - A line that is dirty in a private cache is in no private cache of another core, if `dirty_is_sole`: an exclusive
- *    shared cache hands the dirty line that one core wrote to the next that reads it, and an exclusive second level takes
- *    in what leaves the instruction cache, where no store of another core had taken it out.
+ *    shared cache hands the dirty line that one core wrote to the next that reads it, and an exclusive second level
+ * takes in what leaves the instruction cache, where no store of another core had taken it out.
  *  - A line that an exclusive cache holds and the cache inside it gets is taken out first.
  *  - `row` is the row of counts of the access at hand, `number` tells that access from the others; `is_demand` is false
  *    while a line is fetched that nobody asked for, and such requests count neither as accesses nor as misses.
@@ -25,7 +25,6 @@
 #define MAX_PARTS (FT_MAX_LEVELS + 1 + FT_MAX_TLBS)
 #define PREFETCH_PAGE_SHIFT 12 /* prefetchers know physical addresses, and so stop where a small page ends */
 #define STRIDE_ENTRIES 256u
-
 
 struct stride_entry {
     uint64_t last, stride; /* of the operation, in bytes; the stride is 0 before the second access */
@@ -184,7 +183,8 @@ static bool invalidate_inside(memory *m, struct core *core, uint32_t level, uint
     return dirty;
 }
 
-/* Takes a line that leaves an inclusive cache out of all caches inside it. Returns whether any of it was dirty there. */
+/* Takes a line that leaves an inclusive cache out of all caches inside it. Returns whether any of it was dirty there.
+ */
 static bool back_invalidate(memory *m, uint32_t level, uint64_t at, uint32_t shift)
 {
     if (level < m->num_private)

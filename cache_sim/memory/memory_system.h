@@ -1,6 +1,6 @@
-/* Exact simulation of one memory hierarchy with all that cache.c leaves out: replacement other than LRU, what becomes of
- * stores, inclusion, victim caches, TLBs, prefetchers, an instruction cache, several cores. docs/cache-simulation.md says
- * what each does; helpers/memory_reference.py says the same in Python, and tests compare the two.
+/* Exact simulation of one memory hierarchy with all that cache.c leaves out: replacement other than LRU, what becomes
+ * of stores, inclusion, victim caches, TLBs, prefetchers, an instruction cache, several cores. docs/cache-simulation.md
+ * says what each does; helpers/memory_reference.py says the same in Python, and tests compare the two.
  */
 #ifndef FORETRACE_MEMORY_SYSTEM_H
 #define FORETRACE_MEMORY_SYSTEM_H
@@ -34,8 +34,8 @@ struct ft_system_plan {
     struct ft_level_plan parts[FT_MAX_LEVELS + 1 + FT_MAX_TLBS];
 };
 
-/* What is counted of each part. Accesses and misses count an access of the program, or a fetch, once, however many lines
- * of it the part is asked for; the others count lines. */
+/* What is counted of each part. Accesses and misses count an access of the program, or a fetch, once, however many
+ * lines of it the part is asked for; the others count lines. */
 enum ft_event {
     FT_ACCESSES,
     FT_MISSES,
@@ -56,9 +56,11 @@ struct ft_memory_system *ft_memory_system_new(const struct ft_system_plan *plan)
 void ft_memory_system_free(struct ft_memory_system *system);
 
 /* Accesses and fetches by one thread, in order. Returns 0, or -1 when memory ran out (counts are then unusable). */
-int ft_memory_system_feed(struct ft_memory_system *system, uint32_t thread, const struct ft_access *batch, size_t length);
+int ft_memory_system_feed(struct ft_memory_system *system, uint32_t thread, const struct ft_access *batch,
+                          size_t length);
 
-/* What one operation, or (of fetches) one block, caused: uint64 [part][FT_NUM_EVENTS]; rows are valid up to *num_rows. */
+/* What one operation, or (of fetches) one block, caused: uint64 [part][FT_NUM_EVENTS]; rows are valid up to *num_rows.
+ */
 const uint64_t *ft_memory_system_counts(const struct ft_memory_system *system, bool of_fetches, size_t *num_rows);
 size_t ft_memory_system_parts(const struct ft_memory_system *system);
 

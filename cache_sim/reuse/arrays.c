@@ -11,7 +11,7 @@
 /* How many points in a row, of `points` at most, begin before an access that goes `stride` bytes on each time touches a
  * followed block, if that of the first has its first byte at `address`. Its own block's end may count as one. */
 static uint64_t unfollowed_points(const struct ft_reuse *reuse, uint64_t address, uint64_t size_bytes, int64_t stride,
-                                 uint64_t points)
+                                  uint64_t points)
 {
     const uint64_t first = address >> FT_BLOCK_SHIFT;
     const uint64_t step = stride < 0 ? -(uint64_t)stride : (uint64_t)stride;
@@ -47,7 +47,7 @@ static bool is_in_blocks(const struct ft_array_access *access)
 
 /* The same for an indexed access. */
 static uint64_t unfollowed_indexed(const struct ft_reuse *reuse, const struct ft_array_access *access,
-                                  const uint64_t *index, uint64_t points)
+                                   const uint64_t *index, uint64_t points)
 {
     uint64_t i = 0;
     for (; is_in_blocks(access) && i + INDICES_AT_ONCE <= points; i += INDICES_AT_ONCE) {
@@ -66,11 +66,11 @@ static uint64_t unfollowed_indexed(const struct ft_reuse *reuse, const struct ft
     return points;
 }
 
-/* Points from the one at hand on, `points` at most and of its row, at which each access is as followed as at this one: none of them
- * is, or those that are touch the same lines, of the shortest size. `any` says whether there are such. Until point clear[j] of the walk
- * access j is known not to be. */
-static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points, uint64_t *clear,
-                             bool *any)
+/* Points from the one at hand on, `points` at most and of its row, at which each access is as followed as at this one:
+ * none of them is, or those that are touch the same lines, of the shortest size. `any` says whether there are such.
+ * Until point clear[j] of the walk access j is known not to be. */
+static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points,
+                             uint64_t *clear, bool *any)
 {
     const struct ft_array_run *run = walk->run;
     const uint32_t dim = run->num_dims - 1;
@@ -94,7 +94,8 @@ static uint64_t alike_points(const struct ft_reuse *reuse, const struct ft_array
     return points;
 }
 
-/* Whether two accesses go to different lines that may share a set: of all ways that tracks follow, or of larger ones. */
+/* Whether two accesses go to different lines that may share a set: of all ways that tracks follow, or of larger ones.
+ */
 static bool share_sets(const struct ft_access *batch, size_t length)
 {
     const uint64_t set_mask = ((UINT64_C(1) << FT_REUSE_SET_END) - 1) >> FT_BLOCK_SHIFT;
@@ -112,7 +113,8 @@ static bool share_sets(const struct ft_access *batch, size_t length)
 }
 
 /* Looks at accesses, `times` times, but for those to the line looked at last, which change nothing. */
-static void look_at(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times, uint64_t *last_line)
+static void look_at(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint32_t times,
+                    uint64_t *last_line)
 {
     struct distances found[FT_LINE_SIZES];
     for (size_t i = 0; i < length; i++) {
@@ -121,9 +123,10 @@ static void look_at(struct ft_reuse *reuse, const struct ft_access *batch, size_
     }
 }
 
-/* The followed accesses of the point at hand, which stand for those of so many points from there on. Of these the first is looked at,
- * and if some share a set, the second for all behind it: they do what it does. */
-static void look_at_points(struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points, uint64_t *last_line)
+/* The followed accesses of the point at hand, which stand for those of so many points from there on. Of these the first
+ * is looked at, and if some share a set, the second for all behind it: they do what it does. */
+static void look_at_points(struct ft_reuse *reuse, const struct ft_array_walk *walk, uint64_t points,
+                           uint64_t *last_line)
 {
     struct ft_access batch[FT_ARRAY_ACCESSES];
     size_t length = 0;
@@ -168,7 +171,8 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run)
         const uint64_t to_part = FT_REUSE_INTERVAL - reuse->num_accesses % FT_REUSE_INTERVAL;
         const uint64_t left = to_end < to_part ? to_end : to_part;
         if (reuse->phase == IN_BURST || walk.next_access || left < run->num_accesses) {
-            const uint64_t most = reuse->phase == IN_BURST ? PART : run->num_accesses - walk.next_access; /* of the point */
+            const uint64_t most =
+                reuse->phase == IN_BURST ? PART : run->num_accesses - walk.next_access; /* of the point */
             ft_reuse_feed(reuse, batch, ft_array_walk_next(&walk, batch, (size_t)(left < most ? left : most)));
             continue;
         }

@@ -3,7 +3,8 @@
 
 #define BURST_SHIFT 2u /* bursts are rarer than what tracks follow */
 
-/* The error that bursts are to leave, a ratio to the accesses, for caches of so many bytes; larger ones are told by others. */
+/* The error that bursts are to leave, a ratio to the accesses, for caches of so many bytes; larger ones are told by
+ * others. */
 #define WANTED_ERROR 0.015
 #define SMALLEST_CACHE (UINT64_C(1) << 12)
 #define LARGEST_CACHE (UINT64_C(1) << 19)
@@ -27,8 +28,8 @@ static inline bool is_unseen(uint64_t *seen, uint64_t line)
     return is_new;
 }
 
-/* Uses the lines that are to warm up. What is counted later depends on the order of their last uses alone: each is used once, in
- * that. Returns false if there is no room for one. */
+/* Uses the lines that are to warm up. What is counted later depends on the order of their last uses alone: each is used
+ * once, in that. Returns false if there is no room for one. */
 static bool use_warming_lines(struct ft_reuse *reuse)
 {
     uint64_t seen[SEEN_PLACES] = {0}, *const lines = reuse->warming;
@@ -103,7 +104,8 @@ void ft_reuse_begin_burst(struct ft_reuse *reuse, uint64_t length)
     reuse->num_warming = 0;
 }
 
-/* Whether a distance of a bin's edge, in lines of 2^line_shift bytes (or ways of as many), is one of the caches above. */
+/* Whether a distance of a bin's edge, in lines of 2^line_shift bytes (or ways of as many), is one of the caches above.
+ */
 static bool is_wanted(unsigned bin, unsigned line_shift)
 {
     const uint64_t bytes = ft_reuse_bin_edge(bin) << line_shift;
@@ -127,8 +129,8 @@ static double burst_variance(const struct ft_reuse *reuse)
     return most / ((double)reuse->num_accesses * (double)reuse->num_accesses);
 }
 
-/* A burst sees one moment, in which a cache may miss all or nothing: how many it takes is told by how much they differ. An
- * error is halved by four times as many. The rate is chosen before what it is for is seen. */
+/* A burst sees one moment, in which a cache may miss all or nothing: how many it takes is told by how much they differ.
+ * An error is halved by four times as many. The rate is chosen before what it is for is seen. */
 static unsigned fit_to_error(const struct ft_reuse *reuse, unsigned shift)
 {
     const double ratio = burst_variance(reuse) / (WANTED_ERROR * WANTED_ERROR);

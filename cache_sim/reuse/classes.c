@@ -4,9 +4,9 @@
 #define ACCESSES_PER_FAR_WORK 32u
 #define FREE_FAR_WORK (UINT64_C(1) << 21)
 
-/* A permutation of classes, of which the first are sampled, in no order that a program's strides could agree with. Of the first
- * 2^n, n at most 6, each has other n lowest bits, so that residues of tracks have equally many of them; and of the first 64, each
- * has other upper six bits. */
+/* A permutation of classes, of which the first are sampled, in no order that a program's strides could agree with. Of
+ * the first 2^n, n at most 6, each has other n lowest bits, so that residues of tracks have equally many of them; and
+ * of the first 64, each has other upper six bits. */
 unsigned ft_reuse_class_rank(uint64_t block)
 {
     const unsigned low = (unsigned)block & 63u, high = (unsigned)block >> 6 & 63u;
@@ -55,7 +55,8 @@ static bool samples_too_many(const struct ft_reuse *reuse)
     if (reuse->class_shift == FT_REUSE_MAX_CLASS_SHIFT)
         return false;
     return (reuse->class_shift < reuse->options.class_shift &&
-            reuse->num_accesses >> (reuse->class_shift - reuse->options.first_class_shift) >= reuse->options.exact_accesses) ||
+            reuse->num_accesses >> (reuse->class_shift - reuse->options.first_class_shift) >=
+                reuse->options.exact_accesses) ||
            reuse->far_work > FREE_FAR_WORK + reuse->num_accesses / ACCESSES_PER_FAR_WORK;
 }
 
@@ -100,7 +101,8 @@ static bool touch_far(struct ft_reuse *reuse, uint64_t first_byte, uint64_t last
     return true;
 }
 
-bool ft_reuse_sample_classes(struct ft_reuse *reuse, const struct ft_access *access, uint32_t times, struct distances *found)
+bool ft_reuse_sample_classes(struct ft_reuse *reuse, const struct ft_access *access, uint32_t times,
+                             struct distances *found)
 {
     uint64_t last_byte = access->address + access->size_bytes - 1, block_mask = (UINT64_C(1) << FT_BLOCK_SHIFT) - 1;
     bool known = false;

@@ -1,9 +1,10 @@
 /* What reuse.c has counted: by operation, line size, way and bin.
  *
- * Counts are kept as changes from one way size to the next within a track: distances only become smaller, and most are 0
- * soon, or remain beyond everything. `counts` is open addressing, at most half full; key 0 is empty. What bursts and tracks
- * count of an operation goes to rows of its own first, which are weighted and moved to `counts` before weights change.
- * Accesses in sampled classes are first counted for as long as they are alike (`alike`), which those of a stream are in a block.
+ * Counts are kept as changes from one way size to the next within a track: distances only become smaller, and most are
+ * 0 soon, or remain beyond everything. `counts` is open addressing, at most half full; key 0 is empty. What bursts and
+ * tracks count of an operation goes to rows of its own first, which are weighted and moved to `counts` before weights
+ * change. Accesses in sampled classes are first counted for as long as they are alike (`alike`), which those of a
+ * stream are in a block.
  */
 #include "samples.h"
 
@@ -21,7 +22,7 @@
 #define FIRST (1u << 15)    /* likewise: first uses by the distance that was seen, all or (with RESOLVED) those */
 
 static const uint8_t near_bins[FT_NEAR_DEPTH] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  8,  9,  9,  10, 10, 11,
-                                                11, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15};
+                                                 11, 12, 12, 12, 12, 13, 13, 13, 13, 14, 14, 14, 14, 15, 15};
 
 static inline unsigned near_bin(uint16_t distance)
 {
@@ -134,15 +135,15 @@ static struct near_counts *near_counts_of(struct ft_reuse *reuse, uint32_t op)
 /* Where accesses are counted. */
 struct counted {
     uint32_t op;
-    unsigned track, resolved; /* RESOLVED: those whose distance became known; or 0 */
+    unsigned track, resolved;   /* RESOLVED: those whose distance became known; or 0 */
     struct near_counts *counts; /* NULL: they go to `counts` of the whole at once */
 };
 
 /* ---- bursts and tracks -------------------------------------------------------------------------------------------- */
 
 /* An access with these distances, `factor` times, in `counts`, as changes from way to way. */
-static void count_changes(struct ft_reuse *reuse, const struct counted *as, unsigned size, const struct distances *found,
-                          int64_t factor)
+static void count_changes(struct ft_reuse *reuse, const struct counted *as, unsigned size,
+                          const struct distances *found, int64_t factor)
 {
     const unsigned first = first_way_of[as->track], num_ways = first_way_of[as->track + 1] - first;
     const int64_t weighted = factor * reuse->tracks[as->track].weight;
@@ -160,8 +161,8 @@ static inline void count_near_access(struct ft_reuse *reuse, const struct counte
                                      const struct distances *found, int64_t factor)
 {
     const unsigned first = first_way_of[as->track], num_ways = first_way_of[as->track + 1] - first;
-    int64_t(*sums)[FT_REUSE_NEAR_BINS] = &reuse->burst.sets[as->resolved > 0][size][first - 1];
-    int32_t(*counts)[FT_REUSE_NEAR_BINS] = as->counts ? &as->counts->accesses[size][first - 1] : NULL;
+    int64_t (*sums)[FT_REUSE_NEAR_BINS] = &reuse->burst.sets[as->resolved > 0][size][first - 1];
+    int32_t (*counts)[FT_REUSE_NEAR_BINS] = as->counts ? &as->counts->accesses[size][first - 1] : NULL;
     for (unsigned i = 0; i < num_ways && found->ways[i]; i++) {
         const unsigned bin = near_bin(found->ways[i]);
         sums[i][bin] += factor;
@@ -200,9 +201,10 @@ static void count_distances(struct ft_reuse *reuse, const struct counted *as, un
               factor * reuse->tracks[SMALL].weight);
 }
 
-/* Bin 0 has no distances to count: it holds an operation's first uses, and how many those that are resolved stand for. */
-static void count_first_use(struct ft_reuse *reuse, const struct counted *as, unsigned size, const struct distances *found,
-                            int64_t times, int64_t resolved)
+/* Bin 0 has no distances to count: it holds an operation's first uses, and how many those that are resolved stand for.
+ */
+static void count_first_use(struct ft_reuse *reuse, const struct counted *as, unsigned size,
+                            const struct distances *found, int64_t times, int64_t resolved)
 {
     const unsigned way = first_way_of[as->track];
     const int64_t weight = reuse->tracks[as->track].weight;
@@ -247,7 +249,8 @@ void ft_reuse_count_near(struct ft_reuse *reuse, unsigned track, uint32_t op, ui
 
 /* ---- classes ------------------------------------------------------------------------------------------------------ */
 
-static void count_far(struct ft_reuse *reuse, const struct far_counts *alike, unsigned way, unsigned bin, int64_t accesses)
+static void count_far(struct ft_reuse *reuse, const struct far_counts *alike, unsigned way, unsigned bin,
+                      int64_t accesses)
 {
     if (reuse->class_shift)
         reuse->groups[alike->group][alike->size][way - FT_FAR_WAY][bin] += (double)accesses;

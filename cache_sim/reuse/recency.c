@@ -1,14 +1,15 @@
-/* Blocks of 256 bytes are numbered as they come; a hash table finds a block's number. A block holds a slot for each of the
- * lines in it, of each size. Slots number the touches of one line size, and a bit is set in `marked` for those that are
- * the latest of their line. A distance is the number of marks above the line's slot: bits of a word, counts of the words
- * in its group, counts of the groups. When slots run out, the marked ones are renumbered from 0, in order.
+/* Blocks of 256 bytes are numbered as they come; a hash table finds a block's number. A block holds a slot for each of
+ * the lines in it, of each size. Slots number the touches of one line size, and a bit is set in `marked` for those that
+ * are the latest of their line. A distance is the number of marks above the line's slot: bits of a word, counts of the
+ * words in its group, counts of the groups. When slots run out, the marked ones are renumbered from 0, in order.
  *
  * Invariants
- *  - words[i] is the number of bits in marked[i], groups[i] the sum over its GROUP words; all marks are below `next_slot`.
+ *  - words[i] is the number of bits in marked[i], groups[i] the sum over its GROUP words; all marks are below
+ * `next_slot`.
  *  - blocks[0 .. num_blocks) are the known blocks, in no order. A slot is 0 for a line that was never touched, else one
  *    more than its marked slot.
- *  - `index` is open addressing without deletions (it is rebuilt when blocks are dropped), at most half full. 0 is empty,
- *    n is blocks[n - 1].
+ *  - `index` is open addressing without deletions (it is rebuilt when blocks are dropped), at most half full. 0 is
+ * empty, n is blocks[n - 1].
  */
 #include "foretrace/base/tables.h"
 #include "recency.h"
@@ -25,7 +26,6 @@
 #define NUM_WORDS (NUM_SLOTS / 64)
 #define GROUP 64u
 #define NUM_GROUPS (NUM_WORDS / GROUP)
-
 
 struct block {
     uint64_t block;
@@ -112,7 +112,8 @@ static void renumber_slots(struct ft_recency *recency, unsigned size)
     order->next_slot = marks;
 }
 
-FT_FOR_WIDE_PROCESSORS uint64_t ft_recency_touch(struct ft_recency *recency, uint32_t number, unsigned size, unsigned part)
+FT_FOR_WIDE_PROCESSORS uint64_t ft_recency_touch(struct ft_recency *recency, uint32_t number, unsigned size,
+                                                 unsigned part)
 {
     struct order *order = &recency->orders[size];
     uint32_t *slot = &recency->blocks[number - 1].slots[first_slot[size] + part];

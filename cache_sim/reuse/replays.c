@@ -46,8 +46,8 @@ static void replay_whole(struct ft_reuse *reuse)
     reuse->period_end = UINT64_MAX;
 }
 
-/* The rate for a replay: that of options, or a higher one where bursts would be few; but lower if a replay for so few times
- * would be too dear. */
+/* The rate for a replay: that of options, or a higher one where bursts would be few; but lower if a replay for so few
+ * times would be too dear. */
 static unsigned replay_shift(const struct ft_reuse *reuse, uint64_t accesses, uint32_t times)
 {
     const unsigned once = ft_reuse_is_dear(reuse) ? DEAR_REPLAY_SHIFT : CHEAP_REPLAY_SHIFT;
@@ -58,13 +58,14 @@ static unsigned replay_shift(const struct ft_reuse *reuse, uint64_t accesses, ui
     return shift;
 }
 
-/* In a replay, a track follows as many residues as its rate says, always. What was passed over is then represented, whether
- * it was followed or not. */
+/* In a replay, a track follows as many residues as its rate says, always. What was passed over is then represented,
+ * whether it was followed or not. */
 static void begin_track_replay(struct ft_reuse *reuse, unsigned name, uint64_t passed)
 {
     struct track *track = &reuse->tracks[name];
     const unsigned residues = ft_near_residues(track->near), most = (unsigned)__builtin_ctz(residues);
-    const uint64_t before = reuse->num_accesses - track->begin > passed ? reuse->num_accesses - track->begin - passed : 0;
+    const uint64_t before =
+        reuse->num_accesses - track->begin > passed ? reuse->num_accesses - track->begin - passed : 0;
     track->accesses += passed + (track->is_on ? before * ft_reuse_num_windows(track) : 0);
     track->begin = reuse->num_accesses;
     track->has_last = false;

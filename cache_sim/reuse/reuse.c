@@ -1,34 +1,36 @@
 /* Three samples of one stream, for caches whose ways are small, larger, and large.
  *
- * Bursts: all accesses of a short time, for ways below 4 KB and for small fully associative caches. They see all sets, for a
- * small part of the time.
+ * Bursts: all accesses of a short time, for ways below 4 KB and for small fully associative caches. They see all sets,
+ * for a small part of the time.
  *
- * Tracks: all accesses to some residues (set_order.h), for ways of 4 and 8 KB (MIDDLE) and of 16 to 512 KB (LARGE). They see
- * conflicts as they are, some of the sets all the time; which ones changes from window to window, in an order that meets
- * all equally often. A window lasts for a share of the accesses until then (`window_shift`): long enough to see most lines
- * again, short enough to come to many residues. In very long programs a track is not followed in each of the windows.
+ * Tracks: all accesses to some residues (set_order.h), for ways of 4 and 8 KB (MIDDLE) and of 16 to 512 KB (LARGE).
+ * They see conflicts as they are, some of the sets all the time; which ones changes from window to window, in an order
+ * that meets all equally often. A window lasts for a share of the accesses until then (`window_shift`): long enough to
+ * see most lines again, short enough to come to many residues. In very long programs a track is not followed in each of
+ * the windows.
  *
- * Which sets have the lines that are used most is chance, but how many accesses miss a direct-mapped cache of 4 KB (`leaving`)
- * is known of all operations. What tracks found is scaled by that: the accesses of theirs that miss it stand for all that do.
+ * Which sets have the lines that are used most is chance, but how many accesses miss a direct-mapped cache of 4 KB
+ * (`leaving`) is known of all operations. What tracks found is scaled by that: the accesses of theirs that miss it
+ * stand for all that do.
  *
- * What bursts and tracks cannot tell is how long ago a line was used that they see for the first time. For that they have
- * the third sample: a first use that is sampled there too stands for all of them that looked like it (FIRST), and its
- * distance is that one's, divided by the number of sets.
+ * What bursts and tracks cannot tell is how long ago a line was used that they see for the first time. For that they
+ * have the third sample: a first use that is sampled there too stands for all of them that looked like it (FIRST), and
+ * its distance is that one's, divided by the number of sets.
  *
- * Classes: all accesses to some of the 256-byte blocks modulo 1 MB, for ways from 1 MB on and for large fully associative
- * caches. Whole sets of such ways are sampled, so that distances within a set are exact; those among all lines are scaled
- * by the rate (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST'15).
+ * Classes: all accesses to some of the 256-byte blocks modulo 1 MB, for ways from 1 MB on and for large fully
+ * associative caches. Whole sets of such ways are sampled, so that distances within a set are exact; those among all
+ * lines are scaled by the rate (Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST'15).
  *
  * An access sampled at a rate of 1/n counts as n. Rates are chosen before what they are for is seen: from the number of
  * accesses until then, so that short programs are measured exactly and long ones cheaply, from the work until then, so
- * that no program costs much, and that of bursts from the error until then. Each period of a stream (2^n bursts long) has
- * one burst, somewhere in it; windows begin and end at multiples of FT_REUSE_INTERVAL. Classes only become fewer, by half
- * each time.
+ * that no program costs much, and that of bursts from the error until then. Each period of a stream (2^n bursts long)
+ * has one burst, somewhere in it; windows begin and end at multiples of FT_REUSE_INTERVAL. Classes only become fewer,
+ * by half each time.
  *
- * Where the program does exactly the same again and again, bursts are as rare as can be: they would see the same. Or its
- * accesses are passed over altogether: then one repetition stands for as many, in classes, tracks and bursts of its own (a
- * replay). A period's burst that would lie in what is passed over is left out; as it may lie anywhere, what the period has
- * besides is still represented as often as it should be, on average.
+ * Where the program does exactly the same again and again, bursts are as rare as can be: they would see the same. Or
+ * its accesses are passed over altogether: then one repetition stands for as many, in classes, tracks and bursts of its
+ * own (a replay). A period's burst that would lie in what is passed over is left out; as it may lie anywhere, what the
+ * period has besides is still represented as often as it should be, on average.
  *
  * Each sample has its file, as have counts, array operations, and replays; samples.h is what they share.
  */
@@ -73,8 +75,8 @@ void ft_reuse_advance(struct ft_reuse *reuse, uint64_t accesses)
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-/* Writes to `chosen` which accesses may be in blocks that are followed, and to `leaves` whether each leaves a line (0 or 1),
- * and counts those that do, `times` each. Returns how many are chosen. */
+/* Writes to `chosen` which accesses may be in blocks that are followed, and to `leaves` whether each leaves a line (0
+ * or 1), and counts those that do, `times` each. Returns how many are chosen. */
 static inline __attribute__((always_inline)) size_t choose_of(struct ft_reuse *reuse, const struct ft_access *batch,
                                                               size_t length, uint64_t times, uint16_t *chosen,
                                                               uint8_t *leaves)
@@ -95,13 +97,14 @@ static inline __attribute__((always_inline)) size_t choose_of(struct ft_reuse *r
 }
 
 /* A function of its own has registers for all of it. */
-static __attribute__((noinline)) size_t choose_once(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
-                                                    uint16_t *chosen, uint8_t *leaves)
+static __attribute__((noinline)) size_t choose_once(struct ft_reuse *reuse, const struct ft_access *batch,
+                                                    size_t length, uint16_t *chosen, uint8_t *leaves)
 {
     return choose_of(reuse, batch, length, 1, chosen, leaves);
 }
 
-static size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint16_t *chosen, uint8_t *leaves)
+static size_t choose(struct ft_reuse *reuse, const struct ft_access *batch, size_t length, uint16_t *chosen,
+                     uint8_t *leaves)
 {
     return reuse->times == 1 ? choose_once(reuse, batch, length, chosen, leaves)
                              : choose_of(reuse, batch, length, (uint64_t)reuse->times, chosen, leaves);
@@ -164,8 +167,8 @@ void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating)
     reuse->is_repeating = is_repeating;
 }
 
-/* Counts those that leave a line as often as repeats from `repeat` on tell, besides once, of accesses begin .. end-1 of a
- * batch; `leaves` is of these. Returns the first repeat that may tell of others. */
+/* Counts those that leave a line as often as repeats from `repeat` on tell, besides once, of accesses begin .. end-1 of
+ * a batch; `leaves` is of these. Returns the first repeat that may tell of others. */
 static const struct ft_repeat *count_leaving_again(struct ft_reuse_operation *operations, const struct ft_access *batch,
                                                    const uint8_t *leaves, size_t begin, size_t end,
                                                    const struct ft_repeat *repeat, const struct ft_repeat *last)

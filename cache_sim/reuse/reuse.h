@@ -82,10 +82,11 @@ int ft_reuse_feed_array(struct ft_reuse *reuse, const struct ft_array_run *run);
 /* Whether what is fed from now on repeats what was fed before, so that it need not be looked at often. */
 void ft_reuse_set_repeating(struct ft_reuse *reuse, bool is_repeating);
 
-/* Outside bursts, accesses to the line used last in its set may be left out (see recent_lines.h; sets by bits of addresses
- * from FT_BLOCK_SHIFT to FT_REUSE_SET_END - 1, or some of them): distances in ways of 4 KB and more are the same, those
- * among all lines count up to 16 lines of a size too few. Takes what is left of some accesses, those of `repeats` as often
- * as these say (in order); how many there were is told behind, which returns 0, or -1 when memory ran out. */
+/* Outside bursts, accesses to the line used last in its set may be left out (see recent_lines.h; sets by bits of
+ * addresses from FT_BLOCK_SHIFT to FT_REUSE_SET_END - 1, or some of them): distances in ways of 4 KB and more are the
+ * same, those among all lines count up to 16 lines of a size too few. Takes what is left of some accesses, those of
+ * `repeats` as often as these say (in order); how many there were is told behind, which returns 0, or -1 when memory
+ * ran out. */
 void ft_reuse_sample(struct ft_reuse *reuse, const struct ft_access *batch, size_t length,
                      const struct ft_repeat *repeats, size_t num_repeats);
 int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses);
@@ -93,18 +94,18 @@ int ft_reuse_end_sample(struct ft_reuse *reuse, uint64_t num_accesses);
 /* The accesses of an array operation, without saying how many there were. */
 void ft_reuse_sample_array(struct ft_reuse *reuse, const struct ft_array_run *run);
 
-/* Accesses that repeat some that were fed at least twice may be passed over, if it is possible when the first comes. What
- * was passed over is then made up for, before anything else is fed: by a replay of one repetition, fed in between, which
- * stands for `times`; and with ft_reuse_sample and ft_reuse_sample_array for what there was of one more. Where a replay's
- * beginning is true, the repetition is to be fed once more behind ft_reuse_count_replay. */
+/* Accesses that repeat some that were fed at least twice may be passed over, if it is possible when the first comes.
+ * What was passed over is then made up for, before anything else is fed: by a replay of one repetition, fed in between,
+ * which stands for `times`; and with ft_reuse_sample and ft_reuse_sample_array for what there was of one more. Where a
+ * replay's beginning is true, the repetition is to be fed once more behind ft_reuse_count_replay. */
 bool ft_reuse_can_pass(const struct ft_reuse *reuse);
 void ft_reuse_pass(struct ft_reuse *reuse, uint64_t accesses);
 bool ft_reuse_begin_replay(struct ft_reuse *reuse, uint64_t accesses, uint32_t times);
 void ft_reuse_count_replay(struct ft_reuse *reuse, uint32_t times);
 void ft_reuse_end_replay(struct ft_reuse *reuse);
 
-/* What is sampled changes at multiples of so many accesses, too, which is where what ft_reuse_end_sample is told ends at the
- * latest. */
+/* What is sampled changes at multiples of so many accesses, too, which is where what ft_reuse_end_sample is told ends
+ * at the latest. */
 #define FT_REUSE_INTERVAL 16384u
 
 /* Numbers of accesses: where a period's burst begins and ends, its warming up included, and where the period ends. */
@@ -112,8 +113,8 @@ struct ft_reuse_period {
     uint64_t burst_begin, burst_end, end;
 };
 
-/* That of period 0 is known from the beginning on, of 1 when the burst of 0 has been fed, and of n when that of n - 2 has:
- * another thread may ask for it from then on, until the burst of n has. */
+/* That of period 0 is known from the beginning on, of 1 when the burst of 0 has been fed, and of n when that of n - 2
+ * has: another thread may ask for it from then on, until the burst of n has. */
 struct ft_reuse_period ft_reuse_period_of(const struct ft_reuse *reuse, unsigned number);
 
 /* The number of the one at hand. */

@@ -29,8 +29,8 @@ struct near_counts {
 
 #define ALIKE 128u
 
-/* Accesses of an operation to a group of classes that came one after the other, had the same distances, and are not counted yet:
- * those of a stream do. `bins` has a byte for each way, and one for distances among all lines. */
+/* Accesses of an operation to a group of classes that came one after the other, had the same distances, and are not
+ * counted yet: those of a stream do. `bins` has a byte for each way, and one for distances among all lines. */
 struct far_counts {
     uint64_t bins;
     uint32_t op;
@@ -38,7 +38,8 @@ struct far_counts {
     int64_t accesses;
 };
 
-/* What one burst or window counts for all operations; `resolved` are the changes for those first uses whose distance is known. */
+/* What one burst or window counts for all operations; `resolved` are the changes for those first uses whose distance is
+ * known. */
 struct burst_counts {
     int64_t sets[2][FT_LINE_SIZES][FT_NEAR_WAYS][FT_REUSE_NEAR_BINS];
     int64_t one_set[2][FT_LINE_SIZES][FT_REUSE_BINS];
@@ -61,15 +62,15 @@ struct distances {
 struct track {
     struct ft_near *near;
     int64_t weight;
-    unsigned shift;          /* it is followed at a rate of 2^-shift */
+    unsigned shift;                      /* it is followed at a rate of 2^-shift */
     uint16_t order[FT_NUM_CLASSES >> 6]; /* of the residues */
-    unsigned first;          /* place in `order` of the first one followed; the others come next */
-    uint64_t begin, end;          /* of the window */
-    uint64_t accesses;            /* that those until then stand for */
-    uint32_t windows_left, on_in; /* windows of which it is followed in one */
+    unsigned first;                      /* place in `order` of the first one followed; the others come next */
+    uint64_t begin, end;                 /* of the window */
+    uint64_t accesses;                   /* that those until then stand for */
+    uint32_t windows_left, on_in;        /* windows of which it is followed in one */
     bool is_on;
-    bool is_complete;        /* has been followed where it is since the first access: what is new is so in the program */
-    bool has_last;           /* a burst or window before this one */
+    bool is_complete; /* has been followed where it is since the first access: what is new is so in the program */
+    bool has_last;    /* a burst or window before this one */
 };
 
 enum phase { BEFORE_BURST, IN_BURST, AFTER_BURST };
@@ -100,7 +101,7 @@ struct ft_reuse {
     struct ft_recency *near_lines, *far_lines;
     struct ft_far *far;
     uint64_t num_accesses, random_state;
-    uint8_t followed[FT_NUM_CLASSES]; /* by block: FAR_BIT, and those of tracks */
+    uint8_t followed[FT_NUM_CLASSES];    /* by block: FAR_BIT, and those of tracks */
     uint8_t is_followed[FT_NUM_CLASSES]; /* 0 or 1 */
     struct track tracks[NUM_TRACKS];
     uint64_t near_work;
@@ -112,11 +113,11 @@ struct ft_reuse {
     struct periods periods, replay_periods; /* those of the stream are read by other threads */
     bool is_replaying;
     unsigned replay_shift;
-    int64_t times; /* that each access stands for: 1, or more in a replay */
+    int64_t times;          /* that each access stands for: 1, or more in a replay */
     struct schedule stream; /* in a replay */
     uint64_t num_bursts, burst_accesses;
     uint64_t mapped[MAPPED_LINES];
-    uint64_t last_line; /* 1 + the line of 32 bytes that was used last in a burst */
+    uint64_t last_line;              /* 1 + the line of 32 bytes that was used last in a burst */
     uint64_t warming[WARMING_LINES]; /* lines of 32 bytes that warm a burst up and have not been looked at yet */
     size_t num_warming;
     struct ft_recent_lines recent;
@@ -156,8 +157,8 @@ static inline unsigned may_be_followed(const uint8_t *is_followed, uint64_t addr
     return is_followed[address >> FT_BLOCK_SHIFT & (FT_NUM_CLASSES - 1)] | ((address ^ last) >> FT_BLOCK_SHIFT != 0);
 }
 
-/* Whether an access goes to no other line, of the shortest size, than the one before. *last_line is 1 + that line, 0 if there were
- * several. */
+/* Whether an access goes to no other line, of the shortest size, than the one before. *last_line is 1 + that line, 0 if
+ * there were several. */
 static inline bool uses_line_again(const struct ft_access *access, uint64_t *last_line)
 {
     const uint64_t line = access->address >> FT_LINE_SHIFT;
@@ -167,8 +168,8 @@ static inline bool uses_line_again(const struct ft_access *access, uint64_t *las
     return again;
 }
 
-/* Whether an access goes to a line other than the last one that was used in its set of a direct-mapped cache, which is kept in
- * `mapped`. */
+/* Whether an access goes to a line other than the last one that was used in its set of a direct-mapped cache, which is
+ * kept in `mapped`. */
 static inline bool leaves_line(uint64_t *mapped, uint64_t address)
 {
     const uint64_t line = address >> MAPPED_LINE_SHIFT;
@@ -230,8 +231,9 @@ unsigned ft_reuse_num_windows(const struct track *track);
 /* Ends a track's window, if it is followed in that, and begins the next one. */
 void ft_reuse_begin_window(struct ft_reuse *reuse, unsigned name);
 
-/* The rate of bursts and tracks after so many accesses, as a power of 1/2, if it is to be 2^-shift in a long program. The number of accesses looked
- * at grows with the square root of all: what error they leave depends on how many there are, not on their share. */
+/* The rate of bursts and tracks after so many accesses, as a power of 1/2, if it is to be 2^-shift in a long program.
+ * The number of accesses looked at grows with the square root of all: what error they leave depends on how many there
+ * are, not on their share. */
 unsigned ft_reuse_rate_shift(const struct ft_reuse *reuse, uint64_t accesses, unsigned shift);
 
 /* Adds what a burst or window tells of its track's variances; it stands for so many accesses. */
@@ -245,13 +247,13 @@ bool ft_reuse_is_dear(const struct ft_reuse *reuse);
 /* Begins to sample classes at the first rate. */
 void ft_reuse_begin_classes(struct ft_reuse *reuse);
 
-/* Counts an access to sampled classes. It has the distances of its last block: in a stream, that is the one that is new.
- * Returns whether they are known. */
+/* Counts an access to sampled classes. It has the distances of its last block: in a stream, that is the one that is
+ * new. Returns whether they are known. */
 bool ft_reuse_sample_classes(struct ft_reuse *reuse, const struct ft_access *access, uint32_t times,
                              struct distances *found);
 
-/* Samples fewer if they are too many: when a phase is over, and now and then in a long burst, not where one batch happens to
- * end. */
+/* Samples fewer if they are too many: when a phase is over, and now and then in a long burst, not where one batch
+ * happens to end. */
 void ft_reuse_fit_classes(struct ft_reuse *reuse);
 
 #endif

@@ -1,17 +1,18 @@
 /* Two structures: lists of each set for ways of up to 512 KB, and stacks of classes for larger ones.
  *
  * Near: a residue of the smallest way is followed in this way, the next one, and so on, each of which has twice as many
- * sets. A set of the smallest way has its DEPTH last lines in a list, most recent first. A line that is older goes on to the
- * list of its set of the next way, and so on: each line is in one list, and all lines in a list are newer than those of its
- * set that are in lists of larger ways. Hence the lines of a set that are newer than a line are in the lists on the line's
- * own path up to its own, and there are at least DEPTH of them if the line has gone on from this way.
+ * sets. A set of the smallest way has its DEPTH last lines in a list, most recent first. A line that is older goes on
+ * to the list of its set of the next way, and so on: each line is in one list, and all lines in a list are newer than
+ * those of its set that are in lists of larger ways. Hence the lines of a set that are newer than a line are in the
+ * lists on the line's own path up to its own, and there are at least DEPTH of them if the line has gone on from this
+ * way.
  *
- * A line is known by the number of its block above the residue (as a 32-bit word, whose upper bits are mixed): the lowest
- * bits say which set it is in.
+ * A line is known by the number of its block above the residue (as a 32-bit word, whose upper bits are mixed): the
+ * lowest bits say which set it is in.
  *
- * A class is a set of a way of 1 MB. Its far stack has the lines in order of use, the most recent last. Two of them share a
- * set of a way 2^k times as large if their addresses agree in the k bits above those of a class. A stack that is full
- * loses its oldest lines.
+ * A class is a set of a way of 1 MB. Its far stack has the lines in order of use, the most recent last. Two of them
+ * share a set of a way 2^k times as large if their addresses agree in the k bits above those of a class. A stack that
+ * is full loses its oldest lines.
  */
 #include "set_order.h"
 
@@ -42,9 +43,9 @@ struct set {
 
 struct ft_near {
     unsigned first_way, num_levels, residue_bits;
-    size_t num_sets;                   /* of a residue */
-    size_t first_set[FT_LINE_SIZES];   /* of the smallest way; those of the next one follow */
-    struct set *sets;                  /* by residue */
+    size_t num_sets;                 /* of a residue */
+    size_t first_set[FT_LINE_SIZES]; /* of the smallest way; those of the next one follow */
+    struct set *sets;                /* by residue */
     uint32_t (*lists)[DEPTH];
 };
 
@@ -134,7 +135,8 @@ static inline void make_room(uint32_t *list)
     memcpy(list + DEPTH - LANES, &lines[3], sizeof *lines);
 }
 
-/* Where the lists of a line are: one of each way. Known to the compiler are `levels` and the rest of the functions below. */
+/* Where the lists of a line are: one of each way. Known to the compiler are `levels` and the rest of the functions
+ * below. */
 struct path {
     struct set *sets; /* from that of the smallest way with the same part of a block on */
     uint32_t (*lists)[DEPTH];
@@ -186,7 +188,8 @@ static inline enum ft_near_use use_new(const struct path *path, uint32_t line, u
     return used <= DEPTH ? FT_NEAR_NEW : FT_NEAR_KNOWN;
 }
 
-/* Adds to counts[level] how many of a list's first lines share the set of a line in this way, for those after `own_level`. */
+/* Adds to counts[level] how many of a list's first lines share the set of a line in this way, for those after
+ * `own_level`. */
 static inline void count_sharing(const struct path *path, const uint32_t *list, unsigned length, uint32_t line,
                                  unsigned own_level, vector *counts)
 {
@@ -278,20 +281,15 @@ struct ft_near_block ft_near_find(const struct ft_near *near, uint64_t block)
     return (struct ft_near_block){residue * near->num_sets, line_of(near, block)};
 }
 
-FT_FOR_WIDE_PROCESSORS static __attribute__((noinline)) enum ft_near_use use_other(struct ft_near *near, size_t first,
-                                                                                   unsigned size, uint32_t line,
-                                                                                   uint16_t *distances)
+FT_FOR_WIDE_PROCESSORS static __attribute__((noinline)) enum ft_near_use
+use_other(struct ft_near *near, size_t first, unsigned size, uint32_t line, uint16_t *distances)
 {
     const struct path path = {near->sets + first, near->lists + first, FT_BLOCK_SHIFT - FT_LINE_SHIFT - size, 0};
     switch (near->num_levels) {
-    case 2:
-        return use_line(path, line, distances, 2);
-    case 4:
-        return use_line(path, line, distances, 4);
-    case 6:
-        return use_line(path, line, distances, 6);
-    default:
-        return use_line(path, line, distances, near->num_levels);
+    case 2: return use_line(path, line, distances, 2);
+    case 4: return use_line(path, line, distances, 4);
+    case 6: return use_line(path, line, distances, 6);
+    default: return use_line(path, line, distances, near->num_levels);
     }
 }
 
@@ -335,7 +333,8 @@ static void push_last(struct stack *stack, uint8_t *length, uint32_t tag)
 
 typedef int32_t tag_vector __attribute__((vector_size(TAGS * 4), aligned(4), may_alias));
 
-/* The number of a tag, 0 if it is not there; then agreeing[k] is how many above it agree with it in the lowest k bits. */
+/* The number of a tag, 0 if it is not there; then agreeing[k] is how many above it agree with it in the lowest k bits.
+ */
 FT_FOR_WIDE_PROCESSORS static uint32_t find_tag(const struct stack *stack, int32_t length, uint32_t tag,
                                                 uint32_t agreeing[MOST_BITS + 1])
 {
@@ -383,7 +382,8 @@ void ft_far_fetch(const struct ft_far *far, uint64_t address)
 
 bool ft_far_touch(struct ft_far *far, unsigned size, uint64_t address, bool is_new, uint16_t *distances)
 {
-    const unsigned class = (unsigned)(address >> FT_BLOCK_SHIFT) & (FT_NUM_CLASSES - 1), which = stack_of(size, address);
+    const unsigned class = (unsigned)(address >> FT_BLOCK_SHIFT) & (FT_NUM_CLASSES - 1),
+                   which = stack_of(size, address);
     const uint32_t tag = (uint32_t)(address >> CLASS_SHIFT);
     struct stack *stack = &far->stacks[class][which];
     uint8_t *length = &far->lengths[class][which];

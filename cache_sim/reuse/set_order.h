@@ -1,7 +1,7 @@
 /* How many lines of its set were used since a line was, for caches of any number of sets at once. See set_order.c.
  *
- * A way of a cache has `sets x line size` bytes. Lines with the same address modulo the way size, rounded down to lines,
- * share a set. Way sizes are numbered: way size w is 128 << w bytes, from 1 (256 bytes) on. */
+ * A way of a cache has `sets x line size` bytes. Lines with the same address modulo the way size, rounded down to
+ * lines, share a set. Way sizes are numbered: way size w is 128 << w bytes, from 1 (256 bytes) on. */
 #ifndef FORETRACE_SET_ORDER_H
 #define FORETRACE_SET_ORDER_H
 
@@ -39,8 +39,9 @@ struct ft_near_block {
 };
 struct ft_near_block ft_near_find(const struct ft_near *near, uint64_t block);
 
-/* Makes a line the most recent in its sets: `size` and `part` are those of recency.h. `distances`, by way from first_way on,
- * become its distances where these are larger: all must be 0 before the first line of an access. NULL: nobody wants them. */
+/* Makes a line the most recent in its sets: `size` and `part` are those of recency.h. `distances`, by way from
+ * first_way on, become its distances where these are larger: all must be 0 before the first line of an access. NULL:
+ * nobody wants them. */
 enum ft_near_use ft_near_touch(struct ft_near *near, struct ft_near_block block, unsigned size, unsigned part,
                                uint16_t *distances);
 

@@ -30,8 +30,8 @@ static inline void touch_near(struct ft_reuse *reuse, struct ft_near *near, stru
 }
 
 /* Distances among all lines, in a burst. */
-static void touch_one_set(struct ft_reuse *reuse, uint32_t number, unsigned size, uint64_t first_byte, uint64_t last_byte,
-                          struct distances *found)
+static void touch_one_set(struct ft_reuse *reuse, uint32_t number, unsigned size, uint64_t first_byte,
+                          uint64_t last_byte, struct distances *found)
 {
     const unsigned shift = FT_LINE_SHIFT + size, mask = 7u >> size;
     for (uint64_t line = first_byte >> shift; line <= last_byte >> shift; line++) {
@@ -67,7 +67,8 @@ static bool touch_block(struct ft_reuse *reuse, unsigned track, uint64_t first_b
 bool ft_reuse_follow_access(struct ft_reuse *reuse, unsigned track, const struct ft_access *access, uint32_t times,
                             bool is_counted, bool leaves, const struct distances *far)
 {
-    const uint64_t last_byte = access->address + access->size_bytes - 1, block_mask = (UINT64_C(1) << FT_BLOCK_SHIFT) - 1;
+    const uint64_t last_byte = access->address + access->size_bytes - 1,
+                   block_mask = (UINT64_C(1) << FT_BLOCK_SHIFT) - 1;
     struct distances near[FT_LINE_SIZES];
     bool is_seen = false;
     for (uint64_t first = access->address;; first = (first | block_mask) + 1) {
@@ -102,11 +103,12 @@ static void sum_counts(const struct burst_counts *burst, unsigned track, double 
     const unsigned first = first_way_of[track];
     for (unsigned size = 0; size < FT_LINE_SIZES; size++) {
         const int64_t uses = burst->first_uses[track][size], resolved_uses = burst->resolved_uses[track][size];
-        const double known = 1 / accesses, resolved = resolved_uses ? (double)uses / (double)resolved_uses / accesses : 0;
+        const double known = 1 / accesses,
+                     resolved = resolved_uses ? (double)uses / (double)resolved_uses / accesses : 0;
         double above = 0;
         for (unsigned bin = FT_REUSE_BINS; track == SMALL && bin-- > 0;)
-            misses->one_set[size][bin] = above += (double)burst->one_set[0][size][bin] * known +
-                                                  (double)burst->one_set[1][size][bin] * resolved;
+            misses->one_set[size][bin] = above +=
+                (double)burst->one_set[0][size][bin] * known + (double)burst->one_set[1][size][bin] * resolved;
         for (unsigned way = first; way < first_way_of[track + 1]; way++) {
             above = 0;
             for (unsigned bin = FT_REUSE_NEAR_BINS; bin-- > 0;) {
@@ -118,9 +120,10 @@ static void sum_counts(const struct burst_counts *burst, unsigned track, double 
     }
 }
 
-/* Variance of a sum of which samples are known that stand for `accesses` each, at a rate of 1 / weight: from the differences
- * of successive ones, Wolter, "Introduction to Variance Estimation", section 8.2, estimator v2. Of tracks, that is more than
- * it should be: what changes with time is a difference, too, though no time may be missing. Counting begins anew. */
+/* Variance of a sum of which samples are known that stand for `accesses` each, at a rate of 1 / weight: from the
+ * differences of successive ones, Wolter, "Introduction to Variance Estimation", section 8.2, estimator v2. Of tracks,
+ * that is more than it should be: what changes with time is a difference, too, though no time may be missing. Counting
+ * begins anew. */
 void ft_reuse_end_window(struct ft_reuse *reuse, unsigned name, double accesses)
 {
     struct track *track = &reuse->tracks[name];
@@ -171,13 +174,15 @@ void ft_reuse_follow(struct ft_reuse *reuse, unsigned name, bool is_on)
     const struct track *track = &reuse->tracks[name];
     const unsigned residues = ft_near_residues(track->near);
     for (unsigned j = 0; j < ft_reuse_num_followed(track); j++)
-        for (unsigned class = track->order[(track->first + j) & (residues - 1)]; class < FT_NUM_CLASSES; class += residues) {
+        for (unsigned class = track->order[(track->first + j) & (residues - 1)]; class < FT_NUM_CLASSES;
+             class += residues) {
             reuse->followed[class] = (uint8_t)((reuse->followed[class] & ~BIT_OF(name)) | (is_on ? BIT_OF(name) : 0));
             reuse->is_followed[class] = reuse->followed[class] > 0;
         }
 }
 
-/* Goes on to other residues, and chooses whether to follow them now: in one of so many windows that the rate is right. */
+/* Goes on to other residues, and chooses whether to follow them now: in one of so many windows that the rate is right.
+ */
 static void move_track(struct ft_reuse *reuse, struct track *track, unsigned shift)
 {
     const unsigned residues = ft_near_residues(track->near), before = ft_reuse_num_followed(track);

@@ -24,9 +24,9 @@ typedef struct {
     struct ft_sink sink;
     struct ft_statistics *statistics;
     struct ft_cache *cache;
-    struct ft_reuse *reuse; /* NULL if no distances are wanted */
+    struct ft_reuse *reuse;           /* NULL if no distances are wanted */
     struct ft_simulation *simulation; /* owns the three */
-    struct ft_memory_feed *memory; /* NULL if no memory system is simulated */
+    struct ft_memory_feed *memory;    /* NULL if no memory system is simulated */
     size_t num_systems;
     size_t num_levels;
     PyThread_type_lock lock;
@@ -173,8 +173,8 @@ static bool read_part(PyObject *item, struct ft_level_plan *plan)
             PyErr_SetString(PyExc_TypeError, "a part of a memory system must be a tuple of 11");
         return false;
     }
-    *plan = (struct ft_level_plan){num_sets, ways, shift, replacement, inclusion, prefetch,
-                                   degree, victim_lines, through, no_allocate, shared};
+    *plan = (struct ft_level_plan){num_sets, ways,         shift,   replacement, inclusion, prefetch,
+                                   degree,   victim_lines, through, no_allocate, shared};
     if (num_sets && ways && shift < 32 && replacement < FT_NUM_REPLACEMENTS && inclusion < FT_NUM_INCLUSIONS &&
         prefetch < FT_NUM_PREFETCHES && (replacement != FT_PLRU || (ways <= FT_TREE_WAYS && !(ways & (ways - 1)))))
         return true;
@@ -194,8 +194,11 @@ static bool read_plan(PyObject *item, struct ft_system_plan *plan)
             PyErr_SetString(PyExc_TypeError, "a memory system must be a tuple of 6");
         return false;
     }
-    *plan = (struct ft_system_plan){.num_levels = num_levels, .num_tlbs = num_tlbs, .num_cores = num_cores,
-                                    .has_instruction_cache = has_instruction_cache, .seed = seed};
+    *plan = (struct ft_system_plan){.num_levels = num_levels,
+                                    .num_tlbs = num_tlbs,
+                                    .num_cores = num_cores,
+                                    .has_instruction_cache = has_instruction_cache,
+                                    .seed = seed};
     if (num_levels == 0 || num_levels > FT_MAX_LEVELS || num_tlbs > FT_MAX_TLBS || num_cores == 0 ||
         PyList_GET_SIZE(parts) != (Py_ssize_t)(num_levels + plan->has_instruction_cache + num_tlbs)) {
         PyErr_SetString(PyExc_ValueError, "a memory system has an impossible number of parts");
@@ -236,27 +239,29 @@ static bool read_reuse_options(PyObject *item, struct ft_reuse_options *options)
 {
     unsigned first_class_shift, class_shift, burst_shift;
     unsigned long long burst, warm, exact;
-    if (!PyTuple_Check(item) || !PyArg_ParseTuple(item, "IIIKKK", &first_class_shift, &class_shift, &burst_shift, &burst,
-                                                  &warm, &exact)) {
+    if (!PyTuple_Check(item) ||
+        !PyArg_ParseTuple(item, "IIIKKK", &first_class_shift, &class_shift, &burst_shift, &burst, &warm, &exact)) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "reuse must be a tuple of six numbers, or None");
         return false;
     }
     *options = (struct ft_reuse_options){first_class_shift, class_shift, burst_shift, burst, warm, exact};
     if (first_class_shift <= class_shift && class_shift <= FT_REUSE_MAX_CLASS_SHIFT &&
-        burst_shift <= FT_REUSE_MAX_BURST_SHIFT && burst && burst < UINT64_C(1) << 32 && warm < UINT64_C(1) << 32 && exact)
+        burst_shift <= FT_REUSE_MAX_BURST_SHIFT && burst && burst < UINT64_C(1) << 32 && warm < UINT64_C(1) << 32 &&
+        exact)
         return true;
     PyErr_SetString(PyExc_ValueError, "reuse has a number out of range");
     return false;
 }
 
-PyDoc_STRVAR(simulator_doc,
-             "Simulator(levels, systems, reuse)\n--\n\n"
-             "levels: list of (num_sets, ways, line_shift, index of the parent or -1), parents first.\n"
-             "systems: list of (number of levels, has instruction cache, number of TLBs, cores, seed, parts); a part is\n"
-             "(num_sets, ways, shift, replacement, inclusion, prefetch, degree, victim lines, is write-through,\n"
-             "does not allocate, is shared), with numbers as in memory_system.h.\n"
-             "reuse: the fields of struct ft_reuse_options, or None for no reuse distances.");
+PyDoc_STRVAR(
+    simulator_doc,
+    "Simulator(levels, systems, reuse)\n--\n\n"
+    "levels: list of (num_sets, ways, line_shift, index of the parent or -1), parents first.\n"
+    "systems: list of (number of levels, has instruction cache, number of TLBs, cores, seed, parts); a part is\n"
+    "(num_sets, ways, shift, replacement, inclusion, prefetch, degree, victim lines, is write-through,\n"
+    "does not allocate, is shared), with numbers as in memory_system.h.\n"
+    "reuse: the fields of struct ft_reuse_options, or None for no reuse distances.");
 
 static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -272,8 +277,8 @@ static PyObject *simulator_new(PyTypeObject *type, PyObject *args, PyObject *kwa
         return NULL;
     struct ft_geometry *geometry = read_levels(levels, &self->num_levels);
     if (geometry) {
-        self->sink = (struct ft_sink){.simulator = self, .feed = feed, .feed_runs = feed_runs,
-                                       .feed_array = feed_array};
+        self->sink =
+            (struct ft_sink){.simulator = self, .feed = feed, .feed_runs = feed_runs, .feed_array = feed_array};
         self->lock = PyThread_allocate_lock();
         self->statistics = ft_statistics_new();
         self->cache = ft_cache_new(geometry, self->num_levels);
@@ -310,8 +315,12 @@ static PyObject *get_sink(PyObject *object, void *Py_UNUSED(closure))
 static bool feed_operation(Simulator *self, const uint64_t *addresses, size_t length, const struct ft_access *first)
 {
     const struct ft_run_access access = {.op = first->op, .size_bytes = first->size_bytes, .flags = first->flags};
-    const struct ft_iteration iteration = {.accesses = &access, .address_mask = UINT64_MAX, .num_accesses = 1,
-                                           .num_words = 1, .max_op = first->op, .has_distinct_ops = true};
+    const struct ft_iteration iteration = {.accesses = &access,
+                                           .address_mask = UINT64_MAX,
+                                           .num_accesses = 1,
+                                           .num_words = 1,
+                                           .max_op = first->op,
+                                           .has_distinct_ops = true};
     for (size_t done = 0, part; done < length; done += part) {
         part = length - done < BATCH ? length - done : BATCH;
         const struct ft_run run = {&iteration, addresses + done, part};
@@ -331,7 +340,8 @@ static bool feed_columns(Simulator *self, const Py_buffer columns[4], const size
     size_t length = (size_t)columns[0].len / sizeof *addresses;
     struct ft_access batch[BATCH];
     if (length && !(step[1] | step[2] | step[3]) && !(*flags & FT_ACCESS_FETCH))
-        return feed_operation(self, addresses, length, &(struct ft_access){0, *operations, *sizes, *flags & FT_ACCESS_STORE});
+        return feed_operation(self, addresses, length,
+                              &(struct ft_access){0, *operations, *sizes, *flags & FT_ACCESS_STORE});
     for (size_t done = 0, part; done < length; done += part) {
         part = length - done < BATCH ? length - done : BATCH;
         for (size_t i = 0, at = done; i < part; i++, at++)
@@ -343,10 +353,11 @@ static bool feed_columns(Simulator *self, const Py_buffer columns[4], const size
     return true;
 }
 
-PyDoc_STRVAR(feed_doc, "feed(addresses, sizes_bytes, operations, flags)\n--\n\n"
-                       "Contiguous uint64, uint16, uint32 and uint8 buffers of one length, or, but for the first, with one\n"
-                       "value for all. Flags: 1 a store, 2 a fetch of a block's code, which only a simulator with an\n"
-                       "instruction cache may be fed.");
+PyDoc_STRVAR(feed_doc,
+             "feed(addresses, sizes_bytes, operations, flags)\n--\n\n"
+             "Contiguous uint64, uint16, uint32 and uint8 buffers of one length, or, but for the first, with one\n"
+             "value for all. Flags: 1 a store, 2 a fetch of a block's code, which only a simulator with an\n"
+             "instruction cache may be fed.");
 
 static PyObject *simulator_feed(PyObject *object, PyObject *args)
 {
@@ -466,8 +477,8 @@ static PyObject *simulator_set_thread(PyObject *object, PyObject *number)
 
 static PyObject *reuse_counts(struct ft_reuse *reuse)
 {
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(ft_reuse_finish(reuse) *
-                                                                  sizeof(struct ft_reuse_count)));
+    PyObject *bytes =
+        PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(ft_reuse_finish(reuse) * sizeof(struct ft_reuse_count)));
     if (!bytes)
         return NULL;
     struct ft_reuse_count count;
@@ -477,9 +488,10 @@ static PyObject *reuse_counts(struct ft_reuse *reuse)
     return bytes;
 }
 
-PyDoc_STRVAR(reuse_doc, "reuse()\n--\n\n"
-                        "None, or the fields of struct ft_reuse_summary and, as bytes: records of struct ft_reuse_count in no\n"
-                        "order; records of struct ft_reuse_operation; struct ft_reuse_variances; ft_reuse_groups.");
+PyDoc_STRVAR(reuse_doc,
+             "reuse()\n--\n\n"
+             "None, or the fields of struct ft_reuse_summary and, as bytes: records of struct ft_reuse_count in no\n"
+             "order; records of struct ft_reuse_operation; struct ft_reuse_variances; ft_reuse_groups.");
 
 static PyObject *simulator_reuse(PyObject *object, PyObject *Py_UNUSED(args))
 {
@@ -492,20 +504,20 @@ static PyObject *simulator_reuse(PyObject *object, PyObject *Py_UNUSED(args))
     PyObject *counts = reuse_counts(self->reuse), *result = NULL;
     const void *sampled = ft_reuse_sampled(self->reuse);
     if (counts)
-        result = Py_BuildValue("KKKIIKKNy#y#y#", (unsigned long long)all.accesses, (unsigned long long)all.burst_accesses,
-                               (unsigned long long)all.bursts, (unsigned)all.class_shift, (unsigned)all.known_blocks,
-                               (unsigned long long)all.middle_accesses, (unsigned long long)all.large_accesses, counts,
-                               sampled ? (const char *)sampled : "",
-                               (Py_ssize_t)(ft_reuse_operations(self->reuse) * sizeof(struct ft_reuse_operation)),
-                               (const char *)ft_reuse_variances(self->reuse),
-                               (Py_ssize_t)sizeof(struct ft_reuse_variances),
-                               (const char *)ft_reuse_groups(self->reuse),
-                               (Py_ssize_t)(FT_REUSE_GROUPS * sizeof(ft_reuse_group)));
+        result = Py_BuildValue(
+            "KKKIIKKNy#y#y#", (unsigned long long)all.accesses, (unsigned long long)all.burst_accesses,
+            (unsigned long long)all.bursts, (unsigned)all.class_shift, (unsigned)all.known_blocks,
+            (unsigned long long)all.middle_accesses, (unsigned long long)all.large_accesses, counts,
+            sampled ? (const char *)sampled : "",
+            (Py_ssize_t)(ft_reuse_operations(self->reuse) * sizeof(struct ft_reuse_operation)),
+            (const char *)ft_reuse_variances(self->reuse), (Py_ssize_t)sizeof(struct ft_reuse_variances),
+            (const char *)ft_reuse_groups(self->reuse), (Py_ssize_t)(FT_REUSE_GROUPS * sizeof(ft_reuse_group)));
     PyThread_release_lock(self->lock);
     return result;
 }
 
-PyDoc_STRVAR(bin_edges_doc, "reuse_bin_edges()\n--\n\nLower edge of each bin in lines; inf for the last, beyond all others.");
+PyDoc_STRVAR(bin_edges_doc,
+             "reuse_bin_edges()\n--\n\nLower edge of each bin in lines; inf for the last, beyond all others.");
 
 static PyObject *reuse_bin_edges(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 {
@@ -530,8 +542,8 @@ static PyObject *simulator_reserve(PyObject *object, PyObject *number)
     size_t num_operations = PyLong_AsSize_t(number);
     if (PyErr_Occurred() || !lock_results(self))
         return NULL;
-    bool failed = ft_statistics_reserve(self->statistics, num_operations) ||
-                  ft_cache_reserve(self->cache, num_operations);
+    bool failed =
+        ft_statistics_reserve(self->statistics, num_operations) || ft_cache_reserve(self->cache, num_operations);
     PyThread_release_lock(self->lock);
     if (failed)
         return PyErr_NoMemory();

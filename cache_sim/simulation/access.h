@@ -25,8 +25,8 @@ struct ft_repeat {
     uint32_t begin, end, times;
 };
 
-/* Accesses that are not written out one by one: those of code that runs again and again. Access j of iteration i goes to
- * words[i * num_words + accesses[j].word] & address_mask. They happen in order, iteration by iteration. */
+/* Accesses that are not written out one by one: those of code that runs again and again. Access j of iteration i goes
+ * to words[i * num_words + accesses[j].word] & address_mask. They happen in order, iteration by iteration. */
 #define FT_RUN_ACCESSES 1024u
 
 struct ft_run_access {
@@ -41,7 +41,7 @@ struct ft_iteration {
     uint64_t address_mask;
     uint32_t num_accesses; /* 1 .. FT_RUN_ACCESSES */
     uint32_t num_words;
-    uint32_t max_op; /* no access is of a larger one */
+    uint32_t max_op;       /* no access is of a larger one */
     bool has_distinct_ops; /* no two accesses are of one operation */
 };
 
@@ -55,11 +55,13 @@ struct ft_run {
 static inline struct ft_access ft_run_access_at(const struct ft_iteration *iteration, const uint64_t *words, size_t j)
 {
     const struct ft_run_access *access = &iteration->accesses[j];
-    return (struct ft_access){words[access->word] & iteration->address_mask, access->op, access->size_bytes, access->flags};
+    return (struct ft_access){words[access->word] & iteration->address_mask, access->op, access->size_bytes,
+                              access->flags};
 }
 
-/* The accesses of an array operation: at each point of a (row-major) iteration space, of one dimension at least, each is
- * made once, in order. An indexed one goes to address + index[point] * stride[0]. No address wraps or goes below 0. */
+/* The accesses of an array operation: at each point of a (row-major) iteration space, of one dimension at least, each
+ * is made once, in order. An indexed one goes to address + index[point] * stride[0]. No address wraps or goes below 0.
+ */
 #define FT_ARRAY_DIMS 8u
 #define FT_ARRAY_ACCESSES 8u
 
@@ -102,8 +104,10 @@ struct ft_sink {
     int (*feed_runs)(void *simulator, const struct ft_run *runs, size_t number); /* may be 0, as feed_array */
 
     /* For simulators of more than data caches; the others leave these 0, and a producer then does without. */
-    int (*set_thread)(void *simulator, uint32_t thread); /* makes the accesses fed from now on; at first, thread 0 does */
-    bool wants_fetches; /* `feed` gets a fetch before the accesses of each execution of a block, and feed_runs nothing */
+    int (*set_thread)(void *simulator,
+                      uint32_t thread); /* makes the accesses fed from now on; at first, thread 0 does */
+    bool
+        wants_fetches; /* `feed` gets a fetch before the accesses of each execution of a block, and feed_runs nothing */
 
     /* The accesses of an array operation. May be 0: a producer then feeds them one by one. */
     int (*feed_array)(void *simulator, const struct ft_array_run *run);

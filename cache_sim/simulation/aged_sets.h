@@ -1,7 +1,7 @@
 /* Sets of up to 64 ways: keys stay where they are, and each way has an age, the number of ways used since it was.
  *
- * Ages are bytes, worked on as vectors: a use makes all younger ways one older, without a branch on where the key was. What
- * is stored of an age is how far it lies above the way's number, so that zeroed memory is an empty set.
+ * Ages are bytes, worked on as vectors: a use makes all younger ways one older, without a branch on where the key was.
+ * What is stored of an age is how far it lies above the way's number, so that zeroed memory is an empty set.
  */
 #ifndef FORETRACE_AGED_SETS_H
 #define FORETRACE_AGED_SETS_H
@@ -21,7 +21,8 @@ static const uint8_t ft_way_numbers[FT_AGED_WAYS] __attribute__((aligned(FT_AGES
     44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
 };
 
-/* Keys and ages that a set takes: whole vectors. Keys behind the last way stay 0, and ages there are beyond all others. */
+/* Keys and ages that a set takes: whole vectors. Keys behind the last way stay 0, and ages there are beyond all others.
+ */
 static inline uint32_t ft_aged_keys(uint32_t ways)
 {
     return (ways + FT_LANES - 1) / FT_LANES * FT_LANES;

@@ -1,14 +1,15 @@
 /* See array_lines.h.
  *
- * Within a row each access goes on by one step, so that the point at which it comes to its next line is known. Points at which none
- * does touch the lines of the one before, in the same order: all hit, as they stay in the caches together, and leave each set in
- * the order it had. Of the other points those accesses are left out that go to the line used last in their set. Where some accesses
- * go by an index, or more than stay in the caches together, that is all that is left out.
+ * Within a row each access goes on by one step, so that the point at which it comes to its next line is known. Points
+ * at which none does touch the lines of the one before, in the same order: all hit, as they stay in the caches
+ * together, and leave each set in the order it had. Of the other points those accesses are left out that go to the line
+ * used last in their set. Where some accesses go by an index, or more than stay in the caches together, that is all
+ * that is left out.
  */
 #include "array_lines.h"
 
-/* How many points an access takes for each line but the first of a row, if they are always as many and it is in one line at each;
- * else 0. */
+/* How many points an access takes for each line but the first of a row, if they are always as many and it is in one
+ * line at each; else 0. */
 static uint64_t period_of(const struct ft_array_run *run, const struct ft_array_access *access, unsigned line_shift)
 {
     const int64_t stride = access->stride[run->num_dims - 1];
@@ -48,10 +49,10 @@ static __attribute__((noinline)) uint64_t next_line(struct ft_array_lines *lines
     return point + ft_array_walk_steps(&lines->walk, access, address, line_shift) + 1;
 }
 
-/* `width` is the number of accesses at a point, known to the compiler where it is usual. What a row has of each access is kept in
- * registers: a store to `out` might change it, for all that the compiler knows. */
-static inline __attribute__((always_inline)) size_t next_of(struct ft_array_lines *lines, struct ft_access *out, size_t room,
-                                                            const uint32_t width)
+/* `width` is the number of accesses at a point, known to the compiler where it is usual. What a row has of each access
+ * is kept in registers: a store to `out` might change it, for all that the compiler knows. */
+static inline __attribute__((always_inline)) size_t next_of(struct ft_array_lines *lines, struct ft_access *out,
+                                                            size_t room, const uint32_t width)
 {
     struct ft_array_walk *const walk = &lines->walk;
     struct ft_recent_lines *const recent = lines->recent;
@@ -105,8 +106,8 @@ static inline __attribute__((always_inline)) size_t next_of(struct ft_array_line
 }
 
 /* The same of any accesses. At point i of a row, one goes to first + i * step + index[i] * scale. */
-static inline __attribute__((always_inline)) size_t next_by_point(struct ft_array_lines *lines, struct ft_access *out, size_t room,
-                                                                  const uint32_t width)
+static inline __attribute__((always_inline)) size_t next_by_point(struct ft_array_lines *lines, struct ft_access *out,
+                                                                  size_t room, const uint32_t width)
 {
     static const uint64_t no_index[1] = {0};
     struct ft_array_walk *const walk = &lines->walk;
@@ -144,5 +145,6 @@ static inline __attribute__((always_inline)) size_t next_by_point(struct ft_arra
 
 size_t ft_array_lines_next(struct ft_array_lines *lines, struct ft_access *out, size_t room)
 {
-    return lines->is_point_by_point ? WITH_WIDTH(next_by_point, lines, out, room) : WITH_WIDTH(next_of, lines, out, room);
+    return lines->is_point_by_point ? WITH_WIDTH(next_by_point, lines, out, room)
+                                    : WITH_WIDTH(next_of, lines, out, room);
 }

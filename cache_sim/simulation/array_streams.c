@@ -1,10 +1,11 @@
 /* See array_streams.h.
  *
- * Each access of a stream comes to one line after the other, and to no line of another access, unless it goes where that goes. Once
- * each set has been given as many lines as it has ways, nothing is left of what the cache held before: from there on every line
- * misses. (A level is given all lines where they all miss the one above it.) And what the cache holds in the end are the lines that
- * came last. So there is nothing to find out between a beginning and an end that both fill all levels; and the caches that are asked
- * first, which are smaller, need see no more than what fills them.
+ * Each access of a stream comes to one line after the other, and to no line of another access, unless it goes where
+ * that goes. Once each set has been given as many lines as it has ways, nothing is left of what the cache held before:
+ * from there on every line misses. (A level is given all lines where they all miss the one above it.) And what the
+ * cache holds in the end are the lines that came last. So there is nothing to find out between a beginning and an end
+ * that both fill all levels; and the caches that are asked first, which are smaller, need see no more than what fills
+ * them.
  */
 #include "array_streams.h"
 
@@ -40,7 +41,8 @@ static bool is_second(const struct ft_array_run *run, uint32_t access)
     return false;
 }
 
-static bool meet(const struct ft_array_run *run, const struct ft_array_access *a, const struct ft_array_access *b, unsigned line_shift)
+static bool meet(const struct ft_array_run *run, const struct ft_array_access *a, const struct ft_array_access *b,
+                 unsigned line_shift)
 {
     const uint64_t first_a = line_at(a, 0, line_shift), last_a = line_at(a, run->extent[0] - 1, line_shift);
     const uint64_t first_b = line_at(b, 0, line_shift), last_b = line_at(b, run->extent[0] - 1, line_shift);
@@ -75,7 +77,8 @@ bool ft_array_stream_of(struct ft_array_stream *stream, const struct ft_array_ru
         return false;
     for (uint32_t j = 1; j < run->num_accesses; j++)
         for (uint32_t i = 0; i < j; i++)
-            if (!goes_along_with(&run->access[i], &run->access[j]) && meet(run, &run->access[i], &run->access[j], line_shift))
+            if (!goes_along_with(&run->access[i], &run->access[j]) &&
+                meet(run, &run->access[i], &run->access[j], line_shift))
                 return false;
     *stream = (struct ft_array_stream){.first = first, .begin = run->extent[0], .end = run->extent[0]};
     if (run->extent[0] > 2 * all + line_points) {
@@ -88,13 +91,16 @@ bool ft_array_stream_of(struct ft_array_stream *stream, const struct ft_array_ru
 /* How many points from this one on an access stays in its line. */
 static uint64_t points_in_line(const struct ft_array_access *access, uint64_t point, unsigned line_shift)
 {
-    const uint64_t mask = (UINT64_C(1) << line_shift) - 1, address = access->address + point * (uint64_t)access->stride[0];
-    const uint64_t room_bytes = access->stride[0] < 0 ? address & mask : mask - ((address + access->size_bytes - 1) & mask);
+    const uint64_t mask = (UINT64_C(1) << line_shift) - 1,
+                   address = access->address + point * (uint64_t)access->stride[0];
+    const uint64_t room_bytes =
+        access->stride[0] < 0 ? address & mask : mask - ((address + access->size_bytes - 1) & mask);
     return room_bytes / step_of(access) + 1;
 }
 
 /* Lines that are come to at points begin .. end-1, all of which miss: with those that are in use before, or without. */
-static void feed_lines(const struct ft_array_run *run, struct ft_cache *cache, uint64_t begin, uint64_t end, bool with_those_before)
+static void feed_lines(const struct ft_array_run *run, struct ft_cache *cache, uint64_t begin, uint64_t end,
+                       bool with_those_before)
 {
     const unsigned line_shift = ft_cache_line_shift(cache);
     const uint64_t line_bytes = UINT64_C(1) << line_shift;
@@ -103,8 +109,11 @@ static void feed_lines(const struct ft_array_run *run, struct ft_cache *cache, u
     size_t length = 0;
     for (uint32_t j = 0; j < run->num_accesses; j++) {
         const struct ft_array_access *access = &run->access[j];
-        const bool is_in_line = !with_those_before && line_at(access, begin - 1, line_shift) == line_at(access, begin, line_shift);
-        next[j] = is_second(run, j) ? UINT64_MAX : is_in_line ? begin + points_in_line(access, begin, line_shift) : begin;
+        const bool is_in_line =
+            !with_those_before && line_at(access, begin - 1, line_shift) == line_at(access, begin, line_shift);
+        next[j] = is_second(run, j) ? UINT64_MAX
+                  : is_in_line      ? begin + points_in_line(access, begin, line_shift)
+                                    : begin;
         period[j] = line_bytes % step_of(access) ? 0 : line_bytes / step_of(access);
     }
     for (;;) {
@@ -133,7 +142,8 @@ static void count_lines(const struct ft_array_run *run, struct ft_cache *cache, 
 {
     const unsigned line_shift = ft_cache_line_shift(cache);
     for (uint32_t j = 0; j < run->num_accesses; j++) {
-        const uint64_t before = line_at(&run->access[j], begin - 1, line_shift), after = line_at(&run->access[j], end, line_shift);
+        const uint64_t before = line_at(&run->access[j], begin - 1, line_shift),
+                       after = line_at(&run->access[j], end, line_shift);
         if (!is_second(run, j))
             ft_cache_count_misses(cache, run->access[j].op, (after > before ? after - before : before - after) - 1);
     }

@@ -5,8 +5,9 @@
 #include "access.h"
 #include "cache.h"
 
-/* What is known of a stream: the caches that are asked first are full after so many points, and again if they see no more than so many
- * at its end; all lines that points begin .. end-1 come to miss everywhere, and leave no cache as they find it. */
+/* What is known of a stream: the caches that are asked first are full after so many points, and again if they see no
+ * more than so many at its end; all lines that points begin .. end-1 come to miss everywhere, and leave no cache as
+ * they find it. */
 struct ft_array_stream {
     uint64_t first, begin, end;
 };

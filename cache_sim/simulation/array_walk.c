@@ -25,8 +25,8 @@ void ft_array_walk_skip(struct ft_array_walk *walk, uint64_t points)
         walk->at[dim] = 0;
         walk->at[dim - 1]++;
         for (uint32_t j = 0; j < run->num_accesses; j++)
-            walk->address[j] += (uint64_t)run->access[j].stride[dim - 1] -
-                                run->extent[dim] * (uint64_t)run->access[j].stride[dim];
+            walk->address[j] +=
+                (uint64_t)run->access[j].stride[dim - 1] - run->extent[dim] * (uint64_t)run->access[j].stride[dim];
     }
 }
 

@@ -14,7 +14,8 @@ struct ft_array_walk {
     uint32_t next_access;
     uint64_t at[FT_ARRAY_DIMS];
     uint64_t address[FT_ARRAY_ACCESSES]; /* of the point at hand; not of indexed accesses */
-    uint64_t reciprocal[FT_ARRAY_ACCESSES]; /* 2^32 divided by its step in a row, rounded up; 0 for no step, or a long one */
+    uint64_t
+        reciprocal[FT_ARRAY_ACCESSES]; /* 2^32 divided by its step in a row, rounded up; 0 for no step, or a long one */
 };
 
 void ft_array_walk_begin(struct ft_array_walk *walk, const struct ft_array_run *run);
@@ -22,8 +23,8 @@ void ft_array_walk_begin(struct ft_array_walk *walk, const struct ft_array_run *
 /* Writes the next accesses, up to `room`. Returns how many; 0 at the end. */
 size_t ft_array_walk_next(struct ft_array_walk *walk, struct ft_access *out, size_t room);
 
-/* The number of points from the one at hand on, `points` at most, which are in its row, at which an access touches the same block
- * of 2^shift bytes, and not two: 1 at least, and for indexed accesses. Shifts are below 32. */
+/* The number of points from the one at hand on, `points` at most, which are in its row, at which an access touches the
+ * same block of 2^shift bytes, and not two: 1 at least, and for indexed accesses. Shifts are below 32. */
 uint64_t ft_array_walk_stay(const struct ft_array_walk *walk, uint32_t access, unsigned shift, uint64_t points);
 
 /* The points from the one at hand on that are in its row. */
@@ -33,9 +34,10 @@ static inline uint64_t ft_array_walk_row(const struct ft_array_walk *walk)
     return walk->run->extent[dim] - walk->at[dim];
 }
 
-/* How many steps, which are not 0, an access goes on in a row from `first` until it leaves a block of 2^shift bytes, in which all of
- * it is. */
-static inline uint64_t ft_array_walk_steps(const struct ft_array_walk *walk, uint32_t access, uint64_t first, unsigned shift)
+/* How many steps, which are not 0, an access goes on in a row from `first` until it leaves a block of 2^shift bytes, in
+ * which all of it is. */
+static inline uint64_t ft_array_walk_steps(const struct ft_array_walk *walk, uint32_t access, uint64_t first,
+                                           unsigned shift)
 {
     const struct ft_array_access *facts = &walk->run->access[access];
     const int64_t stride = facts->stride[walk->run->num_dims - 1];

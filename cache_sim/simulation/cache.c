@@ -1,20 +1,21 @@
 /* Exact LRU simulation of a forest of cache levels, a batch at a time and level by level.
  *
  * A batch passes through a whole level before the next level sees anything of it: each level turns a list of touches
- * (accesses that are looked up, one line each) into the shorter list of those that missed, which its children read. This
- * is exact, as no level influences the one above it. Lists have at most LIST_CAPACITY touches; an access of many lines
- * may be spread over several, so what must be remembered of an unfinished access (`missed`) lives in the level.
+ * (accesses that are looked up, one line each) into the shorter list of those that missed, which its children read.
+ * This is exact, as no level influences the one above it. Lists have at most LIST_CAPACITY touches; an access of many
+ * lines may be spread over several, so what must be remembered of an unfinished access (`missed`) lives in the level.
  *
- * Roots see every access, and many touch the line that was touched last in its set. `newest` holds that line for each set, and
- * such accesses, which change nothing, are dropped before the look-up proper, without a branch that a processor could predict
- * wrongly: a list element is always written, and the length grows by 0 or 1. Where a row is searched and moved at once, that
- * costs no more than finding this out, and accesses are looked up as they are.
+ * Roots see every access, and many touch the line that was touched last in its set. `newest` holds that line for each
+ * set, and such accesses, which change nothing, are dropped before the look-up proper, without a branch that a
+ * processor could predict wrongly: a list element is always written, and the length grows by 0 or 1. Where a row is
+ * searched and moved at once, that costs no more than finding this out, and accesses are looked up as they are.
  *
- * All use keys (line + 1; 0 marks an empty way), so that zeroed memory is an empty cache and a large cache costs only the
- * sets that are used. A set of up to 64 ways is a row of keys: in one of up to 16, where the processor can, they are in order of
- * use, and are searched and moved at once (wide_sets.h); they are short ones (line / sets + 1) until a line comes that needs
- * more than 32 bits. In other rows keys stay where they are, and each way has an age (aged_sets.h). A set of more ways is a
- * doubly linked list in order of use, with one hash table for the whole level to find a line.
+ * All use keys (line + 1; 0 marks an empty way), so that zeroed memory is an empty cache and a large cache costs only
+ * the sets that are used. A set of up to 64 ways is a row of keys: in one of up to 16, where the processor can, they
+ * are in order of use, and are searched and moved at once (wide_sets.h); they are short ones (line / sets + 1) until a
+ * line comes that needs more than 32 bits. In other rows keys stay where they are, and each way has an age
+ * (aged_sets.h). A set of more ways is a doubly linked list in order of use, with one hash table for the whole level to
+ * find a line.
  */
 #include "foretrace/base/tables.h"
 #include "cache.h"
@@ -31,9 +32,8 @@
 #define LINE_OF_HOST 64u
 #define FETCHED_AHEAD 32u
 
-
-
-/* An access, or one line of an access that has several: then JOINED tells that the touch before is of the same access. */
+/* An access, or one line of an access that has several: then JOINED tells that the touch before is of the same access.
+ */
 #define JOINED 0x8000u
 typedef struct ft_access touch;
 
@@ -53,7 +53,7 @@ struct level {
     uint64_t num_sets;
     uint64_t reciprocal; /* see ft_set_of */
     uint64_t *misses;    /* per operation */
-    uint64_t *keys;  /* aligned, in `key_memory` */
+    uint64_t *keys;      /* aligned, in `key_memory` */
     void *key_memory;
     uint8_t *ages; /* aligned, in `age_memory` */
     void *age_memory;
@@ -75,8 +75,8 @@ struct level {
 
 struct ft_cache {
     size_t num_levels;
-    size_t num_operations; /* with room in `misses` */
-    uint64_t *uncounted; /* in place of a root's misses that are counted already */
+    size_t num_operations;         /* with room in `misses` */
+    uint64_t *uncounted;           /* in place of a root's misses that are counted already */
     touch (*lists)[LIST_CAPACITY]; /* lists[0] for roots, lists[d + 1] for what missed at depth d */
     struct level levels[];
 };
@@ -93,8 +93,7 @@ static inline void hit(const touch *touched, uint16_t *missed)
 }
 
 /* Counts a miss, once for each access, and appends it to the list of misses. Returns the list's new length. */
-static inline size_t miss(const struct level *level, const touch *touched, uint16_t *missed, touch *out,
-                          size_t length)
+static inline size_t miss(const struct level *level, const touch *touched, uint16_t *missed, touch *out, size_t length)
 {
     const uint16_t joined = touched->flags & *missed;
     out[length] = *touched;
@@ -140,14 +139,16 @@ static inline uint64_t place_of(const struct level *level, uint64_t line, uint64
 static void use_long_keys(struct level *level);
 
 /* Fetches the row that is looked up some touches after the one at hand: rows of a large level are in no near cache. */
-static inline void fetch_ahead(const struct level *level, const touch *touches, size_t i, size_t length, unsigned vectors)
+static inline void fetch_ahead(const struct level *level, const touch *touches, size_t i, size_t length,
+                               unsigned vectors)
 {
     const size_t ahead = i + FETCHED_AHEAD < length ? i + FETCHED_AHEAD : i;
     const uint64_t set = set_of(level, touches[ahead].address >> level->line_shift);
     __builtin_prefetch(short_row(level, set, vectors), 1);
 }
 
-/* A copy of a level for a loop, which no store can change; with `has_power_sets` the compiler knows that these are a power of two. */
+/* A copy of a level for a loop, which no store can change; with `has_power_sets` the compiler knows that these are a
+ * power of two. */
 static inline __attribute__((always_inline)) struct level copy_of(const struct level *level, bool has_power_sets)
 {
     struct level copy = *level;
@@ -155,9 +156,10 @@ static inline __attribute__((always_inline)) struct level copy_of(const struct l
     return copy;
 }
 
-FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows_of(struct level *shared, const touch *touches,
-                                                                                  size_t length, touch *out,
-                                                                                  unsigned vectors, bool has_power_sets)
+FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows_of(struct level *shared,
+                                                                                  const touch *touches, size_t length,
+                                                                                  touch *out, unsigned vectors,
+                                                                                  bool has_power_sets)
 {
     const struct level copy = copy_of(shared, has_power_sets), *level = &copy;
     const uint32_t last_ways = (1u << (level->ways - FT_SHORT_KEYS * (vectors - 1))) - 1;
@@ -181,8 +183,9 @@ FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows_o
     return num_out;
 }
 
-FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(struct level *level, const touch *touches,
-                                                                               size_t length, touch *out, unsigned vectors)
+FT_WIDE static inline __attribute__((always_inline)) size_t look_up_short_rows(struct level *level,
+                                                                               const touch *touches, size_t length,
+                                                                               touch *out, unsigned vectors)
 {
     return level->reciprocal ? look_up_short_rows_of(level, touches, length, out, vectors, false)
                              : look_up_short_rows_of(level, touches, length, out, vectors, true);
@@ -312,9 +315,10 @@ static uint64_t last_byte_of(const struct ft_access *access)
 #ifdef FT_HAS_WIDE_SETS
 #define LINES_AT_ONCE 64u
 
-/* Looks up the lines of an access that has several. Returns how many misses there are to pass on then, FT_CACHE_BATCH at most. */
-static __attribute__((noinline)) size_t feed_lines(struct ft_cache *cache, struct level *root, const struct ft_access *access,
-                                                   size_t num_out)
+/* Looks up the lines of an access that has several. Returns how many misses there are to pass on then, FT_CACHE_BATCH
+ * at most. */
+static __attribute__((noinline)) size_t feed_lines(struct ft_cache *cache, struct level *root,
+                                                   const struct ft_access *access, size_t num_out)
 {
     touch lines[LINES_AT_ONCE], *out = cache->lists[1];
     const uint64_t last = last_byte_of(access) >> root->line_shift;
@@ -332,8 +336,10 @@ static __attribute__((noinline)) size_t feed_lines(struct ft_cache *cache, struc
     return num_out;
 }
 
-/* As `hit` and `miss`, of an access that has a single line: without a branch, which a processor could often not predict. */
-static inline size_t looked_up(const struct level *root, const struct ft_access *access, bool is_there, touch *out, size_t length)
+/* As `hit` and `miss`, of an access that has a single line: without a branch, which a processor could often not
+ * predict. */
+static inline size_t looked_up(const struct level *root, const struct ft_access *access, bool is_there, touch *out,
+                               size_t length)
 {
     root->misses[access->op] += !is_there;
     out[length] = *access;
@@ -365,10 +371,9 @@ FT_WIDE static inline __attribute__((always_inline)) void feed_rows(struct ft_ca
     pass_on(cache, shared, out, num_out);
 }
 
-FT_WIDE static inline __attribute__((always_inline)) void feed_short_rows_of(struct ft_cache *cache, struct level *shared,
-                                                                             const struct ft_access *batch,
-                                                                             size_t num_accesses, unsigned vectors,
-                                                                             bool has_power_sets)
+FT_WIDE static inline __attribute__((always_inline)) void
+feed_short_rows_of(struct ft_cache *cache, struct level *shared, const struct ft_access *batch, size_t num_accesses,
+                   unsigned vectors, bool has_power_sets)
 {
     const struct level copy = copy_of(shared, has_power_sets), *root = &copy;
     const uint32_t last_ways = (1u << (root->ways - FT_SHORT_KEYS * (vectors - 1))) - 1;
@@ -425,7 +430,10 @@ static void choose_wide_rows(struct level *level, bool has_short_keys)
         size_t (*look_up)(struct level *, const touch *, size_t, touch *);
         void (*feed)(struct ft_cache *, struct level *, const struct ft_access *, size_t);
     } ways_of_use[][FT_MOST_VECTORS] = {
-        {{look_up_rows_1, feed_rows_1}, {look_up_rows_2, feed_rows_2}, {look_up_rows_3, feed_rows_3}, {look_up_rows_4, feed_rows_4}},
+        {{look_up_rows_1, feed_rows_1},
+         {look_up_rows_2, feed_rows_2},
+         {look_up_rows_3, feed_rows_3},
+         {look_up_rows_4, feed_rows_4}},
         {{look_up_short_rows_1, feed_short_rows_1}, {look_up_short_rows_2, feed_short_rows_2}},
     };
     const uint32_t in_vector = has_short_keys ? FT_SHORT_KEYS : FT_ROW_KEYS;
@@ -435,8 +443,8 @@ static void choose_wide_rows(struct level *level, bool has_short_keys)
     level->has_short_keys = has_short_keys;
 }
 
-/* Replaces the short keys of a level, from the last set on: rows become longer, or remain so long. Sets that were never used stay
- * untouched memory where they can. */
+/* Replaces the short keys of a level, from the last set on: rows become longer, or remain so long. Sets that were never
+ * used stay untouched memory where they can. */
 static void use_long_keys(struct level *level)
 {
     const uint32_t vectors = (level->ways + FT_SHORT_KEYS - 1) / FT_SHORT_KEYS;
@@ -501,7 +509,7 @@ static void feed_root(struct ft_cache *cache, struct level *shared, const struct
 
 void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length)
 {
-    for (; length; ) {
+    for (; length;) {
         size_t part = length < FT_CACHE_BATCH ? length : FT_CACHE_BATCH;
         for (size_t i = 0; i < cache->num_levels; i++)
             if (cache->levels[i].is_root)

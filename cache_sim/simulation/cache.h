@@ -24,9 +24,9 @@ void ft_cache_free(struct ft_cache *cache);
 /* Makes room for operations 0 .. num_operations-1. Returns 0, or -1 when memory ran out (nothing changed then). */
 int ft_cache_reserve(struct ft_cache *cache, size_t num_operations);
 
-/* In an access's flags: it need not be looked up. That holds for all accesses of an iteration that touches, line by line,
- * what the iteration before touched, if no set is given more lines by those than it holds: they hit, and leave the order of
- * use of every set as it was. */
+/* In an access's flags: it need not be looked up. That holds for all accesses of an iteration that touches, line by
+ * line, what the iteration before touched, if no set is given more lines by those than it holds: they hit, and leave
+ * the order of use of every set as it was. */
 #define FT_CACHE_KNOWN 0x4000u
 
 /* Of the caches that are asked first: the shortest line, and the fewest lines of a set. */
@@ -39,9 +39,9 @@ bool ft_cache_holds_together(const struct ft_cache *cache, const uint64_t *addre
 /* The bits of an address, from *begin to *end - 1, that belong to the number of its set in all of them. */
 void ft_cache_set_bits(const struct ft_cache *cache, unsigned *begin, unsigned *end);
 
-/* So many bytes of lines that come one after the other, in any number of streams up to this one, give each set of every level down to
- * this depth as many as it has ways, even if a level is given only those that come when the one above it is full. 0 if lines are not
- * all of one size. */
+/* So many bytes of lines that come one after the other, in any number of streams up to this one, give each set of every
+ * level down to this depth as many as it has ways, even if a level is given only those that come when the one above it
+ * is full. 0 if lines are not all of one size. */
 uint64_t ft_cache_fill_bytes(const struct ft_cache *cache, uint64_t num_streams, unsigned depth);
 
 /* Counts accesses that missed all levels. */
@@ -50,8 +50,8 @@ void ft_cache_count_misses(struct ft_cache *cache, uint32_t op, uint64_t number)
 /* Every `op` in the batch must have room. */
 void ft_cache_feed(struct ft_cache *cache, const struct ft_access *batch, size_t length);
 
-/* Accesses to one line each, at most FT_CACHE_BATCH, that miss the caches that are asked first; these are to be told of the last ones,
- * which fill them, with the other function: it counts nothing. */
+/* Accesses to one line each, at most FT_CACHE_BATCH, that miss the caches that are asked first; these are to be told of
+ * the last ones, which fill them, with the other function: it counts nothing. */
 #define FT_CACHE_BATCH 1024u
 void ft_cache_feed_missing(struct ft_cache *cache, const struct ft_access *batch, size_t length);
 void ft_cache_feed_counted(struct ft_cache *cache, const struct ft_access *batch, size_t length);

@@ -25,8 +25,8 @@ static inline void ft_recent_clear(struct ft_recent_lines *recent)
         recent->lines[i] = UINT64_MAX;
 }
 
-/* For caches with lines of at least 1 << line_shift bytes, all of which have their set in bits set_shift .. end-1 of the
- * address, if nowhere else. */
+/* For caches with lines of at least 1 << line_shift bytes, all of which have their set in bits set_shift .. end-1 of
+ * the address, if nowhere else. */
 static inline void ft_recent_init(struct ft_recent_lines *recent, unsigned line_shift, unsigned set_shift, unsigned end)
 {
     recent->line_shift = line_shift;
@@ -43,7 +43,8 @@ static inline uint64_t *ft_recent_of(struct ft_recent_lines *recent, uint64_t ad
 }
 
 /* Uses the lines of an access that has several. Returns whether any was not the one used last in its set. */
-static __attribute__((noinline)) bool ft_recent_use_several(struct ft_recent_lines *recent, uint64_t first, uint64_t last)
+static __attribute__((noinline)) bool ft_recent_use_several(struct ft_recent_lines *recent, uint64_t first,
+                                                            uint64_t last)
 {
     bool changes = false;
     for (uint64_t line = first >> recent->line_shift; line <= last >> recent->line_shift; line++) {

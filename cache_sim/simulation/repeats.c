@@ -1,30 +1,32 @@
 /* See repeats.h.
  *
- * A set of an LRU cache that has just seen a sequence of accesses holds the lines of that sequence in the order of their
- * last use, and behind them, if there is room, others in the order they had. Seeing the same sequence again changes
- * nothing about that: it ends in the state it began with, and misses the same each further time. So does the next level,
- * from the second time on at which it is asked the same. Hence, when a sequence comes back to back for the (n+2)nd time,
- * n being the deepest level's depth from 0, its misses are those of every repetition to come, which need no simulation as
- * long as they are the same access by access. When one is not, the part of it that was passed over is made up for.
+ * A set of an LRU cache that has just seen a sequence of accesses holds the lines of that sequence in the order of
+ * their last use, and behind them, if there is room, others in the order they had. Seeing the same sequence again
+ * changes nothing about that: it ends in the state it began with, and misses the same each further time. So does the
+ * next level, from the second time on at which it is asked the same. Hence, when a sequence comes back to back for the
+ * (n+2)nd time, n being the deepest level's depth from 0, its misses are those of every repetition to come, which need
+ * no simulation as long as they are the same access by access. When one is not, the part of it that was passed over is
+ * made up for.
  *
- * The same is true of the order of use that reuse distances are measured in, which has no end: from its second time on, a
- * sequence has the same distances each time. Reuse is therefore passed by, too, from one end of the sequence on, and
+ * The same is true of the order of use that reuse distances are measured in, which has no end: from its second time on,
+ * a sequence has the same distances each time. Reuse is therefore passed by, too, from one end of the sequence on, and
  * then fed one repetition that stands for all that it missed, and what came since.
  *
  * Neither depends on what the caches hold: with one ft_repeats for the cache and one for reuse, each decides the same.
  *
- * `log` holds what was fed, as items of several words, as far as it may help to tell what comes: an array operation that
- * was seen before makes a candidate, the sequence from behind it up to now. Only what comes after that counts as a
+ * `log` holds what was fed, as items of several words, as far as it may help to tell what comes: an array operation
+ * that was seen before makes a candidate, the sequence from behind it up to now. Only what comes after that counts as a
  * repetition. Sequences without array operations are not looked at: too long an interval without one, and all is
  * forgotten.
  *
  *   an item: word 0 is its length in words, and HAS_INDEX, or IS_ACCESS; then struct ft_access, or the operation's
  *   dimensions and accesses (see encode), and the index.
  *
- * Invariants: log[begin .. end) are the items of the candidate, `cursor` is where the next one to compare lies; there is
- * no candidate if end is 0. While `is_skipping`, the cache is in the state of each of the candidate's ends, `passed` whole
- * repetitions are missing from what it has counted, and so is log[begin .. cursor). While `is_passing_reuse`, reuse is in
- * that state as well, and misses `passed_by_reuse` repetitions and log[begin .. cursor) but for their number of accesses.
+ * Invariants: log[begin .. end) are the items of the candidate, `cursor` is where the next one to compare lies; there
+ * is no candidate if end is 0. While `is_skipping`, the cache is in the state of each of the candidate's ends, `passed`
+ * whole repetitions are missing from what it has counted, and so is log[begin .. cursor). While `is_passing_reuse`,
+ * reuse is in that state as well, and misses `passed_by_reuse` repetitions and log[begin .. cursor) but for their
+ * number of accesses.
  */
 #include "repeats.h"
 
@@ -73,7 +75,8 @@ struct ft_repeats {
     uint64_t passed;
     bool is_passing_reuse;
     uint32_t passed_by_reuse;
-    uint64_t *misses; /* of the cache, by level and operation: at the measured repetition's beginning, then what it added */
+    uint64_t
+        *misses; /* of the cache, by level and operation: at the measured repetition's beginning, then what it added */
     size_t num_operations, misses_capacity;
 };
 
@@ -140,7 +143,8 @@ static void simulate_array(struct ft_repeats *repeats, const struct ft_array_run
         return;
     }
     const uint64_t points = run->extent[0];
-    const struct ft_array_run first = ft_array_part(run, 0, stream.first), last = ft_array_part(run, points - stream.first, points);
+    const struct ft_array_run first = ft_array_part(run, 0, stream.first),
+                              last = ft_array_part(run, points - stream.first, points);
     simulate_points(repeats, &first, ft_cache_feed);
     ft_array_stream_feed(&stream, run, repeats->cache);
     simulate_points(repeats, &last, ft_cache_feed_counted);
@@ -425,8 +429,7 @@ static void feed_cache_array(struct ft_repeats *repeats, const struct ft_array_r
     if (repeats->num_levels == 0)
         return;
     const size_t words = encode(run, head, &head_words);
-    const bool expected =
-        repeats->end && is_at(repeats, repeats->cursor, head, head_words, run->index, words);
+    const bool expected = repeats->end && is_at(repeats, repeats->cursor, head, head_words, run->index, words);
     repeats->is_active = true;
     repeats->accesses_between = 0;
     if (repeats->end && !expected)

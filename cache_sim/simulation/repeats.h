@@ -1,5 +1,5 @@
-/* Feeds caches and what samples reuse, and passes over what repeats itself exactly: the steps of a program that does the same to the same arrays
- * again and again. See repeats.c. */
+/* Feeds caches and what samples reuse, and passes over what repeats itself exactly: the steps of a program that does
+ * the same to the same arrays again and again. See repeats.c. */
 #ifndef FORETRACE_REPEATS_H
 #define FORETRACE_REPEATS_H
 
@@ -8,8 +8,9 @@
 
 struct ft_repeats;
 
-/* NULL when memory ran out. The cache, and what samples reuse, remain the caller's; either may be NULL, and be fed by another thread
- * through an ft_repeats of its own. `shape` is a cache like the one that is fed, and is not used later. */
+/* NULL when memory ran out. The cache, and what samples reuse, remain the caller's; either may be NULL, and be fed by
+ * another thread through an ft_repeats of its own. `shape` is a cache like the one that is fed, and is not used later.
+ */
 struct ft_repeats *ft_repeats_new(const struct ft_cache *shape, struct ft_cache *cache, struct ft_reuse *reuse);
 void ft_repeats_free(struct ft_repeats *repeats);
 

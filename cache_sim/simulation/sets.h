@@ -12,7 +12,8 @@
 
 #define FT_HINTS 8u                                 /* in a vector */
 
-/* 15 bits of a hash of each way's key, 0 if the way is empty, so that one comparison finds candidates among eight ways. */
+/* 15 bits of a hash of each way's key, 0 if the way is empty, so that one comparison finds candidates among eight ways.
+ */
 typedef uint16_t ft_hints __attribute__((vector_size(2 * FT_HINTS)));
 
 /* What ft_set_of needs: floor(2^64 / num_sets), or 0 if num_sets is a power of two. */

@@ -1,8 +1,8 @@
 /* See simulation.h.
  *
- * The producer counts each access and leaves out those that change nothing (recent_lines.h), but in bursts of reuse.c, which
- * are of all accesses. When one begins and ends is known when the burst before the last is over, so that results do not depend
- * on how far the workers are behind.
+ * The producer counts each access and leaves out those that change nothing (recent_lines.h), but in bursts of reuse.c,
+ * which are of all accesses. When one begins and ends is known when the burst before the last is over, so that results
+ * do not depend on how far the workers are behind.
  */
 #include "foretrace/base/tables.h"
 #include "simulation.h"
@@ -20,7 +20,6 @@
 
 #define MIN_REPEATING 16u /* iterations from which on a run may be one that mostly repeats itself */
 #define ITERATIONS_TO_SEE 4u
-
 
 /* What one worker simulates. */
 struct part {
@@ -42,14 +41,14 @@ struct ft_simulation {
     bool has_usual_sets;
     unsigned cache_line_shift;
     size_t repeatable_lines; /* so many stay in every cache, whatever their sets */
-    struct ft_job *job; /* being filled */
-    bool takes_all;     /* nothing is left out of it */
-    uint64_t position;  /* accesses fed before this job's */
-    uint64_t given, left; /* accesses that the job may be about, and those still to come */
+    struct ft_job *job;      /* being filled */
+    bool takes_all;          /* nothing is left out of it */
+    uint64_t position;       /* accesses fed before this job's */
+    uint64_t given, left;    /* accesses that the job may be about, and those still to come */
     struct ft_reuse_period period;
     unsigned period_number;
-    bool is_adrift;       /* there were array operations, which may have been more than the period */
-    unsigned handed;      /* jobs */
+    bool is_adrift;           /* there were array operations, which may have been more than the period */
+    unsigned handed;          /* jobs */
     unsigned burst_handed[2]; /* when the burst of the period before was over, and of this one */
 };
 
@@ -172,8 +171,8 @@ static uint64_t plan(struct ft_simulation *simulation, uint64_t accesses)
     }
 }
 
-/* Makes room for `accesses` more, at most as many as a job has room for, of operations below `capacity`. Returns 0, or -1
- * when memory ran out. */
+/* Makes room for `accesses` more, at most as many as a job has room for, of operations below `capacity`. Returns 0, or
+ * -1 when memory ran out. */
 static int reserve(struct ft_simulation *simulation, size_t capacity, uint64_t accesses)
 {
     if (FT_JOB_ACCESSES - simulation->job->length < accesses)
@@ -191,8 +190,9 @@ static int reserve(struct ft_simulation *simulation, size_t capacity, uint64_t a
 
 /* Writes an access to a list if it changes anything, or if all are wanted. Returns the list's new end. `sets` are
  * those of the recent lines. */
-static inline __attribute__((always_inline)) struct ft_access *filter(struct ft_recent_lines *recent, struct ft_access *list,
-                                                                      uint64_t address, uint64_t size, unsigned takes_all,
+static inline __attribute__((always_inline)) struct ft_access *filter(struct ft_recent_lines *recent,
+                                                                      struct ft_access *list, uint64_t address,
+                                                                      uint64_t size, unsigned takes_all,
                                                                       const struct sets sets)
 {
     const uint64_t line = address >> sets.line_shift, last = address + size - 1;
@@ -205,9 +205,8 @@ static inline __attribute__((always_inline)) struct ft_access *filter(struct ft_
 }
 
 /* Counts accesses and writes those to the job that must be there. There is room for all. */
-static inline __attribute__((always_inline)) void feed_part_of(struct ft_simulation *simulation,
-                                                               const struct ft_access *batch, size_t length,
-                                                               const struct sets sets)
+static inline __attribute__((always_inline)) void
+feed_part_of(struct ft_simulation *simulation, const struct ft_access *batch, size_t length, const struct sets sets)
 {
     struct ft_pending *const pending = simulation->pending;
     struct ft_access *list = simulation->job->accesses + simulation->job->length;
@@ -275,8 +274,8 @@ static bool mostly_repeats(const struct ft_simulation *simulation, const struct 
     return 2 * repeats >= ITERATIONS_TO_SEE;
 }
 
-/* Writes those accesses of an iteration to the job that must be there, with `flags` added. Returns whether some share a set of
- * the recent lines: then these would change again if all happened once more. */
+/* Writes those accesses of an iteration to the job that must be there, with `flags` added. Returns whether some share a
+ * set of the recent lines: then these would change again if all happened once more. */
 static inline __attribute__((always_inline)) bool filter_iteration(struct ft_simulation *simulation,
                                                                    const struct ft_iteration *iteration,
                                                                    const uint64_t *words, uint16_t flags,
@@ -327,7 +326,8 @@ static inline int reserve_two(struct ft_simulation *simulation, const struct ft_
 }
 
 /* How many of `most` iterations are before the end of what is treated alike. */
-static inline size_t within_left(const struct ft_simulation *simulation, const struct ft_iteration *iteration, size_t most)
+static inline size_t within_left(const struct ft_simulation *simulation, const struct ft_iteration *iteration,
+                                 size_t most)
 {
     return simulation->left < most * iteration->num_accesses ? simulation->left / iteration->num_accesses : most;
 }
@@ -343,9 +343,9 @@ static inline void add_repeat(struct ft_simulation *simulation, size_t begin, si
 #define MOST_STEP_BITS 16u
 #define MOST_STEP (UINT64_C(1) << MOST_STEP_BITS)
 
-/* One access of a run in which each goes on by the same step from iteration to iteration. The bytes that are left for it in its line
- * are the lowest bits of (address ^ turn) + offset, the steps in them that times `reciprocal` / 2^32; `stays` is all bits for
- * an access that has no step. */
+/* One access of a run in which each goes on by the same step from iteration to iteration. The bytes that are left for
+ * it in its line are the lowest bits of (address ^ turn) + offset, the steps in them that times `reciprocal` / 2^32;
+ * `stays` is all bits for an access that has no step. */
 struct stride {
     struct ft_access access;
     uint64_t step, turn, offset, reciprocal, stays;
@@ -360,25 +360,24 @@ static struct stride stride_of(struct ft_access access, uint64_t step)
         .step = step,
         .turn = is_down ? 0 : UINT64_MAX,
         .offset = is_down ? 0 : UINT64_C(1) - access.size_bytes,
-        .reciprocal = size > 0 && size < MOST_STEP ? (UINT64_C(1) << 32) / size + 1 : 0, /* exact for bytes below MOST_STEP */
+        .reciprocal =
+            size > 0 && size < MOST_STEP ? (UINT64_C(1) << 32) / size + 1 : 0, /* exact for bytes below MOST_STEP */
         .stays = size == 0 ? UINT64_MAX : 0,
     };
 }
 
 /* What is known of the iteration at hand of such a run. */
 struct at_hand {
-    bool is_single_line, is_known; /* each access has one line, of the smallest size; and that of the iteration before, in caches */
-    bool is_shared;                /* some share a set of the recent lines */
-    uint64_t stays;                /* so many more iterations touch the same lines, of the smallest size */
+    bool is_single_line,
+        is_known;   /* each access has one line, of the smallest size; and that of the iteration before, in caches */
+    bool is_shared; /* some share a set of the recent lines */
+    uint64_t stays; /* so many more iterations touch the same lines, of the smallest size */
 };
 
 /* Writes those accesses of an iteration to a list that must be there. Returns the list's new end. */
-static inline __attribute__((always_inline)) struct ft_access *filter_strides(struct ft_recent_lines *recent,
-                                                                              struct ft_access *list,
-                                                                              const struct stride *strides,
-                                                                              uint32_t num_strides, unsigned cache_line_shift,
-                                                                              struct at_hand *at_hand,
-                                                                              const struct sets sets)
+static inline __attribute__((always_inline)) struct ft_access *
+filter_strides(struct ft_recent_lines *recent, struct ft_access *list, const struct stride *strides,
+               uint32_t num_strides, unsigned cache_line_shift, struct at_hand *at_hand, const struct sets sets)
 {
     const uint64_t in_line = (UINT64_C(1) << sets.line_shift) - 1;
     uint64_t used = 0, shared = 0, straddles = 0, changed = 0, most = UINT64_MAX;
@@ -397,16 +396,15 @@ static inline __attribute__((always_inline)) struct ft_access *filter_strides(st
         shared |= list > before ? used & set : 0;
         used |= set;
     }
-    *at_hand = (struct at_hand){straddles >> sets.line_shift == 0, (changed | straddles) >> cache_line_shift == 0, shared, most};
+    *at_hand = (struct at_hand){straddles >> sets.line_shift == 0, (changed | straddles) >> cache_line_shift == 0,
+                                shared, most};
     return list;
 }
 
 /* The same for an iteration that touches the lines of the one before. */
-static inline __attribute__((always_inline)) struct ft_access *filter_known_strides(struct ft_recent_lines *recent,
-                                                                                    struct ft_access *list,
-                                                                                    const struct stride *strides,
-                                                                                    uint32_t num_strides,
-                                                                                    const struct sets sets)
+static inline __attribute__((always_inline)) struct ft_access *
+filter_known_strides(struct ft_recent_lines *recent, struct ft_access *list, const struct stride *strides,
+                     uint32_t num_strides, const struct sets sets)
 {
     for (uint32_t j = 0; j < num_strides; j++) {
         *list = strides[j].access;
@@ -426,11 +424,12 @@ static bool stay_together(const struct ft_simulation *simulation, const struct s
     return ft_cache_holds_together(simulation->cache, addresses, number);
 }
 
-/* The iterations of a run of `number` strides, as long as nothing is in the way. Returns how many it came over. The job's state is
- * kept in registers: a store to its accesses might change it, for all that the compiler knows. */
-static inline __attribute__((always_inline)) size_t feed_strides_of(struct ft_simulation *simulation, struct stride *strides,
-                                                                    uint32_t number, size_t iterations,
-                                                                    bool *is_single_line, const struct sets sets)
+/* The iterations of a run of `number` strides, as long as nothing is in the way. Returns how many it came over. The
+ * job's state is kept in registers: a store to its accesses might change it, for all that the compiler knows. */
+static inline __attribute__((always_inline)) size_t feed_strides_of(struct ft_simulation *simulation,
+                                                                    struct stride *strides, uint32_t number,
+                                                                    size_t iterations, bool *is_single_line,
+                                                                    const struct sets sets)
 {
     struct ft_job *const job = simulation->job;
     struct ft_access *list = job->accesses + job->length, *const last = job->accesses + FT_JOB_ACCESSES - 2 * number;
@@ -480,29 +479,27 @@ static inline __attribute__((always_inline)) size_t feed_strides(struct ft_simul
     struct stride strides[MOST_STRIDES];
     for (uint32_t j = 0; j < number; j++) {
         const struct ft_access access = ft_run_access_at(iteration, words, j);
-        strides[j] = stride_of(access, ft_run_access_at(iteration, words + iteration->num_words, j).address - access.address);
+        strides[j] =
+            stride_of(access, ft_run_access_at(iteration, words + iteration->num_words, j).address - access.address);
     }
     switch (number) {
-    case 1:
-        return feed_strides_of(simulation, strides, 1, iterations, is_single_line, sets);
-    case 2:
-        return feed_strides_of(simulation, strides, 2, iterations, is_single_line, sets);
-    case 3:
-        return feed_strides_of(simulation, strides, 3, iterations, is_single_line, sets);
-    default:
-        return feed_strides_of(simulation, strides, number, iterations, is_single_line, sets);
+    case 1: return feed_strides_of(simulation, strides, 1, iterations, is_single_line, sets);
+    case 2: return feed_strides_of(simulation, strides, 2, iterations, is_single_line, sets);
+    case 3: return feed_strides_of(simulation, strides, 3, iterations, is_single_line, sets);
+    default: return feed_strides_of(simulation, strides, number, iterations, is_single_line, sets);
     }
 }
 
-/* No cache need see an iteration that touches the lines of the one before. The first of several that do, and of the smallest
- * size of line, does exactly what those do that follow: nothing, mostly. */
+/* No cache need see an iteration that touches the lines of the one before. The first of several that do, and of the
+ * smallest size of line, does exactly what those do that follow: nothing, mostly. */
 static inline __attribute__((always_inline)) int feed_repeating_run(struct ft_simulation *simulation,
                                                                     const struct ft_run *run, const struct sets sets)
 {
     const struct ft_iteration *iteration = run->iteration;
     const uint64_t *words = run->words, *const end = words + run->iterations * iteration->num_words;
     const int is_steady = ft_statistics_feed_run(simulation->statistics, run);
-    bool is_single_line = false; /* each access of the iteration before has one line, and they stay in the caches together */
+    bool is_single_line =
+        false; /* each access of the iteration before has one line, and they stay in the caches together */
     if (is_steady < 0)
         return -1;
     simulation->pending = ft_statistics_prepare(simulation->statistics, 0); /* it may have moved */
@@ -520,7 +517,8 @@ static inline __attribute__((always_inline)) int feed_repeating_run(struct ft_si
         words += iteration->num_words;
         if (simulation->takes_all || !is_single_line)
             continue;
-        const size_t times = count_repeating(simulation, iteration, words, within_left(simulation, iteration, most - 1));
+        const size_t times =
+            count_repeating(simulation, iteration, words, within_left(simulation, iteration, most - 1));
         if (is_shared && times > 0) {
             const size_t begin = simulation->job->length;
             filter_iteration(simulation, iteration, words, FT_CACHE_KNOWN, &is_single_line, sets);
@@ -539,8 +537,8 @@ static __attribute__((noinline)) int feed_repeating(struct ft_simulation *simula
 }
 
 /* How many of some iterations there is room for in the job at hand, one at least. 0 when memory ran out. */
-static __attribute__((noinline)) size_t make_room(struct ft_simulation *simulation, const struct ft_iteration *iteration,
-                                                  size_t iterations)
+static __attribute__((noinline)) size_t make_room(struct ft_simulation *simulation,
+                                                  const struct ft_iteration *iteration, size_t iterations)
 {
     if (reserve(simulation, (size_t)iteration->max_op + 1, iteration->num_accesses))
         return 0;
@@ -573,8 +571,8 @@ static inline __attribute__((always_inline)) void feed_iterations(struct ft_simu
     simulation->job->length = (size_t)(list - first);
 }
 
-static inline __attribute__((always_inline)) int feed_runs_of(struct ft_simulation *simulation, const struct ft_run *runs,
-                                                              size_t number, const struct sets sets)
+static inline __attribute__((always_inline)) int
+feed_runs_of(struct ft_simulation *simulation, const struct ft_run *runs, size_t number, const struct sets sets)
 {
     for (const struct ft_run *next = runs; next < runs + number; next++) {
         const struct ft_iteration *const iteration = next->iteration;

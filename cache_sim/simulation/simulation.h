@@ -1,7 +1,8 @@
-/* All that is simulated of one address stream: statistics at once, caches and reuse distances each by a worker thread behind.
+/* All that is simulated of one address stream: statistics at once, caches and reuse distances each by a worker thread
+ * behind.
  *
- * The producer counts, and leaves most accesses out that change nothing. Results are those of simulating each access when it is
- * fed, but for what reuse.h says of those left out.
+ * The producer counts, and leaves most accesses out that change nothing. Results are those of simulating each access
+ * when it is fed, but for what reuse.h says of those left out.
  */
 #ifndef FORETRACE_SIMULATION_H
 #define FORETRACE_SIMULATION_H

@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define MIN_CAPACITY 1024u
 
 #define SIGN (UINT64_C(1) << 63) /* a number without it is smaller than one with it, where numbers are compared as signed */
@@ -19,10 +18,11 @@
 struct totals {
     uint64_t lowest[FT_LANES], highest[FT_LANES]; /* addresses ^ SIGN */
     uint64_t repeated[FT_LANES], unit[FT_LANES], strided[FT_LANES];
-    uint64_t settled; /* accesses that these are of: all but the first, those of other sizes than the last, and the pending */
+    uint64_t settled; /* accesses that these are of: all but the first, those of other sizes than the last, and the
+                         pending */
     uint64_t other_patterns[FT_NUM_PATTERNS]; /* of those whose size was not that of the one before */
-    uint64_t first, last_exclusive; /* of accesses of former sizes */
-    uint64_t other_bytes; /* what all bytes are beyond executions * last size, modulo 2^64 */
+    uint64_t first, last_exclusive;           /* of accesses of former sizes */
+    uint64_t other_bytes;                     /* what all bytes are beyond executions * last size, modulo 2^64 */
     uint64_t largest_bytes;
 };
 
@@ -102,7 +102,8 @@ FT_INLINE void look_at(struct totals *totals, const uint64_t *addresses, uint32_
         const ft_lanes here = FT_LANES_AT(addresses + 2 + i), before = FT_LANES_AT(addresses + 1 + i);
         const ft_lanes step = here - before, last_step = before - FT_LANES_AT(addresses + i), compared = here ^ SIGN;
         const ft_lanes counts = number % FT_LANES ? (ft_lanes)(order < zero + (number - i)) : ~zero;
-        const ft_lanes repeats = (ft_lanes)(step == zero) & counts, next = (ft_lanes)((step == up) | (step == down)) & counts;
+        const ft_lanes repeats = (ft_lanes)(step == zero) & counts,
+                       next = (ft_lanes)((step == up) | (step == down)) & counts;
         const ft_lanes lower = (ft_lanes)((ft_signed_lanes)compared < (ft_signed_lanes)lowest) & counts;
         const ft_lanes higher = (ft_lanes)((ft_signed_lanes)compared > (ft_signed_lanes)highest) & counts;
         repeated -= repeats;
@@ -119,7 +120,8 @@ FT_INLINE void look_at(struct totals *totals, const uint64_t *addresses, uint32_
     totals->settled += number;
 }
 
-FT_FOR_WIDE_PROCESSORS static void look_at_some(struct totals *totals, const uint64_t *addresses, uint32_t number, uint64_t size)
+FT_FOR_WIDE_PROCESSORS static void look_at_some(struct totals *totals, const uint64_t *addresses, uint32_t number,
+                                                uint64_t size)
 {
     look_at(totals, addresses, number, size);
 }
@@ -321,8 +323,8 @@ static void count_row(struct ft_statistics *statistics, const struct ft_array_ac
 
 #define EXPLICIT_BLOCKS 3u /* from the third on, each begins where and as the one before has ended */
 
-/* The accesses of dimensions `dim` and up, from `address` on. Of many blocks along a dimension, those behind the third change
- * the patterns as the third does. The range is left to the caller. */
+/* The accesses of dimensions `dim` and up, from `address` on. Of many blocks along a dimension, those behind the third
+ * change the patterns as the third does. The range is left to the caller. */
 static void count_block(struct ft_statistics *statistics, const struct ft_array_run *run,
                         const struct ft_array_access *access, uint32_t dim, uint64_t address)
 {
@@ -367,12 +369,14 @@ static void count_rows(struct ft_statistics *statistics, const struct ft_array_r
 #define AT_ONCE 256u /* a multiple of FT_LANES */
 
 /* The accesses at an index. */
-static void count_indexed(struct ft_statistics *statistics, const struct ft_array_run *run, const struct ft_array_access *access)
+static void count_indexed(struct ft_statistics *statistics, const struct ft_array_run *run,
+                          const struct ft_array_access *access)
 {
     const uint64_t points = ft_array_run_points(run), base = access->address, scale = (uint64_t)access->stride[0];
     struct ft_pending *pending = &statistics->pending[access->op];
     uint64_t addresses[2 + AT_ONCE];
-    count(statistics, access->op, base + run->index[0] * scale, access->size_bytes); /* it may be the first of its size */
+    count(statistics, access->op, base + run->index[0] * scale,
+          access->size_bytes); /* it may be the first of its size */
     settle(statistics, access->op);
     memcpy(addresses, pending->addresses, 2 * sizeof *addresses);
     for (uint64_t done = 1, part; done < points; done += part) {
@@ -417,8 +421,10 @@ struct ft_operation ft_statistics_of(struct ft_statistics *statistics, size_t op
     settle(statistics, (uint32_t)op);
     struct totals totals = statistics->totals[op];
     add_range(&totals, size_bytes);
-    struct ft_operation total = {.executions = executions_of(statistics, op), .size_bytes = totals.largest_bytes,
-                                 .first = totals.first, .last_exclusive = totals.last_exclusive};
+    struct ft_operation total = {.executions = executions_of(statistics, op),
+                                 .size_bytes = totals.largest_bytes,
+                                 .first = totals.first,
+                                 .last_exclusive = totals.last_exclusive};
     total.total_bytes = total.executions * size_bytes + totals.other_bytes;
     memcpy(total.patterns, totals.other_patterns, sizeof total.patterns);
     total.patterns[FT_IRREGULAR] += totals.settled;

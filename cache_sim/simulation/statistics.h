@@ -31,15 +31,15 @@ struct ft_operation {
 struct ft_statistics *ft_statistics_new(void); /* NULL when memory ran out */
 void ft_statistics_free(struct ft_statistics *statistics);
 
-/* Looks at a run operation by operation. Returns 1 if all of it goes on by the same steps from iteration to iteration, else 0;
- * or -1 when memory ran out. */
+/* Looks at a run operation by operation. Returns 1 if all of it goes on by the same steps from iteration to iteration,
+ * else 0; or -1 when memory ran out. */
 int ft_statistics_feed_run(struct ft_statistics *statistics, const struct ft_run *run);
 
 /* The same for an array operation, row by row. */
 int ft_statistics_feed_array(struct ft_statistics *statistics, const struct ft_array_run *run);
 
-/* For counting one by one: returns room for operations below `capacity`; NULL when memory ran out. Any other function that
- * feeds may move it. */
+/* For counting one by one: returns room for operations below `capacity`; NULL when memory ran out. Any other function
+ * that feeds may move it. */
 struct ft_pending *ft_statistics_prepare(struct ft_statistics *statistics, size_t capacity);
 
 /* An operation's first access, or one of another size than the last. */

@@ -13,7 +13,8 @@ static void plan_tree(struct ft_tags *tags)
         }
 }
 
-bool ft_tags_init(struct ft_tags *tags, uint64_t num_sets, uint32_t ways, enum ft_replacement replacement, uint64_t seed)
+bool ft_tags_init(struct ft_tags *tags, uint64_t num_sets, uint32_t ways, enum ft_replacement replacement,
+                  uint64_t seed)
 {
     tags->num_sets = num_sets;
     tags->reciprocal = ft_reciprocal(num_sets);

@@ -3,9 +3,10 @@
  * Keys are line numbers + 1, so that zeroed memory is an empty array and a large one costs only the sets that are used.
  * A set is a header, then `hints` (sets.h), then the ways themselves. Lines never move between ways.
  *
- * LRU and FIFO keep the time of the last use, or of the arrival, in each way; tree-PLRU keeps a tree of bits in the header
- * (node 1 is the root, node n has children 2n and 2n+1; a set bit says that the right half goes next); random replacement
- * draws from a linear congruential generator (Knuth's MMIX). A way that is empty is filled before any is replaced, the lowest first.
+ * LRU and FIFO keep the time of the last use, or of the arrival, in each way; tree-PLRU keeps a tree of bits in the
+ * header (node 1 is the root, node n has children 2n and 2n+1; a set bit says that the right half goes next); random
+ * replacement draws from a linear congruential generator (Knuth's MMIX). A way that is empty is filled before any is
+ * replaced, the lowest first.
  */
 #ifndef FORETRACE_TAGS_H
 #define FORETRACE_TAGS_H
@@ -47,7 +48,8 @@ struct ft_tags {
     uint64_t random;
     struct ft_tag_set *recent_set; /* where the last line that was found lies */
     struct ft_tag *recent;
-    uint64_t tree_mask[FT_TREE_WAYS], tree_bits[FT_TREE_WAYS]; /* a way's path to the root, and what its use sets there */
+    uint64_t tree_mask[FT_TREE_WAYS],
+        tree_bits[FT_TREE_WAYS]; /* a way's path to the root, and what its use sets there */
 };
 
 /* Where a line lies; `tag` is NULL if it lies nowhere. */
@@ -57,7 +59,8 @@ struct ft_tag_place {
 };
 
 /* False when memory ran out; ft_tags_free is needed all the same. `*tags` is zeroed before. */
-bool ft_tags_init(struct ft_tags *tags, uint64_t num_sets, uint32_t ways, enum ft_replacement replacement, uint64_t seed);
+bool ft_tags_init(struct ft_tags *tags, uint64_t num_sets, uint32_t ways, enum ft_replacement replacement,
+                  uint64_t seed);
 void ft_tags_free(struct ft_tags *tags);
 
 /* Adds a line that is not there, as used now. Returns the one that made room: key 0 if none had to. */

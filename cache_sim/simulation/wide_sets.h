@@ -1,7 +1,8 @@
-/* Sets of up to 16 ways on processors with vectors of 256 bits (AVX2 and BMI2): a row of keys in order of use, most recent first.
+/* Sets of up to 16 ways on processors with vectors of 256 bits (AVX2 and BMI2): a row of keys in order of use, most
+ * recent first.
  *
- * A row is 1 to 4 vectors of four keys, or 1 or 2 of eight short ones. Keys behind the last way are of lines that have left the
- * set, and are not looked at.
+ * A row is 1 to 4 vectors of four keys, or 1 or 2 of eight short ones. Keys behind the last way are of lines that have
+ * left the set, and are not looked at.
  */
 #ifndef FORETRACE_WIDE_SETS_H
 #define FORETRACE_WIDE_SETS_H
@@ -19,9 +20,9 @@
 
 /* What a mask of four lanes selects. */
 static const int64_t ft_row_lanes[16][FT_ROW_KEYS] __attribute__((aligned(32))) = {
-    {0, 0, 0, 0},    {-1, 0, 0, 0},  {0, -1, 0, 0},  {-1, -1, 0, 0}, {0, 0, -1, 0},  {-1, 0, -1, 0},
-    {0, -1, -1, 0},  {-1, -1, -1, 0}, {0, 0, 0, -1},  {-1, 0, 0, -1}, {0, -1, 0, -1}, {-1, -1, 0, -1},
-    {0, 0, -1, -1},  {-1, 0, -1, -1}, {0, -1, -1, -1}, {-1, -1, -1, -1},
+    {0, 0, 0, 0},   {-1, 0, 0, 0},   {0, -1, 0, 0},   {-1, -1, 0, 0},   {0, 0, -1, 0},  {-1, 0, -1, 0},
+    {0, -1, -1, 0}, {-1, -1, -1, 0}, {0, 0, 0, -1},   {-1, 0, 0, -1},   {0, -1, 0, -1}, {-1, -1, 0, -1},
+    {0, 0, -1, -1}, {-1, 0, -1, -1}, {0, -1, -1, -1}, {-1, -1, -1, -1},
 };
 
 /* The four keys that end with all but the last of `keys`. */
@@ -83,10 +84,10 @@ FT_WIDE static inline __attribute__((always_inline)) uint32_t ft_lanes_equal(__m
     return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(keys, wanted)));
 }
 
-/* As ft_row_use; `last_ways` is a mask. In a single vector there is no branch on where the key was, which a processor could often not
- * predict: where it was not, all lanes are those before it. */
-FT_WIDE static inline __attribute__((always_inline)) bool ft_short_row_use(uint32_t *row, uint32_t key, uint32_t last_ways,
-                                                                           unsigned vectors)
+/* As ft_row_use; `last_ways` is a mask. In a single vector there is no branch on where the key was, which a processor
+ * could often not predict: where it was not, all lanes are those before it. */
+FT_WIDE static inline __attribute__((always_inline)) bool ft_short_row_use(uint32_t *row, uint32_t key,
+                                                                           uint32_t last_ways, unsigned vectors)
 {
     const __m256i wanted = _mm256_set1_epi32((int)key);
     __m256i *const place = (__m256i *)row;

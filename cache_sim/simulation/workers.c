@@ -1,9 +1,10 @@
 /* See workers.h.
  *
- * Accesses go into the job being filled, jobs[handed % JOBS]; a full one is handed to all workers. Jobs done .. handed-1
- * are a worker's to simulate; no running worker is ever JOBS behind when the producer goes on, so the job being filled is
- * the producer's alone. `handed`, `draining`, `stop` and each `done` and `failed` are under `lock`. Workers are started with
- * the first job that is handed over; a simulator without one (the machine has no thread left) is run by the producer.
+ * Accesses go into the job being filled, jobs[handed % JOBS]; a full one is handed to all workers. Jobs done ..
+ * handed-1 are a worker's to simulate; no running worker is ever JOBS behind when the producer goes on, so the job
+ * being filled is the producer's alone. `handed`, `draining`, `stop` and each `done` and `failed` are under `lock`.
+ * Workers are started with the first job that is handed over; a simulator without one (the machine has no thread left)
+ * is run by the producer.
  */
 #include "workers.h"
 

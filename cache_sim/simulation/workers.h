@@ -17,8 +17,8 @@ struct ft_job_array {
 #define FT_JOB_REPEATS 512u
 
 struct ft_job {
-    uint32_t thread;       /* whose accesses these are, for simulators that care */
-    size_t num_operations; /* their operations are below this number */
+    uint32_t thread;        /* whose accesses these are, for simulators that care */
+    size_t num_operations;  /* their operations are below this number */
     uint64_t filtered_from; /* `accesses` is what changes anything in so many; 0: it is all */
     size_t length;
     struct ft_access accesses[FT_JOB_ACCESSES];
@@ -38,8 +38,8 @@ struct ft_workers;
 struct ft_workers *ft_workers_new(ft_simulate *simulate, void *const *simulators, size_t num_simulators);
 void ft_workers_free(struct ft_workers *workers);
 
-/* The functions below are for one thread at a time. The job being filled, with room for `length` accesses; what is in it
- * stays there until the next call, what it says of itself is the caller's to keep, as is `thread`, which the next
+/* The functions below are for one thread at a time. The job being filled, with room for `length` accesses; what is in
+ * it stays there until the next call, what it says of itself is the caller's to keep, as is `thread`, which the next
  * job takes over. */
 struct ft_job *ft_workers_job(struct ft_workers *workers, size_t length);
 

@@ -1,15 +1,15 @@
 /* Hash tables, growing arrays and branch hints: what the C cores share.
  *
- * A table holds elements that have their keys in them: open addressing with linear probing, at most half full; nothing is
- * removed, and an element of zeros is free.
+ * A table holds elements that have their keys in them: open addressing with linear probing, at most half full; nothing
+ * is removed, and an element of zeros is free.
  *
  *   FT_TABLE_TYPE(name, element)         struct name { element *entries; uint64_t capacity, used; }; all zeros: empty
  *   FT_TABLE(name, element, first, hash, is_used, is_same)
- *     element *name_at(table, like)      the element with the key of `like`, or the free one where it belongs; there is room
- *     bool name_make_room(table)         for one more element, which may move all; false when memory ran out
+ *     element *name_at(table, like)      the element with the key of `like`, or the free one where it belongs; there is
+ * room bool name_make_room(table)         for one more element, which may move all; false when memory ran out
  *
- * `first` is the first capacity, a power of two. hash(const element *), is_used(const element *) and is_same(const element *,
- * const element *) are functions. Whoever fills a free element counts it in `used`. */
+ * `first` is the first capacity, a power of two. hash(const element *), is_used(const element *) and is_same(const
+ * element *, const element *) are functions. Whoever fills a free element counts it in `used`. */
 #ifndef FORETRACE_TABLES_H
 #define FORETRACE_TABLES_H
 
@@ -60,7 +60,8 @@ static inline uint64_t ft_hash_pointer(const void *pointer)
         return true;                                                                 \
     }
 
-__attribute__((noinline, unused)) static bool ft_grow(void *array, uint32_t *capacity, uint32_t index, size_t element_bytes)
+__attribute__((noinline, unused)) static bool ft_grow(void *array, uint32_t *capacity, uint32_t index,
+                                                      size_t element_bytes)
 {
     void *old;
     uint64_t larger = *capacity ? *capacity : 8;
@@ -76,7 +77,8 @@ __attribute__((noinline, unused)) static bool ft_grow(void *array, uint32_t *cap
     return true;
 }
 
-/* Makes room for element `index` of the array that `array` points to; new elements are zero. False when memory ran out. */
+/* Makes room for element `index` of the array that `array` points to; new elements are zero. False when memory ran out.
+ */
 static inline bool ft_reserve(void *array, uint32_t *capacity, uint32_t index, size_t element_bytes)
 {
     return LIKELY(index < *capacity) || ft_grow(array, capacity, index, element_bytes);

@@ -42,16 +42,37 @@ static const char *check(const struct ft_core_program *program, const struct ft_
     return accesses == n_accesses ? NULL : "a path has another number of accesses than its blocks";
 }
 
-enum { CORE, INSTRUCTIONS, REGISTERS, BLOCKS, OPERATIONS, EXECUTED, BRANCHES, DEPENDS, STORES, LINES, CYCLES, N_BUFFERS };
+enum {
+    CORE,
+    INSTRUCTIONS,
+    REGISTERS,
+    BLOCKS,
+    OPERATIONS,
+    EXECUTED,
+    BRANCHES,
+    DEPENDS,
+    STORES,
+    LINES,
+    CYCLES,
+    N_BUFFERS
+};
 
 static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
 {
     static const char *const names[N_BUFFERS] = {
-        "core", "instructions", "registers", "blocks", "operations", "path", "branches", "depends", "store distances",
-        "line distances", "cycles"};
-    static const size_t sizes[N_BUFFERS] = {
-        sizeof(struct ft_core), sizeof(struct ft_instruction), 2, sizeof(struct ft_core_block),
-        sizeof(struct ft_core_operation), 4, 1, 2, 2, 2, 8};
+        "core",     "instructions", "registers",       "blocks",         "operations", "path",
+        "branches", "depends",      "store distances", "line distances", "cycles"};
+    static const size_t sizes[N_BUFFERS] = {sizeof(struct ft_core),
+                                            sizeof(struct ft_instruction),
+                                            2,
+                                            sizeof(struct ft_core_block),
+                                            sizeof(struct ft_core_operation),
+                                            4,
+                                            1,
+                                            2,
+                                            2,
+                                            2,
+                                            8};
     Py_buffer b[N_BUFFERS];
     PyObject *result = NULL;
     if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*y*y*y*y*w*", &b[0], &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8],
@@ -59,17 +80,18 @@ static PyObject *run(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     const struct ft_core *core = b[CORE].buf;
     const size_t n_blocks = (size_t)b[BLOCKS].len / sizes[BLOCKS];
-    const struct ft_core_program program = {b[INSTRUCTIONS].buf, b[REGISTERS].buf, b[BLOCKS].buf, b[OPERATIONS].buf,
-                                            (uint32_t)n_blocks,
-                                            (uint32_t)((size_t)b[OPERATIONS].len / sizes[OPERATIONS])};
-    const struct ft_core_path path = {b[EXECUTED].buf, b[BRANCHES].buf, b[DEPENDS].buf, (size_t)b[EXECUTED].len / 4, b[STORES].buf,
-                                      b[LINES].buf};
+    const struct ft_core_program program = {
+        b[INSTRUCTIONS].buf, b[REGISTERS].buf,   b[BLOCKS].buf,
+        b[OPERATIONS].buf,   (uint32_t)n_blocks, (uint32_t)((size_t)b[OPERATIONS].len / sizes[OPERATIONS])};
+    const struct ft_core_path path = {b[EXECUTED].buf, b[BRANCHES].buf, b[DEPENDS].buf, (size_t)b[EXECUTED].len / 4,
+                                      b[STORES].buf,   b[LINES].buf};
     bool good = true, finished = false;
     for (int i = 0; i < N_BUFFERS && good; i++)
         good = whole(&b[i], sizes[i], names[i]);
     const char *wrong = NULL;
-    if (good && ((size_t)b[CORE].len != sizes[CORE] || !(core->width > 0) || core->n_levels == 0 || core->n_levels > FT_MAX_LEVELS ||
-                 core->decoded_ways == 0 || core->decoded_ways > FT_MAX_DECODED_WAYS || b[STORES].len != b[LINES].len ||
+    if (good && ((size_t)b[CORE].len != sizes[CORE] || !(core->width > 0) || core->n_levels == 0 ||
+                 core->n_levels > FT_MAX_LEVELS || core->decoded_ways == 0 ||
+                 core->decoded_ways > FT_MAX_DECODED_WAYS || b[STORES].len != b[LINES].len ||
                  (size_t)b[BRANCHES].len != path.n_executions || (size_t)b[DEPENDS].len / 2 != path.n_executions ||
                  (size_t)b[CYCLES].len != 2 * n_blocks * FT_NUM_CAUSES * sizeof(double)))
         wrong = "the arrays do not fit together";
@@ -129,7 +151,8 @@ static PyObject *core_figures(void)
 }
 
 static PyMethodDef methods[] = {
-    {"run", run, METH_VARARGS, "run(core, instructions, registers, blocks, operations, path, branches, ...): adds to cycles"},
+    {"run", run, METH_VARARGS,
+     "run(core, instructions, registers, blocks, operations, path, branches, ...): adds to cycles"},
     {"predict_branches", predict_branches, METH_VARARGS, "predict_branches(branches, missed): fills missed"},
     {NULL, NULL, 0, NULL},
 };
@@ -158,8 +181,8 @@ static int add_constants(PyObject *module)
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)add_constants}, {0, NULL}};
 
-static struct PyModuleDef module_definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "_core_model", .m_size = 0, .m_methods = methods, .m_slots = slots};
+static struct PyModuleDef module_definition = {PyModuleDef_HEAD_INIT, .m_name = "_core_model", .m_size = 0,
+                                               .m_methods = methods, .m_slots = slots};
 
 PyMODINIT_FUNC PyInit__core_model(void)
 {

@@ -2,8 +2,8 @@
  *
  * TAGE for conditional branches and ITTAGE for jumps and calls to registers or memory (Seznec and Michaud, "A case for
  * (partially) TAgged GEometric history length branch prediction", JILP 2006): a table by the branch alone, and tagged
- * tables with ever longer histories, of which the longest that matches decides. The history is of both kinds of branches.
- * Returns are foreseen.
+ * tables with ever longer histories, of which the longest that matches decides. The history is of both kinds of
+ * branches. Returns are foreseen.
  */
 #ifndef FORETRACE_BRANCHES_H
 #define FORETRACE_BRANCHES_H

@@ -61,13 +61,14 @@ struct wrong {
     double until;
 };
 
-/* What a core does behind such branches: behind the first, and once that is known, behind those that it came to since. */
+/* What a core does behind such branches: behind the first, and once that is known, behind those that it came to since.
+ */
 struct astray {
-    double passed;      /* time that all instructions so far took to be dispatched, one behind the other */
-    struct wrong branches[WRONG]; /* ring, */
-    uint64_t first, n;  /* of those that are not known yet: none where both are the same */
-    uint64_t depending; /* executions that are not run astray */
-    uint32_t number;    /* of the first branch */
+    double passed;                  /* time that all instructions so far took to be dispatched, one behind the other */
+    struct wrong branches[WRONG];   /* ring, */
+    uint64_t first, n;              /* of those that are not known yet: none where both are the same */
+    uint64_t depending;             /* executions that are not run astray */
+    uint32_t number;                /* of the first branch */
     double ready[FT_NUM_REGISTERS]; /* valid where `of` is `number`; else as in the true run */
     uint32_t of[FT_NUM_REGISTERS];
 };
@@ -91,24 +92,26 @@ struct state {
     double ready[FT_NUM_REGISTERS], early[FT_NUM_REGISTERS]; /* for those that take results early */
     struct rate units[FT_NUM_UNITS], levels[FT_MAX_LEVELS], loads, stores;
     struct recent *recent;
-    struct ring retired; /* all instructions */
-    struct queue scheduled; /* vectors that can start, */
-    double last_scheduled;  /* and the last one since when */
+    struct ring retired;     /* all instructions */
+    struct queue scheduled;  /* vectors that can start, */
+    double last_scheduled;   /* and the last one since when */
     struct written *written; /* ring of `stores` */
     uint32_t n_stores, oldest_written;
-    double slot;         /* of the dispatch, that an instruction takes */
-    double clock;        /* of the dispatch */
-    double started;      /* the last instruction, of a core that keeps the order */
-    double redirect;     /* dispatch resumes, after a branch that was not foreseen */
-    double foreseen;     /* where the last taken branch led */
-    double fetched;      /* the line of code that is being dispatched, at the earliest */
-    uint32_t line;       /* which that is */
-    bool jumped;         /* there, by a taken branch */
-    bool alone, second;  /* what that branch led to is fetched by itself so far, or at once with what the one before did */
-    uint32_t decoded[FT_DECODED_SETS][FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
-    bool decodes;        /* what was fetched last */
+    double slot;     /* of the dispatch, that an instruction takes */
+    double clock;    /* of the dispatch */
+    double started;  /* the last instruction, of a core that keeps the order */
+    double redirect; /* dispatch resumes, after a branch that was not foreseen */
+    double foreseen; /* where the last taken branch led */
+    double fetched;  /* the line of code that is being dispatched, at the earliest */
+    uint32_t line;   /* which that is */
+    bool jumped;     /* there, by a taken branch */
+    bool alone,
+        second; /* what that branch led to is fetched by itself so far, or at once with what the one before did */
+    uint32_t decoded[FT_DECODED_SETS]
+                    [FT_MAX_DECODED_WAYS]; /* first instructions of groups, one more each; the latest used first */
+    bool decodes;                          /* what was fetched last */
     double last_retired, last_written;
-    double *due;         /* by operation and level: misses that are due */
+    double *due;           /* by operation and level: misses that are due */
     struct misses *misses; /* by operation */
     struct astray astray;
 };
@@ -195,8 +198,8 @@ static double leave(struct queue *queue)
     return top;
 }
 
-/* When there is room for another one, from some time on, which never decreases. What has started is taken out only once the
- * queue is full. */
+/* When there is room for another one, from some time on, which never decreases. What has started is taken out only once
+ * the queue is full. */
 static double room_from(struct queue *queue, double at)
 {
     if (queue->n < queue->size)
@@ -230,8 +233,8 @@ static void fetch_code(struct state *s, double cycles)
     s->clock = later(s->clock, s->fetched);
 }
 
-/* Fetches what a taken branch leads to: as soon as it was foreseen where that is, and with what the branch before it led to
- * if nothing else was fetched at once with that. */
+/* Fetches what a taken branch leads to: as soon as it was foreseen where that is, and with what the branch before it
+ * led to if nothing else was fetched at once with that. */
 static void follow(struct state *s, bool again)
 {
     const struct ft_core *core = s->core;
@@ -258,7 +261,8 @@ static bool is_decoded(struct state *s, uint32_t line, uint32_t first)
 /* Fetches what stands next to be dispatched, and decodes it: a line that is decoded at once is fetched meanwhile. */
 static void fetch_next(struct state *s, const struct ft_instruction *one, uint32_t number, uint32_t new_lines)
 {
-    const double fetching = new_lines && s->second ? 2 * s->core->taken_branch : 0; /* the two are not fetched at once */
+    const double fetching =
+        new_lines && s->second ? 2 * s->core->taken_branch : 0; /* the two are not fetched at once */
     if (new_lines)
         s->alone = s->second = false;
     s->line += one->lines;
@@ -294,8 +298,8 @@ static struct dispatched dispatch(struct state *s, const struct ft_instruction *
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-/* The level that this access finds its data in: misses are spread evenly over an operation's accesses to lines that were
- * not touched a moment ago, and over the others only if there are more misses than those. */
+/* The level that this access finds its data in: misses are spread evenly over an operation's accesses to lines that
+ * were not touched a moment ago, and over the others only if there are more misses than those. */
 static uint32_t level_of(struct state *s, uint32_t operation, uint32_t line_distance)
 {
     const struct misses *misses = &s->misses[operation];
@@ -406,7 +410,8 @@ static struct arrival access_line(struct state *s, uint32_t operation, uint64_t 
     return arrival;
 }
 
-/* The data of a load: from its line, asked for at `asked` or `astray` before, or from a store on its way to the cache. */
+/* The data of a load: from its line, asked for at `asked` or `astray` before, or from a store on its way to the cache.
+ */
 static struct arrival load(struct state *s, uint32_t operation, uint64_t slot, double asked, double astray)
 {
     const struct ft_core_operation *facts = &s->program->operations[operation];
@@ -463,8 +468,8 @@ static void write_astray(struct state *s, const uint16_t *registers, uint32_t n,
     }
 }
 
-/* When a load whose address is known at `at` asks for its line astray: at once, or behind the next branch, if the first is
- * known by then. Never (HUGE_VAL) if all are. */
+/* When a load whose address is known at `at` asks for its line astray: at once, or behind the next branch, if the first
+ * is known by then. Never (HUGE_VAL) if all are. */
 static double ask_astray(const struct state *s, double at)
 {
     const struct astray *a = &s->astray;
@@ -519,15 +524,15 @@ static void put_down(const struct ft_instruction *one, const struct stages *t, d
 {
     const bool loads = one->load >= 0;
     const double first = loads ? t->loaded : t->dispatched.at;
-    const double of_stage[] = {t->done - t->started, t->started - t->operands, t->operands - first,
-                               loads ? t->loaded - t->asked : 0, loads ? t->asked - t->known : 0,
+    const double of_stage[] = {t->done - t->started,
+                               t->started - t->operands,
+                               t->operands - first,
+                               loads ? t->loaded - t->asked : 0,
+                               loads ? t->asked - t->known : 0,
                                loads ? t->known - t->dispatched.at : 0};
-    const uint8_t cause[] = {one->cause == FT_CAUSE_DIVIDE ? FT_CAUSE_DIVIDE : FT_CAUSE_CHAIN,
-                             one->cause,
-                             FT_CAUSE_CHAIN,
-                             t->load_cause < FT_NUM_CAUSES ? t->load_cause : FT_CAUSE_CHAIN,
-                             FT_CAUSE_PORTS,
-                             FT_CAUSE_CHAIN};
+    const uint8_t cause[] = {
+        one->cause == FT_CAUSE_DIVIDE ? FT_CAUSE_DIVIDE : FT_CAUSE_CHAIN, one->cause,     FT_CAUSE_CHAIN,
+        t->load_cause < FT_NUM_CAUSES ? t->load_cause : FT_CAUSE_CHAIN,   FT_CAUSE_PORTS, FT_CAUSE_CHAIN};
     for (size_t i = 0; i < sizeof cause && late > 0; i++) {
         const double part = earlier(late, later(of_stage[i], 0));
         cycles[cause[i]] += part;
@@ -579,8 +584,8 @@ static double run_one(struct state *s, const struct ft_instruction *one, const s
         const double known = latest_astray(s, addresses, one->n_addresses, astray);
         const double early = ask_astray(s, known);
         const bool is_early = early < t.asked;
-        const struct arrival data = load(s, block->first_operation + position, first_slot + position, t.asked,
-                                         is_early ? early : HUGE_VAL);
+        const struct arrival data =
+            load(s, block->first_operation + position, first_slot + position, t.asked, is_early ? early : HUGE_VAL);
         t.operands = t.loaded = data.at;
         t.load_cause = data.cause;
         const double line = s->recent[(first_slot + position) % RECENT].line;

@@ -17,12 +17,22 @@ struct engine_object {
 
 static const char *wrong_operation(const struct ft_engine *e, const struct ft_operation *op)
 {
-    const int64_t limits[FT_NUM_CODES] = {
-        [FT_END] = INT32_MAX, [FT_CALL] = INT32_MAX, [FT_SLEEP] = INT32_MAX, [FT_RUN] = (int64_t)e->n_classes,
-        [FT_LOOP] = (int64_t)e->n_operations, [FT_NEXT] = (int64_t)e->n_operations, [FT_JUMP] = (int64_t)e->n_operations,
-        [FT_BARRIER] = (int64_t)e->n_objects, [FT_LOCK] = (int64_t)e->n_objects, [FT_UNLOCK] = (int64_t)e->n_objects,
-        [FT_POST] = (int64_t)e->n_objects, [FT_WAIT] = (int64_t)e->n_objects, [FT_BROADCAST] = (int64_t)e->n_objects,
-        [FT_USE] = (int64_t)e->n_objects, [FT_SPAWN] = (int64_t)e->n_entities, [FT_JOIN] = (int64_t)e->n_entities};
+    const int64_t limits[FT_NUM_CODES] = {[FT_END] = INT32_MAX,
+                                          [FT_CALL] = INT32_MAX,
+                                          [FT_SLEEP] = INT32_MAX,
+                                          [FT_RUN] = (int64_t)e->n_classes,
+                                          [FT_LOOP] = (int64_t)e->n_operations,
+                                          [FT_NEXT] = (int64_t)e->n_operations,
+                                          [FT_JUMP] = (int64_t)e->n_operations,
+                                          [FT_BARRIER] = (int64_t)e->n_objects,
+                                          [FT_LOCK] = (int64_t)e->n_objects,
+                                          [FT_UNLOCK] = (int64_t)e->n_objects,
+                                          [FT_POST] = (int64_t)e->n_objects,
+                                          [FT_WAIT] = (int64_t)e->n_objects,
+                                          [FT_BROADCAST] = (int64_t)e->n_objects,
+                                          [FT_USE] = (int64_t)e->n_objects,
+                                          [FT_SPAWN] = (int64_t)e->n_entities,
+                                          [FT_JOIN] = (int64_t)e->n_entities};
     if (op->code < 0 || op->code >= FT_NUM_CODES)
         return "an operation has no such code";
     if (op->a < 0 || op->a >= limits[op->code])
@@ -57,13 +67,15 @@ static const char *wrong_loops(const struct ft_engine *e)
 
 static const char *wrong_class(const struct ft_engine *e, const struct ft_class *one, size_t n_conditions)
 {
-    if (one->cores < -1 || one->cores >= (int32_t)e->n_core_groups || one->cache < -1 || one->cache >= (int32_t)e->n_caches)
+    if (one->cores < -1 || one->cores >= (int32_t)e->n_core_groups || one->cache < -1 ||
+        one->cache >= (int32_t)e->n_caches)
         return "a class has no such cores or cache";
     if (one->conditions < 1 || one->first_condition < 0 ||
         (size_t)one->first_condition + (size_t)one->conditions > n_conditions)
         return "a class has no conditions";
     for (int u = 0; u < FT_USES; u++)
-        if (one->uses[u] < -1 || one->uses[u] >= (int32_t)e->n_resources || (u && one->uses[u] >= 0 && one->uses[u] == one->uses[0]))
+        if (one->uses[u] < -1 || one->uses[u] >= (int32_t)e->n_resources ||
+            (u && one->uses[u] >= 0 && one->uses[u] == one->uses[0]))
             return "a class uses no such resource, or one twice";
     for (int32_t i = 0; i < one->conditions; i++) {
         const double *row = &e->conditions[2 * (one->first_condition + i)];
@@ -73,7 +85,8 @@ static const char *wrong_class(const struct ft_engine *e, const struct ft_class 
     return NULL;
 }
 
-static const char *wrong(const struct ft_engine *e, const struct ft_entity_start *starts, size_t n_conditions, size_t n_points)
+static const char *wrong(const struct ft_engine *e, const struct ft_entity_start *starts, size_t n_conditions,
+                         size_t n_points)
 {
     const char *found = NULL;
     if (e->n_resources > FT_MAX_RESOURCES)
@@ -83,8 +96,8 @@ static const char *wrong(const struct ft_engine *e, const struct ft_entity_start
     for (size_t i = 0; i < e->n_classes && !found; i++)
         found = wrong_class(e, &e->classes[i], n_conditions);
     for (size_t i = 0; i < e->n_entities && !found; i++)
-        if (starts[i].first_operation < 0 || (size_t)starts[i].first_operation >= e->n_operations || starts[i].job < 0 ||
-            (size_t)starts[i].job >= e->n_jobs)
+        if (starts[i].first_operation < 0 || (size_t)starts[i].first_operation >= e->n_operations ||
+            starts[i].job < 0 || (size_t)starts[i].job >= e->n_jobs)
             found = "an entity has no such program or job";
     for (size_t i = 0; i < e->n_resources && !found; i++)
         if (e->resources[i].first_point < 0 || e->resources[i].points < 1 ||
@@ -108,12 +121,14 @@ static const char *wrong(const struct ft_engine *e, const struct ft_entity_start
 
 static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"operations", "starts", "classes", "resources", "objects", "cores", "conditions", "points",
-                            "labels", "path_labels", "caches", "jobs", "most_segments", "most_events", "folding",
-                            "transfer_s", "wake_latency_s", "wake_call_s", NULL};
-    static const size_t sizes[N_BUFFERS] = {
-        sizeof(struct ft_operation), sizeof(struct ft_entity_start), sizeof(struct ft_class), sizeof(struct ft_resource),
-        sizeof(struct ft_object), sizeof(double), 2 * sizeof(double), sizeof(double)};
+    static char *names[] = {"operations", "starts",         "classes",       "resources",   "objects",
+                            "cores",      "conditions",     "points",        "labels",      "path_labels",
+                            "caches",     "jobs",           "most_segments", "most_events", "folding",
+                            "transfer_s", "wake_latency_s", "wake_call_s",   NULL};
+    static const size_t sizes[N_BUFFERS] = {sizeof(struct ft_operation), sizeof(struct ft_entity_start),
+                                            sizeof(struct ft_class),     sizeof(struct ft_resource),
+                                            sizeof(struct ft_object),    sizeof(double),
+                                            2 * sizeof(double),          sizeof(double)};
     struct engine_object *object = (struct engine_object *)self;
     struct ft_engine *e = &object->engine;
     Py_buffer *b = object->given;
@@ -125,8 +140,8 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
         PyErr_SetString(PyExc_ValueError, "made already");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*nnnnnLpddd", names, &b[0], &b[1], &b[2], &b[3], &b[4],
-                                     &b[5], &b[6], &b[7], &labels, &path_labels, &caches, &jobs, &most_segments,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*nnnnnLpddd", names, &b[0], &b[1], &b[2], &b[3],
+                                     &b[4], &b[5], &b[6], &b[7], &labels, &path_labels, &caches, &jobs, &most_segments,
                                      &most_events, &folding, &transfer_s, &wake_latency_s, &wake_call_s)) {
         memset(b, 0, sizeof object->given); /* given back by the parser */
         return -1;
@@ -140,14 +155,31 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
     }
     if (labels < 1 || path_labels < 1 || path_labels > labels || caches < 0 || jobs < 1 || most_segments < 0)
         found = "a number is out of range";
-    *e = (struct ft_engine){
-        .operations = b[OPERATIONS].buf, .classes = b[CLASSES].buf, .resources = b[RESOURCES].buf,
-        .objects = b[OBJECTS].buf, .cores = b[CORES].buf, .conditions = b[CONDITIONS].buf, .points = b[POINTS].buf,
-        .n_operations = n[OPERATIONS], .n_entities = n[STARTS], .n_classes = n[CLASSES], .n_resources = n[RESOURCES],
-        .n_objects = n[OBJECTS], .n_core_groups = n[CORES], .n_labels = (size_t)labels,
-        .n_path_labels = (size_t)path_labels, .n_caches = (size_t)caches, .n_jobs = (size_t)jobs,
-        .most_segments = (size_t)most_segments, .most_events = most_events, .folding = folding,
-        .transfer_s = transfer_s, .wake_latency_s = wake_latency_s, .wake_call_s = wake_call_s, .called = -1, .stale = true};
+    *e = (struct ft_engine){.operations = b[OPERATIONS].buf,
+                            .classes = b[CLASSES].buf,
+                            .resources = b[RESOURCES].buf,
+                            .objects = b[OBJECTS].buf,
+                            .cores = b[CORES].buf,
+                            .conditions = b[CONDITIONS].buf,
+                            .points = b[POINTS].buf,
+                            .n_operations = n[OPERATIONS],
+                            .n_entities = n[STARTS],
+                            .n_classes = n[CLASSES],
+                            .n_resources = n[RESOURCES],
+                            .n_objects = n[OBJECTS],
+                            .n_core_groups = n[CORES],
+                            .n_labels = (size_t)labels,
+                            .n_path_labels = (size_t)path_labels,
+                            .n_caches = (size_t)caches,
+                            .n_jobs = (size_t)jobs,
+                            .most_segments = (size_t)most_segments,
+                            .most_events = most_events,
+                            .folding = folding,
+                            .transfer_s = transfer_s,
+                            .wake_latency_s = wake_latency_s,
+                            .wake_call_s = wake_call_s,
+                            .called = -1,
+                            .stale = true};
     if (!found)
         found = wrong(e, b[STARTS].buf, n[CONDITIONS], n[POINTS]);
     if (found) {
@@ -202,7 +234,8 @@ static PyObject *resume(PyObject *self, PyObject *args)
     struct ft_engine *e = started(self);
     int entity, pc;
     double registers[FT_REGISTERS];
-    if (!e || !PyArg_ParseTuple(args, "ii(dddd)", &entity, &pc, &registers[0], &registers[1], &registers[2], &registers[3]))
+    if (!e ||
+        !PyArg_ParseTuple(args, "ii(dddd)", &entity, &pc, &registers[0], &registers[1], &registers[2], &registers[3]))
         return NULL;
     bool good = entity >= 0 && (size_t)entity < e->n_entities;
     for (int i = 0; i < FT_REGISTERS; i++)
@@ -231,8 +264,8 @@ static PyObject *sums(PyObject *self, PyObject *Py_UNUSED(argument))
         return NULL;
     return Py_BuildValue("(NNNNNNN)", doubles(e->of_entities, e->n_entities * FT_NUM_KINDS),
                          doubles(e->of_labels, e->n_labels * FT_PER_LABEL),
-                         doubles(e->of_resources, e->n_resources * FT_PER_RESOURCE), doubles(e->of_cores, e->n_core_groups),
-                         doubles(e->of_objects, e->n_objects * FT_PER_OBJECT),
+                         doubles(e->of_resources, e->n_resources * FT_PER_RESOURCE),
+                         doubles(e->of_cores, e->n_core_groups), doubles(e->of_objects, e->n_objects * FT_PER_OBJECT),
                          doubles(e->of_paths, e->n_entities * e->n_path_labels), doubles(e->of_work, FT_WORK));
 }
 
@@ -257,8 +290,10 @@ static PyObject *entity_state(PyObject *self, PyObject *argument)
     }
     const struct ft_entity *one = &e->entities[number];
     const bool at_object = one->place == FT_QUEUED && one->object >= 0 && one->kind != FT_AT_JOIN;
-    const struct ft_object_state none = {0, -1, -1, -1, 0, false}, *object = at_object ? &e->objects_now[one->object] : &none;
-    return Py_BuildValue("(iiiiidi)", one->place, one->kind, one->label, object->owner, object->count, one->end, one->pc);
+    const struct ft_object_state none = {0, -1, -1, -1, 0, false},
+                                 *object = at_object ? &e->objects_now[one->object] : &none;
+    return Py_BuildValue("(iiiiidi)", one->place, one->kind, one->label, object->owner, object->count, one->end,
+                         one->pc);
 }
 
 static PyObject *max_min(PyObject *Py_UNUSED(module), PyObject *args)
@@ -286,7 +321,8 @@ static PyMethodDef methods[] = {
     {"advance", advance, METH_O, "advance(until): go on until then, a call, or the end; returns a status"},
     {"resume", resume, METH_VARARGS, "resume(entity, operation, registers): let an entity go on that called"},
     {"next", next_event, METH_NOARGS, "next(): when something happens next"},
-    {"sums", sums, METH_NOARGS, "sums(): what was summed up, as bytes: entities, labels, resources, cores, objects, paths, work"},
+    {"sums", sums, METH_NOARGS,
+     "sums(): what was summed up, as bytes: entities, labels, resources, cores, objects, paths, work"},
     {"segments", segments, METH_NOARGS, "segments(): the timeline, as bytes"},
     {"entity", entity_state, METH_O, "entity(number): (place, kind, waits for, owner, count, end, operation)"},
     {NULL, NULL, 0, NULL},
@@ -314,7 +350,8 @@ static PyType_Slot slots[] = {
     {Py_tp_members, members},
     {0, NULL},
 };
-static PyType_Spec spec = {"foretrace.replay.engine._engine.Engine", sizeof(struct engine_object), 0, Py_TPFLAGS_DEFAULT, slots};
+static PyType_Spec spec = {"foretrace.replay.engine._engine.Engine", sizeof(struct engine_object), 0,
+                           Py_TPFLAGS_DEFAULT, slots};
 
 static PyMethodDef functions[] = {
     {"max_min", max_min, METH_VARARGS, "max_min(groups, asked, capacity): rates, as bytes"},
@@ -333,10 +370,11 @@ PyMODINIT_FUNC PyInit__engine(void)
         long value;
     } constants[] = {
 #define C(name) {#name, FT_##name}
-        C(END), C(RUN), C(LOOP), C(NEXT), C(BARRIER), C(LOCK), C(UNLOCK), C(POST), C(WAIT), C(BROADCAST), C(SPAWN),
-        C(JOIN), C(SLEEP), C(USE), C(CALL), C(JUMP), C(RAN), C(DEVICE), C(SLEPT), C(AT_BARRIER), C(AT_LOCK), C(AT_WAIT),
-        C(AT_JOIN), C(AT_QUEUE), C(AT_CALL), C(FOLDED), C(NUM_KINDS), C(READY), C(RUNNING), C(TIMED), C(QUEUED),
-        C(CALLING), C(UNBORN), C(DONE), C(FINISHED), C(PAUSED), C(CALLED), C(DEADLOCK), C(NOT_OWNED), C(TOO_DEEP),
+        C(END),      C(RUN),         C(LOOP),      C(NEXT),         C(BARRIER), C(LOCK),     C(UNLOCK),    C(POST),
+        C(WAIT),     C(BROADCAST),   C(SPAWN),     C(JOIN),         C(SLEEP),   C(USE),      C(CALL),      C(JUMP),
+        C(RAN),      C(DEVICE),      C(SLEPT),     C(AT_BARRIER),   C(AT_LOCK), C(AT_WAIT),  C(AT_JOIN),   C(AT_QUEUE),
+        C(AT_CALL),  C(FOLDED),      C(NUM_KINDS), C(READY),        C(RUNNING), C(TIMED),    C(QUEUED),    C(CALLING),
+        C(UNBORN),   C(DONE),        C(FINISHED),  C(PAUSED),       C(CALLED),  C(DEADLOCK), C(NOT_OWNED), C(TOO_DEEP),
         C(TOO_MANY), C(MAX_NESTING), C(REGISTERS), C(MAX_RESOURCES)};
     PyObject *made = PyModule_Create(&module);
     PyObject *type = made ? PyType_FromSpec(&spec) : NULL;
@@ -344,9 +382,9 @@ PyMODINIT_FUNC PyInit__engine(void)
     for (size_t i = 0; good && i < sizeof constants / sizeof *constants; i++)
         good = PyModule_AddIntConstant(made, constants[i].name, constants[i].value) == 0;
     const long sizes[] = {sizeof(struct ft_operation), sizeof(struct ft_entity_start), sizeof(struct ft_class),
-                          sizeof(struct ft_resource), sizeof(struct ft_object), sizeof(struct ft_segment)};
-    static const char *const names[] = {"OPERATION_BYTES", "START_BYTES", "CLASS_BYTES", "RESOURCE_BYTES", "OBJECT_BYTES",
-                                        "SEGMENT_BYTES"};
+                          sizeof(struct ft_resource),  sizeof(struct ft_object),       sizeof(struct ft_segment)};
+    static const char *const names[] = {"OPERATION_BYTES", "START_BYTES",  "CLASS_BYTES",
+                                        "RESOURCE_BYTES",  "OBJECT_BYTES", "SEGMENT_BYTES"};
     for (size_t i = 0; good && i < sizeof sizes / sizeof *sizes; i++)
         good = PyModule_AddIntConstant(made, names[i], sizes[i]) == 0;
     Py_XDECREF(type);

@@ -9,7 +9,8 @@ static const double SAME_TIME = 1e-12; /* relative, above the rounding of sums: 
 
 /* ---- notes ---- */
 
-void ft_note(struct ft_engine *e, int32_t entity, int32_t label, int32_t kind, int32_t by, double start, double end, int64_t times)
+void ft_note(struct ft_engine *e, int32_t entity, int32_t label, int32_t kind, int32_t by, double start, double end,
+             int64_t times)
 {
     if (e->n_segments == e->segment_room) {
         if (e->segment_room >= e->most_segments) {
@@ -352,20 +353,13 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
     struct ft_entity *one = &e->entities[number];
     struct ft_object_state *object;
     switch (op->code) {
-    case FT_RUN:
-        run(e, number, op);
-        return one->place == FT_READY ? FT_NO_MEMORY : STOPS;
+    case FT_RUN: run(e, number, op); return one->place == FT_READY ? FT_NO_MEMORY : STOPS;
     case FT_LOOP:
-    case FT_NEXT:
-        return loop(e, number, op);
-    case FT_BARRIER:
-        return at_barrier(e, number, op);
+    case FT_NEXT: return loop(e, number, op);
+    case FT_BARRIER: return at_barrier(e, number, op);
     case FT_LOCK:
-    case FT_UNLOCK:
-        return at_lock(e, number, op);
-    case FT_POST:
-        post(e, op->a, op->n, number);
-        return after_calls(e, number, op);
+    case FT_UNLOCK: return at_lock(e, number, op);
+    case FT_POST: post(e, op->a, op->n, number); return after_calls(e, number, op);
     case FT_WAIT:
         object = &e->objects_now[op->a];
         if (object->head < 0 && object->count >= op->n) {
@@ -389,15 +383,13 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
                 ft_make_ready(e, op->a);
         }
         return after_calls(e, number, op);
-    case FT_JOIN:
-        return join(e, number, op->a);
+    case FT_JOIN: return join(e, number, op->a);
     case FT_SLEEP:
         begin(e, one, FT_SLEPT, op->label);
         one->device = -1;
         set_timer(e, number, op->x);
         return STOPS;
-    case FT_USE:
-        return use(e, number, op);
+    case FT_USE: return use(e, number, op);
     case FT_CALL:
         begin(e, one, FT_AT_CALL, op->label);
         one->place = FT_CALLING;
@@ -405,12 +397,8 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
         e->call = op->n;
         e->calls++;
         return FT_CALLED;
-    case FT_JUMP:
-        one->pc = op->a;
-        return GOES_ON;
-    default:
-        finish(e, number);
-        return STOPS;
+    case FT_JUMP: one->pc = op->a; return GOES_ON;
+    default: finish(e, number); return STOPS;
     }
 }
 

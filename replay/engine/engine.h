@@ -1,24 +1,26 @@
-/* The event loop of the replay: entities go through programs of operations and share cores, bandwidth, locks and devices.
+/* The event loop of the replay: entities go through programs of operations and share cores, bandwidth, locks and
+ * devices.
  *
  * An entity (a thread; ranks and streams would be entities, too) runs a program: FT_RUN takes `x` seconds alone, longer
- * while others share its resources. Entities that run at the same speed form a class. A class has a virtual clock V, the
- * seconds of work that each of its entities has done since the class was last empty; an entity that begins w seconds of
- * work at V ends at V + w. So an event costs time in proportion to the running classes, and to the logarithm of their
- * entities.
+ * while others share its resources. Entities that run at the same speed form a class. A class has a virtual clock V,
+ * the seconds of work that each of its entities has done since the class was last empty; an entity that begins w
+ * seconds of work at V ends at V + w. So an event costs time in proportion to the running classes, and to the logarithm
+ * of their entities.
  *
- * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s of
- * each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).
+ * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s
+ * of each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).
  *
  * Waking: an operation that waits says by `b` whether it sleeps in the kernel (1) or spins (0). Whoever was let go on
  * does so after `wake_latency_s` or `transfer_s`; who wakes sleepers spends `wake_call_s` on each, one after the other.
  * A lock that is waited for asleep is not handed over: it is free, and who was woken tries again, as in glibc's mutex
  * (nptl/lowlevellock.h, state 0: free, 1: taken, 2: taken and perhaps waited for). A running thread may take it before.
  *
- * Order at one instant: entities whose work ends go on in order of their numbers; then those they wake, in order of waking.
+ * Order at one instant: entities whose work ends go on in order of their numbers; then those they wake, in order of
+ * waking.
  *
- * Invariants: an entity is in one place only: the ready ring, the heap of its class, the timers, the queue of an object,
- * with the caller (FT_CALLING), or done. All sums lie in one array, `sums`, so that repeat.c can add many periods of them
- * at once. Names and printing are the caller's.
+ * Invariants: an entity is in one place only: the ready ring, the heap of its class, the timers, the queue of an
+ * object, with the caller (FT_CALLING), or done. All sums lie in one array, `sums`, so that repeat.c can add many
+ * periods of them at once. Names and printing are the caller's.
  */
 #ifndef FT_ENGINE_H
 #define FT_ENGINE_H
@@ -84,8 +86,17 @@ struct ft_object {
 };
 
 enum ft_kind { /* what an entity did or waited for */
-    FT_RAN, FT_DEVICE, FT_SLEPT, FT_AT_BARRIER, FT_AT_LOCK, FT_AT_WAIT, FT_AT_JOIN, FT_AT_QUEUE, FT_AT_CALL, FT_NUM_KINDS,
-    FT_FOLDED = FT_NUM_KINDS /* of segments: many periods of a loop */
+               FT_RAN,
+               FT_DEVICE,
+               FT_SLEPT,
+               FT_AT_BARRIER,
+               FT_AT_LOCK,
+               FT_AT_WAIT,
+               FT_AT_JOIN,
+               FT_AT_QUEUE,
+               FT_AT_CALL,
+               FT_NUM_KINDS,
+               FT_FOLDED = FT_NUM_KINDS /* of segments: many periods of a loop */
 };
 
 struct ft_segment {
@@ -103,9 +114,9 @@ struct ft_frame {
 
 struct ft_entity {
     int32_t pc, job, place, kind, object, next, depth, label, activity_class, device, waiting_units, by;
-    int32_t first_joiner; /* queue of entities that join this one */
-    bool retries;         /* was woken to try for a lock again */
-    int64_t activity;     /* number of what it does now: changes with each activity */
+    int32_t first_joiner;         /* queue of entities that join this one */
+    bool retries;                 /* was woken to try for a lock again */
+    int64_t activity;             /* number of what it does now: changes with each activity */
     double start, work_end, rest; /* of a running one, on its class's clock; of a timed one, the time */
     double end;
     double registers[FT_REGISTERS];
@@ -135,8 +146,8 @@ struct ft_engine {
     const struct ft_resource *resources;
     const struct ft_object *objects;
     const double *cores, *conditions, *points;
-    size_t n_operations, n_entities, n_classes, n_resources, n_objects, n_core_groups, n_labels, n_path_labels, n_caches,
-        n_jobs;
+    size_t n_operations, n_entities, n_classes, n_resources, n_objects, n_core_groups, n_labels, n_path_labels,
+        n_caches, n_jobs;
     size_t most_segments;
     int64_t most_events;
     bool folding;
@@ -147,17 +158,17 @@ struct ft_engine {
     struct ft_entity *entities;
     struct ft_class_state *states;
     struct ft_object_state *objects_now;
-    int32_t *active;      /* classes that have entities */
-    int32_t *ready;       /* ring */
-    int32_t *timers;      /* heap by work_end, then by number */
-    int32_t *ended;       /* scratch: entities whose work ends now */
-    int32_t *running_on;  /* [core groups] entities */
-    int32_t *in_cache;    /* [caches x jobs] entities */
-    int32_t *jobs_in;     /* [caches] jobs with entities */
+    int32_t *active;     /* classes that have entities */
+    int32_t *ready;      /* ring */
+    int32_t *timers;     /* heap by work_end, then by number */
+    int32_t *ended;      /* scratch: entities whose work ends now */
+    int32_t *running_on; /* [core groups] entities */
+    int32_t *in_cache;   /* [caches x jobs] entities */
+    int32_t *jobs_in;    /* [caches] jobs with entities */
     size_t n_active, ready_head, n_ready, n_timers, n_done;
-    bool stale;           /* rates must be worked out again */
+    bool stale;                            /* rates must be worked out again */
     int64_t activities, instances, events; /* events: those of folded periods are not among them */
-    int32_t called;       /* entity of FT_CALLED, or of an error */
+    int32_t called;                        /* entity of FT_CALLED, or of an error */
     int64_t call;
     /* sums: see ft_engine_sums */
     double *sums, *of_entities, *of_labels, *of_resources, *of_cores, *of_objects, *of_paths, *of_work;
@@ -185,8 +196,8 @@ enum { FT_PER_LABEL = 2, FT_PER_RESOURCE = 2, FT_PER_OBJECT = 2, FT_WORK = 3 };
 bool ft_engine_start(struct ft_engine *engine, const struct ft_entity_start *starts);
 void ft_engine_free(struct ft_engine *engine);
 
-/* Go on until the next event is at `until` or later, a program calls, or all entities are done. After FT_PAUSED `now` is
- * `until`. */
+/* Go on until the next event is at `until` or later, a program calls, or all entities are done. After FT_PAUSED `now`
+ * is `until`. */
 enum ft_status ft_engine_advance(struct ft_engine *engine, double until);
 
 /* An entity that called goes on at operation `pc`. */
@@ -210,8 +221,8 @@ bool ft_repeat_start(struct ft_engine *engine);
 void ft_repeat_free(struct ft_engine *engine);
 
 /* engine.c */
-void ft_note(struct ft_engine *engine, int32_t entity, int32_t label, int32_t kind, int32_t by, double start, double end,
-             int64_t times);
+void ft_note(struct ft_engine *engine, int32_t entity, int32_t label, int32_t kind, int32_t by, double start,
+             double end, int64_t times);
 void ft_make_ready(struct ft_engine *engine, int32_t entity);
 
 /* heap.c. `n` is the number of entities before the change. */

@@ -1,10 +1,10 @@
 /* Loops that repeat: a billion iterations for the price of a few.
  *
  * A pilot is a loop whose iterations are watched. At the end of an iteration the state of all entities is compared with
- * a snapshot of an earlier iteration. Where both are the same, but for loop counters and for activities that went on all
- * the time, what happened between them is a period: it happens again until a counter or such an activity runs out. So
- * `m` periods are added at once: to the time, to the counters, to the sums. The snapshot is renewed after 1, 2, 4, ...
- * iterations (Brent, BIT 20, 1980), so that periods of several iterations are found.
+ * a snapshot of an earlier iteration. Where both are the same, but for loop counters and for activities that went on
+ * all the time, what happened between them is a period: it happens again until a counter or such an activity runs out.
+ * So `m` periods are added at once: to the time, to the counters, to the sums. The snapshot is renewed after 1, 2, 4,
+ * ... iterations (Brent, BIT 20, 1980), so that periods of several iterations are found.
  *
  * Where no state repeats (loops of several entities whose periods have no common multiple, bounded queues that drift),
  * a window of many iterations of each loop stands for those to come: the state may differ, but no entity may have left
@@ -103,8 +103,8 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
     s->n_queued = 0;
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
-        s->entities[i] =
-            (struct seen){one->pc, one->place, one->object, one->depth, one->retries, one->activity, left_of(e, one), frames};
+        s->entities[i] = (struct seen){one->pc,      one->place,    one->object,     one->depth,
+                                       one->retries, one->activity, left_of(e, one), frames};
         memcpy(&s->frames[frames], one->frames, (size_t)one->depth * sizeof *s->frames);
         frames += (size_t)one->depth;
     }
@@ -208,8 +208,7 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
             if ((one->place == FT_RUNNING || one->place == FT_TIMED) && was->left > left)
                 most = least(most, floor(left / (was->left - left)) - 1);
         } else if (exact && (one->pc != was->pc || one->place != was->place || one->object != was->object ||
-                             one->retries != was->retries ||
-                             fabs(left - was->left) > SAME_WORK * passed)) {
+                             one->retries != was->retries || fabs(left - was->left) > SAME_WORK * passed)) {
             return 0;
         } else if (!cycles) {
             return 0;

@@ -30,7 +30,8 @@ static bool allocate(struct ft_engine *e)
     e->full = many(e->n_resources, sizeof *e->full);
     e->members = many(FT_MEMBER * e->n_classes, sizeof *e->members);
     return e->entities && e->states && e->objects_now && e->active && e->ready && e->timers && e->ended &&
-           e->running_on && e->in_cache && e->jobs_in && e->sums && e->asked && e->given && e->capacity && e->flow && e->full && e->members;
+           e->running_on && e->in_cache && e->jobs_in && e->sums && e->asked && e->given && e->capacity && e->flow &&
+           e->full && e->members;
 }
 
 bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
@@ -65,9 +66,9 @@ void ft_engine_free(struct ft_engine *e)
 {
     for (size_t i = 0; e->states && i < e->n_classes; i++)
         free(e->states[i].heap);
-    void *all[] = {e->entities, e->states, e->objects_now, e->active, e->ready, e->timers, e->ended, e->running_on,
-                   e->in_cache, e->jobs_in, e->sums, e->segments, e->asked, e->given, e->capacity, e->flow, e->full,
-                   e->members};
+    void *all[] = {e->entities, e->states,     e->objects_now, e->active,  e->ready, e->timers,
+                   e->ended,    e->running_on, e->in_cache,    e->jobs_in, e->sums,  e->segments,
+                   e->asked,    e->given,      e->capacity,    e->flow,    e->full,  e->members};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     ft_repeat_free(e);

@@ -1,5 +1,5 @@
-/* Max-min fair sharing by progressive filling (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2): all flows
- * grow together; one stops when it has what it asked for, or when a resource on its way is full. */
+/* Max-min fair sharing by progressive filling (Bertsekas and Gallager, Data Networks, 2nd ed., section 6.5.2): all
+ * flows grow together; one stops when it has what it asked for, or when a resource on its way is full. */
 #include <math.h>
 #include <string.h>
 
@@ -21,7 +21,7 @@ void ft_max_min(size_t n_groups, const int32_t *groups, const double *asked, siz
 {
     double left[FT_MAX_RESOURCES];
     int64_t users[FT_MAX_RESOURCES];
-    const int32_t(*group)[FT_MEMBER] = (const int32_t(*)[FT_MEMBER])groups;
+    const int32_t (*group)[FT_MEMBER] = (const int32_t (*)[FT_MEMBER])groups;
     size_t growing = 0;
     for (size_t r = 0; r < n_resources; r++)
         left[r] = capacity[r];

@@ -1,8 +1,8 @@
 /* A tool for Valgrind: writes down each access to a range of addresses, in order. See library_oracle.py.
  *
- * Valgrind's own lackey writes a line of text for each instruction of a whole run, some 600 million before NumPy is imported;
- * this writes nothing but what is asked for, 16 bytes an access: the address (64 bits), 0 (32), the size in bytes (16)
- * and whether it is a store (16).
+ * Valgrind's own lackey writes a line of text for each instruction of a whole run, some 600 million before NumPy is
+ * imported; this writes nothing but what is asked for, 16 bytes an access: the address (64 bits), 0 (32), the size in
+ * bytes (16) and whether it is a store (16).
  */
 #include "pub_tool_basics.h"
 #include "pub_tool_libcassert.h"
@@ -108,13 +108,12 @@ static void add_statement(IRSB *block, const IRStmt *statement)
             add(block, call->mAddr, call->mSize, True, call->guard);
         break;
     }
-    default:
-        break;
+    default: break;
     }
 }
 
-static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout, const VexGuestExtents *extents,
-                        const VexArchInfo *host, IRType guest_word, IRType host_word)
+static IRSB *instrument(VgCallbackClosure *closure, IRSB *in, const VexGuestLayout *layout,
+                        const VexGuestExtents *extents, const VexArchInfo *host, IRType guest_word, IRType host_word)
 {
     IRSB *out = deepCopyIRSBExceptStmts(in);
     (void)closure, (void)layout, (void)extents, (void)host, (void)guest_word, (void)host_word;

@@ -29,8 +29,8 @@ static void (*board_made)(struct board *board);
 
 /* ---- the file ----------------------------------------------------------------------------------------------------- */
 
-/* A file of this name is there. It is of a process of this number that is no more, or of the program that this process ran
- * before: if that was traced, the reader may not have opened it yet, and finds it under the other name. */
+/* A file of this name is there. It is of a process of this number that is no more, or of the program that this process
+ * ran before: if that was traced, the reader may not have opened it yet, and finds it under the other name. */
 static void put_aside(void)
 {
     struct board old = {.traced_process = 0};
@@ -45,7 +45,8 @@ static void put_aside(void)
         unlink(path);
 }
 
-/* A new file for this process, of that size, without a signal if that is more than is allowed. -1: there can be none. */
+/* A new file for this process, of that size, without a signal if that is more than is allowed. -1: there can be none.
+ */
 static int make_file(uint64_t size_bytes)
 {
     const char *directory = getenv("FORETRACE_EVENTS_DIRECTORY");
@@ -137,7 +138,8 @@ struct board *board_get(void)
     if (foretrace_events_board)
         return foretrace_events_board;
     struct board *board = foretrace_events_board = make_board();
-    if (board && file >= 0 && dlsym && (board_made = (void (*)(struct board *))dlsym(RTLD_DEFAULT, "foretrace_board_made")))
+    if (board && file >= 0 && dlsym &&
+        (board_made = (void (*)(struct board *))dlsym(RTLD_DEFAULT, "foretrace_board_made")))
         board_made(board);
     return board;
 }
@@ -182,7 +184,8 @@ bool board_prepare(struct board *board, void *from, size_t size_bytes)
     const size_t length = rounded_up((uint64_t)((char *)from + size_bytes - first), PAGE_BYTES);
     if (madvise(first, length, MADV_POPULATE_WRITE) == 0)
         return true;
-    if (file >= 0 && errno == EINVAL && posix_fallocate(file, first - (char *)board, (off_t)length) == 0) /* older Linux */
+    if (file >= 0 && errno == EINVAL &&
+        posix_fallocate(file, first - (char *)board, (off_t)length) == 0) /* older Linux */
         return true;
     if (file < 0)
         return errno == EINVAL;

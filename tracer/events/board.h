@@ -1,12 +1,13 @@
 /* The board: the memory in which a process keeps its software-defined events, and which other processes can read.
  *
- * It is a file without holes in its addresses, mapped at one place, of which only the pages in use take memory. What lies
- * in it refers to the rest by offsets from its start; offset 0, the board itself, stands for none. Structures are made
- * complete before they are linked, are never moved and never freed: a reader in another process needs no lock.
+ * It is a file without holes in its addresses, mapped at one place, of which only the pages in use take memory. What
+ * lies in it refers to the rest by offsets from its start; offset 0, the board itself, stands for none. Structures are
+ * made complete before they are linked, are never moved and never freed: a reader in another process needs no lock.
  *
  * The file is FORETRACE_EVENTS_DIRECTORY/foretrace-events-USER-PROCESS (/dev/shm by default). A process that ends by
- * itself removes it, unless FORETRACE_EVENTS_KEEP is set or it is traced; of one that is killed it stays. A forked process
- * gets a copy of its own. Where there can be no file, the board is private memory, and only the process itself reads it.
+ * itself removes it, unless FORETRACE_EVENTS_KEEP is set or it is traced; of one that is killed it stays. A forked
+ * process gets a copy of its own. Where there can be no file, the board is private memory, and only the process itself
+ * reads it.
  */
 #ifndef FORETRACE_BOARD_H
 #define FORETRACE_BOARD_H
@@ -49,7 +50,7 @@ struct board_event {
     _Atomic uint32_t kind;
     uint32_t id;
     int32_t mode, type; /* PAPI_SDE_*; of a recorder, its values' if a comparison of ours says it, else -1 */
-    uint32_t slot; /* created counters and recorders: their place in each lane */
+    uint32_t slot;      /* created counters and recorders: their place in each lane */
     uint32_t reserved;
     uint64_t size_bytes; /* of a recorder's values */
     _Atomic int64_t value;
@@ -65,8 +66,8 @@ struct board_chunk {
     char values[];
 };
 
-/* What one thread has recorded in an epoch of a recorder; an epoch ends when it is reset. The chunks before `current` are
- * full, those behind it are of older epochs. */
+/* What one thread has recorded in an epoch of a recorder; an epoch ends when it is reset. The chunks before `current`
+ * are full, those behind it are of older epochs. */
 struct board_recording {
     _Atomic int64_t epoch; /* 0: nothing is recorded */
     _Atomic board_offset first, current;
@@ -101,7 +102,8 @@ struct board {
     _Atomic uint32_t num_private_bytes_lost; /* that could not be kept in the file */
     _Atomic uint32_t traced_process; /* set by what traces the process: its number. It reads and removes the file */
     uint32_t reserved;
-    uint64_t start_ticks; /* when the process began, as /proc/PID/stat has it: tells it from a later one of its number; 0: not known */
+    uint64_t start_ticks; /* when the process began, as /proc/PID/stat has it: tells it from a later one of its number;
+                             0: not known */
 };
 
 /* The process's board once there is one, for a tracer that comes later (tracer/python). */

@@ -30,8 +30,8 @@ static struct board_element *found(struct local_event *set, size_t hashable_byte
     return at ? (*at)->element : NULL;
 }
 
-int counting_set_insert(
-    struct board *board, struct local_event *set, size_t size_bytes, size_t hashable_bytes, const void *bytes, uint32_t type_id)
+int counting_set_insert(struct board *board, struct local_event *set, size_t size_bytes, size_t hashable_bytes,
+                        const void *bytes, uint32_t type_id)
 {
     if (hashable_bytes > size_bytes)
         return SDE_EINVAL;

@@ -4,8 +4,8 @@
 
 #include "tracer/events/registry.h"
 
-int counting_set_insert(
-    struct board *board, struct local_event *set, size_t size_bytes, size_t hashable_bytes, const void *element, uint32_t type_id);
+int counting_set_insert(struct board *board, struct local_event *set, size_t size_bytes, size_t hashable_bytes,
+                        const void *element, uint32_t type_id);
 int counting_set_remove(struct local_event *set, size_t hashable_bytes, const void *element, uint32_t type_id);
 void counting_set_clear(struct board *board, struct local_event *set);
 

@@ -72,8 +72,8 @@ void lanes_fork(struct board *board)
 }
 
 /* Place `slot` of a lane's blocks with `a_block` structures each. */
-static void *
-place_in(struct board *board, _Atomic board_offset *blocks, uint32_t slot, uint32_t a_block, size_t size_bytes)
+static void *place_in(struct board *board, _Atomic board_offset *blocks, uint32_t slot, uint32_t a_block,
+                      size_t size_bytes)
 {
     _Atomic board_offset *block = &blocks[slot / a_block];
     board_offset at = atomic_load_explicit(block, memory_order_relaxed);
@@ -91,8 +91,7 @@ place_in(struct board *board, _Atomic board_offset *blocks, uint32_t slot, uint3
 bool lanes_add(struct board *board, uint32_t slot, int64_t increment)
 {
     struct board_lane *lane = own_lane(board);
-    _Atomic int64_t *count =
-        lane ? place_in(board, lane->counters, slot, COUNTERS_A_BLOCK, sizeof *count) : NULL;
+    _Atomic int64_t *count = lane ? place_in(board, lane->counters, slot, COUNTERS_A_BLOCK, sizeof *count) : NULL;
     if (!count)
         return false;
     const uint64_t sum = (uint64_t)atomic_load_explicit(count, memory_order_relaxed) + (uint64_t)increment;
@@ -126,8 +125,8 @@ static struct board_chunk *new_chunk(struct board *board, uint64_t value_bytes, 
 }
 
 /* The current chunk of a recording, with room for a value that is prepared. NULL: no memory. */
-static struct board_chunk *
-chunk_with_room(struct board *board, struct board_recording *recording, uint64_t value_bytes, uint64_t step_bytes)
+static struct board_chunk *chunk_with_room(struct board *board, struct board_recording *recording, uint64_t value_bytes,
+                                           uint64_t step_bytes)
 {
     struct board_chunk *chunk = board_at(board, atomic_load_explicit(&recording->current, memory_order_relaxed));
     if (!chunk || atomic_load(&chunk->used_bytes) + value_bytes > chunk->size_bytes) {
@@ -166,8 +165,8 @@ static void begin(struct board *board, struct board_recording *recording, int64_
 }
 
 /* A recorder's recording in a lane of this thread, in the epoch of now. */
-static struct board_recording *
-recording_in(struct board *board, struct board_lane *lane, const struct board_event *recorder)
+static struct board_recording *recording_in(struct board *board, struct board_lane *lane,
+                                            const struct board_event *recorder)
 {
     struct board_recording *recording =
         lane ? place_in(board, lane->recordings, recorder->slot, RECORDERS_A_BLOCK, sizeof *recording) : NULL;
@@ -200,7 +199,8 @@ bool lanes_record(struct board *board, struct board_event *recorder, const void 
 }
 
 /* Prepares a lane of this thread, or one that it has taken. */
-static void expect_in(struct board *board, struct board_lane *lane, const struct board_event *event, uint64_t size_bytes)
+static void expect_in(struct board *board, struct board_lane *lane, const struct board_event *event,
+                      uint64_t size_bytes)
 {
     if (atomic_load(&event->kind) == EVENT_CREATED) {
         place_in(board, lane->counters, event->slot, COUNTERS_A_BLOCK, sizeof(int64_t));
@@ -231,9 +231,8 @@ void lanes_expect(struct board *board, const struct board_event *event)
     }
 }
 
-void lanes_values(
-    struct board *board, const struct board_event *recorder,
-    void (*take)(const char *values, size_t size_bytes, void *context), void *context)
+void lanes_values(struct board *board, const struct board_event *recorder,
+                  void (*take)(const char *values, size_t size_bytes, void *context), void *context)
 {
     const uint32_t block = recorder->slot / RECORDERS_A_BLOCK, at = recorder->slot % RECORDERS_A_BLOCK;
     struct board_lane *lane = board_at(board, atomic_load(&board->first_lane));

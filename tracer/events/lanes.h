@@ -21,9 +21,8 @@ bool lanes_record(struct board *board, struct board_event *recorder, const void 
 void lanes_expect(struct board *board, const struct board_event *event);
 
 /* Calls `take` for each run of a recorder's values that lie one after the other. */
-void lanes_values(
-    struct board *board, const struct board_event *recorder,
-    void (*take)(const char *values, size_t size_bytes, void *context), void *context);
+void lanes_values(struct board *board, const struct board_event *recorder,
+                  void (*take)(const char *values, size_t size_bytes, void *context), void *context);
 
 /* In a forked process: the lanes of threads that it does not have are free. */
 void lanes_fork(struct board *board);

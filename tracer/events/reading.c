@@ -60,8 +60,7 @@ static int number_at(const void *at, int type, long long at_start, long long *va
         memcpy(&number.narrow_real, at, sizeof number.narrow_real);
         *value = as_bits((double)(number.narrow_real - (float)as_double(at_start)));
         return SDE_OK;
-    default:
-        return SDE_EINVAL;
+    default: return SDE_EINVAL;
     }
 }
 
@@ -76,7 +75,8 @@ static int simple_value(struct board *board, struct local_event *entry, long lon
     if (event->mode & PAPI_SDE_INSTANT)
         at_start = 0;
     if (atomic_load(&event->kind) == EVENT_CREATED) {
-        const long long sum = (long long)((uint64_t)atomic_load(&event->value) + (uint64_t)lanes_sum(board, event->slot));
+        const long long sum =
+            (long long)((uint64_t)atomic_load(&event->value) + (uint64_t)lanes_sum(board, event->slot));
         return number_at(&sum, event->type, at_start, value);
     }
     if (atomic_load(&event->kind) == EVENT_CALLBACK) {
@@ -162,16 +162,11 @@ char *reading_values(struct board *board, const struct board_event *recorder, si
 static size_t place_of(enum recorded which, size_t num_values)
 {
     switch (which) {
-    case RECORDED_QUARTILE_1:
-        return num_values * 25 / 100;
-    case RECORDED_MEDIAN:
-        return num_values * 50 / 100;
-    case RECORDED_QUARTILE_3:
-        return num_values * 75 / 100;
-    case RECORDED_GREATEST:
-        return num_values - 1;
-    default:
-        return 0;
+    case RECORDED_QUARTILE_1: return num_values * 25 / 100;
+    case RECORDED_MEDIAN: return num_values * 50 / 100;
+    case RECORDED_QUARTILE_3: return num_values * 75 / 100;
+    case RECORDED_GREATEST: return num_values - 1;
+    default: return 0;
     }
 }
 
@@ -204,25 +199,17 @@ int reading_value(struct board *board, struct local_event *entry, long long at_s
 {
     size_t num_values;
     switch (atomic_load(&entry->event->kind)) {
-    case EVENT_PLACEHOLDER:
-        *value = -1;
-        return SDE_OK;
+    case EVENT_PLACEHOLDER: *value = -1; return SDE_OK;
     case EVENT_REGISTERED:
     case EVENT_CALLBACK:
-    case EVENT_CREATED:
-        return simple_value(board, entry, at_start, value);
+    case EVENT_CREATED: return simple_value(board, entry, at_start, value);
     case EVENT_RECORDER:
         *value = (long long)(intptr_t)reading_values(board, entry->event, &num_values);
         return *value ? SDE_OK : SDE_ENOMEM;
-    case EVENT_RECORDED:
-        return recorded_value(board, entry, value);
-    case EVENT_SET:
-        *value = (long long)(intptr_t)counting_set_list(board, entry);
-        return SDE_OK;
-    case EVENT_GROUP:
-        return group_value(board, entry, value);
-    default:
-        return SDE_ENOEVNT;
+    case EVENT_RECORDED: return recorded_value(board, entry, value);
+    case EVENT_SET: *value = (long long)(intptr_t)counting_set_list(board, entry); return SDE_OK;
+    case EVENT_GROUP: return group_value(board, entry, value);
+    default: return SDE_ENOEVNT;
     }
 }
 
@@ -233,10 +220,8 @@ int reading_start(struct board *board, struct local_event *entry, long long *at_
     switch (atomic_load(&entry->event->kind)) {
     case EVENT_REGISTERED:
     case EVENT_CALLBACK:
-    case EVENT_CREATED:
-        return simple_value(board, entry, 0, at_start);
-    default:
-        return SDE_OK;
+    case EVENT_CREATED: return simple_value(board, entry, 0, at_start);
+    default: return SDE_OK;
     }
 }
 
@@ -256,14 +241,9 @@ int reading_write(struct board *board, struct local_event *entry, long long valu
     if (!is_mapped(variable, size_of(event->type)))
         return SDE_EINVAL;
     switch (event->type) {
-    case PAPI_SDE_int:
-        *(int *)variable = (int)value;
-        break;
-    case PAPI_SDE_float:
-        *(float *)variable = (float)as_double(value);
-        break;
-    default: /* a long long, or a double's bits */
-        memcpy(variable, &value, sizeof value);
+    case PAPI_SDE_int: *(int *)variable = (int)value; break;
+    case PAPI_SDE_float: *(float *)variable = (float)as_double(value); break;
+    default: /* a long long, or a double's bits */ memcpy(variable, &value, sizeof value);
     }
     return SDE_OK;
 }

@@ -276,8 +276,8 @@ static void show(struct board_event *event)
     atomic_store(&board->last_event, offset);
 }
 
-struct local_event *registry_add(
-    const struct library *library, const char *name, enum event_kind kind, int mode, int type, bool *is_new)
+struct local_event *registry_add(const struct library *library, const char *name, enum event_kind kind, int mode,
+                                 int type, bool *is_new)
 {
     char *full_name = full_name_of(library, name);
     struct local_event *entry = full_name ? found(full_name) : NULL;

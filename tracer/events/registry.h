@@ -20,7 +20,14 @@ struct member {
 };
 
 /* What a recorder tells of its values. */
-enum recorded { RECORDED_NUMBER, RECORDED_LEAST, RECORDED_QUARTILE_1, RECORDED_MEDIAN, RECORDED_QUARTILE_3, RECORDED_GREATEST };
+enum recorded {
+    RECORDED_NUMBER,
+    RECORDED_LEAST,
+    RECORDED_QUARTILE_1,
+    RECORDED_MEDIAN,
+    RECORDED_QUARTILE_3,
+    RECORDED_GREATEST
+};
 
 /* An event. Ended ones stay, under no name, so that a number stands for one event for good. */
 struct local_event {
@@ -65,8 +72,8 @@ struct board_event *registry_event(const void *handle);
 
 /* Adds an event of that name, or makes one of its placeholder. `*is_new`: false if there was one already, which is not
  * changed. NULL: no memory. */
-struct local_event *registry_add(
-    const struct library *library, const char *name, enum event_kind kind, int mode, int type, bool *is_new);
+struct local_event *registry_add(const struct library *library, const char *name, enum event_kind kind, int mode,
+                                 int type, bool *is_new);
 
 /* Ends an event: it leaves its groups, and its name and handle stand for nothing. */
 void registry_end(struct local_event *entry);

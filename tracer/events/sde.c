@@ -71,8 +71,8 @@ EXPORTED int papi_sde_shutdown(papi_handle_t handle)
 
 /* ---- counters of the library -------------------------------------------------------------------------------------- */
 
-EXPORTED int
-papi_sde_register_counter(papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type, void *counter)
+EXPORTED int papi_sde_register_counter(papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type,
+                                       void *counter)
 {
     struct board *board;
     if (!is_mode(cntr_mode))
@@ -90,8 +90,8 @@ papi_sde_register_counter(papi_handle_t handle, const char *event_name, int cntr
     return entry ? SDE_OK : SDE_ENOMEM;
 }
 
-EXPORTED int papi_sde_register_counter_cb(
-    papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type, papi_sde_fptr_t callback, void *param)
+EXPORTED int papi_sde_register_counter_cb(papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type,
+                                          papi_sde_fptr_t callback, void *param)
 {
     struct board *board;
     if (!is_mode(cntr_mode))
@@ -175,8 +175,8 @@ static int add_to_group(papi_handle_t handle, struct local_event *entry, const c
     return SDE_OK;
 }
 
-EXPORTED int papi_sde_add_counter_to_group(
-    papi_handle_t handle, const char *event_name, const char *group_name, uint32_t group_flags)
+EXPORTED int papi_sde_add_counter_to_group(papi_handle_t handle, const char *event_name, const char *group_name,
+                                           uint32_t group_flags)
 {
     struct board *board;
     if (!group_name || group_flags > PAPI_SDE_MIN)
@@ -202,8 +202,7 @@ EXPORTED int papi_sde_create_counter(papi_handle_t handle, const char *event_nam
     if (!board)
         return code;
     bool is_new;
-    struct local_event *entry =
-        registry_add(handle, event_name, EVENT_CREATED, cntr_mode, PAPI_SDE_long_long, &is_new);
+    struct local_event *entry = registry_add(handle, event_name, EVENT_CREATED, cntr_mode, PAPI_SDE_long_long, &is_new);
     code = !entry ? SDE_ENOMEM : atomic_load(&entry->event->kind) == EVENT_CREATED ? SDE_OK : SDE_EINVAL;
     if (code == SDE_OK && is_new)
         lanes_expect(board, entry->event);
@@ -279,9 +278,8 @@ static int type_compared(int (*compare)(const void *, const void *))
     return -1;
 }
 
-EXPORTED int papi_sde_create_recorder(
-    papi_handle_t handle, const char *event_name, size_t typesize,
-    int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle)
+EXPORTED int papi_sde_create_recorder(papi_handle_t handle, const char *event_name, size_t typesize,
+                                      int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle)
 {
     struct board *board;
     if (typesize == 0 || typesize > MOST_VALUE_BYTES)
@@ -290,7 +288,8 @@ EXPORTED int papi_sde_create_recorder(
     if (!board)
         return code;
     bool is_new;
-    struct local_event *entry = registry_add(handle, event_name, EVENT_RECORDER, PAPI_SDE_DELTA, type_compared(cmpr_func_ptr), &is_new);
+    struct local_event *entry =
+        registry_add(handle, event_name, EVENT_RECORDER, PAPI_SDE_DELTA, type_compared(cmpr_func_ptr), &is_new);
     code = !entry ? SDE_ENOMEM : atomic_load(&entry->event->kind) == EVENT_RECORDER ? SDE_OK : SDE_EINVAL;
     if (code == SDE_OK && !is_new && entry->event->size_bytes != typesize)
         code = SDE_EINVAL;
@@ -303,9 +302,9 @@ EXPORTED int papi_sde_create_recorder(
     if (code == SDE_OK && record_handle)
         *record_handle = entry->event;
     registry_unlock();
-    return code == SDE_EINVAL
-               ? refused(code, __func__, "another kind of event, or a recorder of values of another size, has that name")
-               : code;
+    return code == SDE_EINVAL ? refused(code, __func__,
+                                        "another kind of event, or a recorder of values of another size, has that name")
+                              : code;
 }
 
 static struct board_event *recorder_of(void *handle)
@@ -366,8 +365,8 @@ static struct local_event *locked_set(void *handle, struct board **board)
     return entry;
 }
 
-EXPORTED int papi_sde_counting_set_insert(
-    void *cset_handle, size_t element_size, size_t hashable_size, const void *element, uint32_t type_id)
+EXPORTED int papi_sde_counting_set_insert(void *cset_handle, size_t element_size, size_t hashable_size,
+                                          const void *element, uint32_t type_id)
 {
     struct board *board;
     if (!cset_handle)
@@ -381,7 +380,8 @@ EXPORTED int papi_sde_counting_set_insert(
     return code;
 }
 
-EXPORTED int papi_sde_counting_set_remove(void *cset_handle, size_t hashable_size, const void *element, uint32_t type_id)
+EXPORTED int papi_sde_counting_set_remove(void *cset_handle, size_t hashable_size, const void *element,
+                                          uint32_t type_id)
 {
     struct board *board;
     if (!cset_handle)

@@ -239,8 +239,7 @@ EXPORTED int foretrace_events_reset(struct foretrace_event_set *set)
 static int type_of(const struct local_event *entry)
 {
     switch (atomic_load(&entry->event->kind)) {
-    case EVENT_PLACEHOLDER:
-        return SDE_ENOEVNT;
+    case EVENT_PLACEHOLDER: return SDE_ENOEVNT;
     case EVENT_RECORDED: {
         const int type = entry->recorder->event->type;
         if (entry->recorded == RECORDED_NUMBER)
@@ -248,10 +247,8 @@ static int type_of(const struct local_event *entry)
         return FORETRACE_POINTER | (type < 0 ? FORETRACE_NO_TYPE : type);
     }
     case EVENT_RECORDER:
-    case EVENT_SET:
-        return FORETRACE_POINTER | FORETRACE_NO_TYPE;
-    default:
-        return entry->event->type;
+    case EVENT_SET: return FORETRACE_POINTER | FORETRACE_NO_TYPE;
+    default: return entry->event->type;
     }
 }
 

@@ -237,14 +237,18 @@ static PyMethodDef methods[] = {
     {"run", run, METH_VARARGS, "run(name, kind, set_argv0): run the program and exit as it does"},
     {"adopt", adopt, METH_O, "adopt(function) -> whether it has markers now; for functions made before attach()"},
     {"call", call, METH_O, "call(function) -> its result; it is the program, and the stream ends with it"},
-    {"lines_round_ns", time_lines, METH_NOARGS, "lines_round_ns() -> nanoseconds of lines that are always the same; 0: not now"},
+    {"lines_round_ns", time_lines, METH_NOARGS,
+     "lines_round_ns() -> nanoseconds of lines that are always the same; 0: not now"},
     {NULL, NULL, 0, NULL},
 };
 
 static PyModuleDef_Slot slots[] = {{0, NULL}};
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "_agent", .m_methods = methods, .m_slots = slots,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_agent",
+    .m_methods = methods,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__agent(void)

@@ -40,8 +40,8 @@
  *   types.c             hooks methods, properties and slots of extension types
  *   trampolines.c       what those hooks run
  *
- * Everything here runs with the GIL held, which is the only lock. Of the program's objects the agent holds the frames that
- * run and the functions it has hooked. It never raises, and changes no result.
+ * Everything here runs with the GIL held, which is the only lock. Of the program's objects the agent holds the frames
+ * that run and the functions it has hooked. It never raises, and changes no result.
  */
 #ifndef FORETRACE_PYAGENT_H
 #define FORETRACE_PYAGENT_H
@@ -75,21 +75,24 @@ struct agent_thread {
     struct ft_cursor *cursor; /* NULL until the thread's first word */
     uint64_t created;         /* the event that created it; 0: none, or not known */
     uint64_t ends_at;         /* what waits for its end waits there; 0: not known */
-    uint64_t behalf;          /* of a thread with no cursor, a library's: the place that it hands things on for (far.h); 0: none */
+    uint64_t
+        behalf; /* of a thread with no cursor, a library's: the place that it hands things on for (far.h); 0: none */
     struct agent_times *times; /* the timing that runs, see timing.h; NULL: none does */
-    uint64_t timed_points;    /* of array operations that were recorded since the last timing ended */
-    uint32_t charged;         /* the block that array operations are charged to; 0: not known */
-    void *charged_frame;      /* and its frame, which is on the stack */
-    const void *hook_frame;   /* the frame that called the hooked function which runs; NULL: none runs */
-    const char *hook_name;    /* the hooked function that runs, if its time is charged by name if it is not seen; or NULL */
-    const void *named_frame;  /* the frame that called the extension type's function which runs (extensions/); NULL: none runs */
+    uint64_t timed_points;     /* of array operations that were recorded since the last timing ended */
+    uint32_t charged;          /* the block that array operations are charged to; 0: not known */
+    void *charged_frame;       /* and its frame, which is on the stack */
+    const void *hook_frame;    /* the frame that called the hooked function which runs; NULL: none runs */
+    const char
+        *hook_name; /* the hooked function that runs, if its time is charged by name if it is not seen; or NULL */
+    const void *
+        named_frame; /* the frame that called the extension type's function which runs (extensions/); NULL: none runs */
     struct agent_frame *frames;
     uint32_t n_frames, frames_capacity;
-    const void *subscripted;  /* a container whose subscript is about to be called, by bytecode */
-    struct agent_site *site;  /* at this place, or NULL if that has been written already, */
-    uint32_t site_block;      /* in this block */
-    const char *element;      /* if it is a store to an element: its address, */
-    int64_t element_bytes;    /* and size; 0: another one, or not known */
+    const void *subscripted;             /* a container whose subscript is about to be called, by bytecode */
+    struct agent_site *site;             /* at this place, or NULL if that has been written already, */
+    uint32_t site_block;                 /* in this block */
+    const char *element;                 /* if it is a store to an element: its address, */
+    int64_t element_bytes;               /* and size; 0: another one, or not known */
     struct ft_side_operation *operation; /* of the call that is being recorded: the last one written; NULL: none */
     bool unseen, wrote, timed; /* of the call that is being recorded: it is not seen; some of it is in the stream; its
                                 * time does not follow from its accesses */
@@ -100,32 +103,35 @@ extern _Thread_local struct agent_thread agent_thread __attribute__((tls_model("
 /* A timing of one thread, which other threads neither end nor write to. */
 struct agent_times {
     struct ft_side_pyblock *block;
-    uint32_t stands_for;         /* executions like the first of them, */
-    bool goes_on;                /* which have begun before */
-    bool imports;                /* it loads a module, whose blocks do not end it */
+    uint32_t stands_for; /* executions like the first of them, */
+    bool goes_on;        /* which have begun before */
+    bool imports;        /* it loads a module, whose blocks do not end it */
     uint64_t begun_ns, processor_begun_ns;
     uint64_t reader_ns, return_reader_ns; /* how long the thread had waited for the reader by then */
-    uint64_t looked_ns, looked_processor_ns, asking_ns; /* what the clocks said last, how long asking the kernel took, */
+    uint64_t looked_ns, looked_processor_ns,
+        asking_ns; /* what the clocks said last, how long asking the kernel took, */
     uint64_t asked_ns, asked_processor_ns, asked_faults; /* and when the kernel was asked last */
-    uint64_t call_ns, returned_ns; /* of a hooked call: when it began (0: none runs, or it has called back), and returned */
-    bool is_recorded;            /* the last hooked call is in the stream */
-    uint32_t n_readings;         /* of the clock, beside that of the timing itself */
-    uint32_t n_returns;          /* markers before a return that ran */
+    uint64_t call_ns,
+        returned_ns;     /* of a hooked call: when it began (0: none runs, or it has called back), and returned */
+    bool is_recorded;    /* the last hooked call is in the stream */
+    uint32_t n_readings; /* of the clock, beside that of the timing itself */
+    uint32_t n_returns;  /* markers before a return that ran */
     uint64_t left_out_ns;
     uint64_t call_processor_ns, return_processor_ns, left_out_processor_ns; /* where executions may take long, */
-    uint64_t call_faults;        /* likewise, of pages */
-    uint32_t n_arrays;           /* operations that recorded calls were charged to */
+    uint64_t call_faults;                                                   /* likewise, of pages */
+    uint32_t n_arrays;                    /* operations that recorded calls were charged to */
     uint64_t named_ns, named_left_out_ns; /* since when agent_thread.hook_name runs, 0: it does not; left out before */
-    uint32_t named_stands_for;            /* calls of extension types that this one stands for; 0: it is of another kind */
-    uint32_t n_named, until_named;        /* how many of them were timed; will not be until the next is */
-    uint32_t n_compiled, first_compiled;  /* how many functions were charged by name, and before the frame returned, */
-    struct ft_side_pyblock *returned_to;  /* to this block; NULL: it has not, */
+    uint32_t named_stands_for;     /* calls of extension types that this one stands for; 0: it is of another kind */
+    uint32_t n_named, until_named; /* how many of them were timed; will not be until the next is */
+    uint32_t n_compiled, first_compiled; /* how many functions were charged by name, and before the frame returned, */
+    struct ft_side_pyblock *returned_to; /* to this block; NULL: it has not, */
     uint64_t frame_end_ns, frame_left_out_ns; /* then; what had been left out by then */
-    bool in_hook;                         /* through a hooked function */
-    bool is_short;                        /* executions of the block do not take long, with what follows them */
+    bool in_hook;                             /* through a hooked function */
+    bool is_short;                            /* executions of the block do not take long, with what follows them */
 };
 
-/* While a timing of this thread runs: a hooked call begins; its original has returned; what it touched has been recorded. */
+/* While a timing of this thread runs: a hooked call begins; its original has returned; what it touched has been
+ * recorded. */
 void agent_times_call(void);
 void agent_times_return(void);
 void agent_times_recorded(void);
@@ -138,8 +144,8 @@ static inline struct ft_cursor *agent_cursor(void)
     return agent_thread.cursor ? agent_thread.cursor : agent_open_cursor();
 }
 
-/* The block that this thread's array operations are charged to, 0 if there is none: the one that runs, or, where that is
- * NumPy's or SciPy's own Python code, the innermost one of whoever called it. */
+/* The block that this thread's array operations are charged to, 0 if there is none: the one that runs, or, where that
+ * is NumPy's or SciPy's own Python code, the innermost one of whoever called it. */
 uint32_t agent_charged_block(void);
 
 /* Where in that block's code its frame stands: a byte offset, 0 if it is not known. */
@@ -177,9 +183,9 @@ static inline bool agent_hook_running(void)
 void agent_times_named_begin(const char *name);
 void agent_times_named_end(const char *outer_name, bool outer_runs);
 
-/* The same for functions of extension types, with a sample of their calls where these are many. The first returns false for a
- * call that is not timed. It fills in what the second is to be given: whether an outer function's time was being charged, which is
- * agent_thread.hook_name until then, and what that stood for. */
+/* The same for functions of extension types, with a sample of their calls where these are many. The first returns false
+ * for a call that is not timed. It fills in what the second is to be given: whether an outer function's time was being
+ * charged, which is agent_thread.hook_name until then, and what that stood for. */
 bool agent_times_compiled_begin(const char *name, bool *outer_runs, uint32_t *outer_stands_for);
 void agent_times_compiled_end(bool outer_runs, uint32_t outer_stands_for);
 
@@ -313,7 +319,8 @@ static inline uint32_t agent_site_operation(struct agent_site *site, const char 
                                             int64_t size_bytes, bool store, bool indexed)
 {
     if (__builtin_expect(site->operation && site->block == block && site->name == name &&
-                             site->size_bytes == size_bytes && site->indexed == indexed, 1))
+                             site->size_bytes == size_bytes && site->indexed == indexed,
+                         1))
         return site->operation;
     uint32_t id = agent_element_operation(name, block, site->offset_bytes, size_bytes, store, indexed);
     *site = (struct agent_site){site->offset_bytes, id, block, name, size_bytes, indexed};
@@ -332,7 +339,8 @@ static inline void agent_write_element(uint32_t id, const void *address)
     cursor->next += 2;
 }
 
-/* One access to an element at a place, by an index that was in no array. False if there is no room for its operation. */
+/* One access to an element at a place, by an index that was in no array. False if there is no room for its operation.
+ */
 static inline bool agent_write_at_site(struct agent_site *site, const char *name, uint32_t block, const void *address,
                                        int64_t size_bytes, bool store)
 {
@@ -342,7 +350,9 @@ static inline bool agent_write_at_site(struct agent_site *site, const char *name
     return id != 0;
 }
 
-/* One access, as an operation of its own, of the block it is charged to. `indexed`: at an index that the program loaded from an array. */
-void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed);
+/* One access, as an operation of its own, of the block it is charged to. `indexed`: at an index that the program loaded
+ * from an array. */
+void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store,
+                        bool indexed);
 
 #endif

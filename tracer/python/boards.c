@@ -1,8 +1,9 @@
 /* See boards.h.
  *
- * When the library makes a board it looks for a global function foretrace_board_made, and calls it (board.c). That is here: the
- * agent, which the interpreter has loaded with local symbols, makes itself global. Of a library that came before the agent
- * (a function is traced in a fork of its interpreter) the variable foretrace_events_board says where the board is.
+ * When the library makes a board it looks for a global function foretrace_board_made, and calls it (board.c). That is
+ * here: the agent, which the interpreter has loaded with local symbols, makes itself global. Of a library that came
+ * before the agent (a function is traced in a fork of its interpreter) the variable foretrace_events_board says where
+ * the board is.
  */
 #define _GNU_SOURCE
 #include "boards.h"

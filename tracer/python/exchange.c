@@ -1,5 +1,5 @@
-/* See exchange.h. Slots are claimed once and never given back; all fields change by single atomic steps, so that a process that is
- * killed leaves nothing locked. */
+/* See exchange.h. Slots are claimed once and never given back; all fields change by single atomic steps, so that a
+ * process that is killed leaves nothing locked. */
 #define _GNU_SOURCE
 #include "exchange.h"
 

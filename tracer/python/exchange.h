@@ -1,8 +1,9 @@
-/* What processes of one program tell each other, in memory that all that are followed share: who wrote to a pipe, who released
- * a semaphore, and where.
+/* What processes of one program tell each other, in memory that all that are followed share: who wrote to a pipe, who
+ * released a semaphore, and where.
  *
- * A slot stands for one such object. Its posts are numbered; of the last EXCHANGE_POSTS the places are kept, so that the reader of a
- * pipe finds the place of the write that it reads. A table that is full, and objects that share a hash, lose edges.
+ * A slot stands for one such object. Its posts are numbered; of the last EXCHANGE_POSTS the places are kept, so that
+ * the reader of a pipe finds the place of the write that it reads. A table that is full, and objects that share a hash,
+ * lose edges.
  */
 #ifndef FORETRACE_PYAGENT_EXCHANGE_H
 #define FORETRACE_PYAGENT_EXCHANGE_H

@@ -1,8 +1,9 @@
-/* See far.h. Objects are told apart by what all processes see alike: a pipe by its inode, the two ends of a socket pair by theirs,
- * a semaphore by its name, or its address.
+/* See far.h. Objects are told apart by what all processes see alike: a pipe by its inode, the two ends of a socket pair
+ * by theirs, a semaphore by its name, or its address.
  *
- * A write to a pipe is a post, a read takes one: each message that has been written, and read in whatever number of pieces, is one
- * edge. A semaphore is tried without waiting first; only where that fails is it an edge, as with locks of threads.
+ * A write to a pipe is a post, a read takes one: each message that has been written, and read in whatever number of
+ * pieces, is one edge. A semaphore is tried without waiting first; only where that fails is it an edge, as with locks
+ * of threads.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -27,7 +28,8 @@ static PyCFunction original_acquire;
 static uint64_t place(uint32_t block)
 {
     const struct ft_header *header = ft_writer_header();
-    const uint32_t process = header ? header->request.process : 0, thread = agent_thread.cursor ? agent_thread.cursor->thread : 0;
+    const uint32_t process = header ? header->request.process : 0,
+                   thread = agent_thread.cursor ? agent_thread.cursor->thread : 0;
     if (!thread || thread > FT_FAR_MAX_THREAD || process > FT_FAR_MAX_PROCESS)
         return 0;
     return (uint64_t)process << FT_FAR_PROCESS_SHIFT | (uint64_t)thread << FT_FAR_THREAD_SHIFT |

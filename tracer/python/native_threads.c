@@ -1,5 +1,6 @@
-/* See native_threads.h. `python` holds the threads that run Python; of those that have ended, `ended_ns` is the sum. `noted`
- * holds the kernel's ids of all threads at the last note. `lock` guards `python` and `ended_ns`: threads end without the GIL.
+/* See native_threads.h. `python` holds the threads that run Python; of those that have ended, `ended_ns` is the sum.
+ * `noted` holds the kernel's ids of all threads at the last note. `lock` guards `python` and `ended_ns`: threads end
+ * without the GIL.
  */
 #define _GNU_SOURCE
 #include "native_threads.h"
@@ -46,8 +47,8 @@ static uint64_t less(uint64_t from, uint64_t what)
     return from > what ? from - what : 0;
 }
 
-/* The clock of a thread's processor time, by the kernel's id (include/linux/posix-timers_types.h: the id's complement, then
- * three bits: of a thread, by the scheduler). */
+/* The clock of a thread's processor time, by the kernel's id (include/linux/posix-timers_types.h: the id's complement,
+ * then three bits: of a thread, by the scheduler). */
 static clockid_t clock_of(int id)
 {
     return (clockid_t)(~(unsigned)id << 3 | 6u);

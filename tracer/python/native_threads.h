@@ -2,8 +2,9 @@
  *
  * It is the processor time of the process less that of
  *  - threads that run Python, from their first traced block on;
- *  - threads that NumPy and SciPy start for linear algebra, whose work follows from the recorded calls. (OpenBLAS starts
- *    them as it is loaded, or after a fork at its first large call; they spin for a while whenever they run out of work.)
+ *  - threads that NumPy and SciPy start for linear algebra, whose work follows from the recorded calls. (OpenBLAS
+ * starts them as it is loaded, or after a fork at its first large call; they spin for a while whenever they run out of
+ * work.)
  *
  * All but native_threads_end_python needs the GIL.
  */
@@ -20,8 +21,8 @@ bool native_threads_init(void);
 void native_threads_begin_python(void);
 void native_threads_end_python(void);
 
-/* Notes which threads there are. Those started since the last note belong to linear algebra if `of_linear_algebra`. Costs
- * a system call where their number has not changed. */
+/* Notes which threads there are. Those started since the last note belong to linear algebra if `of_linear_algebra`.
+ * Costs a system call where their number has not changed. */
 void native_threads_note(bool of_linear_algebra);
 
 /* In a forked child, which has one thread: its time counts from now on. */

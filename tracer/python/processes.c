@@ -1,12 +1,13 @@
-/* Child processes: which there are, how those ended that the program waited for, and the agent in those that are followed.
+/* Child processes: which there are, how those ended that the program waited for, and the agent in those that are
+ * followed.
  *
- * fork() is seen by the writer. What begins otherwise is not: the C library starts children of posix_spawn() and system() in ways of
- * its own, and the interpreter those of `subprocess` and `multiprocessing` mostly by vfork(). So the functions of the interpreter
- * that do so are replaced; each keeps its original in one of the pointers below.
+ * fork() is seen by the writer. What begins otherwise is not: the C library starts children of posix_spawn() and
+ * system() in ways of its own, and the interpreter those of `subprocess` and `multiprocessing` mostly by vfork(). So
+ * the functions of the interpreter that do so are replaced; each keeps its original in one of the pointers below.
  *
- * Where children are followed, the command line of one that is to run this interpreter is changed: main.py comes first, and takes
- * itself out of it again (see there). Its child asks for a stream in that of the process that started it. What is not such a
- * command goes on untraced, and is told by name. Forked children keep the agent they have.
+ * Where children are followed, the command line of one that is to run this interpreter is changed: main.py comes first,
+ * and takes itself out of it again (see there). Its child asks for a stream in that of the process that started it.
+ * What is not such a command goes on untraced, and is told by name. Forked children keep the agent they have.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -39,8 +40,8 @@ typedef PyObject *(*fast_kw_function)(PyObject *, PyObject *const *, Py_ssize_t,
 static PyCFunction fork_exec, fork_exec_fast, spawn, spawnp, run_command, wait_pid, wait_any, wait3_any, wait4_pid;
 static PyCFunction exec_program, exec_program_with;
 static PyObject *own_bootstrap, *own_agent, *own_core; /* NULL: children are not followed */
-static uint64_t place_at_fork; /* of the parent */
-static uint64_t created_at;    /* where this process was created; 0: not known */
+static uint64_t place_at_fork;                         /* of the parent */
+static uint64_t created_at;                            /* where this process was created; 0: not known */
 
 static bool follows(void)
 {
@@ -226,13 +227,15 @@ static bool is_own_interpreter(PyObject *path)
         return false;
     }
     const bool is = stat("/proc/self/exe", &own) == 0 && stat(PyBytes_AS_STRING(bytes), &other) == 0 &&
-                    own.st_dev == other.st_dev && own.st_ino == other.st_ino && access(PyBytes_AS_STRING(bytes), X_OK) == 0;
+                    own.st_dev == other.st_dev && own.st_ino == other.st_ino &&
+                    access(PyBytes_AS_STRING(bytes), X_OK) == 0;
     Py_DECREF(bytes);
     return is;
 }
 
-/* Where the interpreter's own options end among its words, and what comes then: -c, -m, or "--" for a script. 0 for a command that
- * runs no program, or that main.py cannot stand in for. A letter -c or -m at the end of a group is left in `*group`. */
+/* Where the interpreter's own options end among its words, and what comes then: -c, -m, or "--" for a script. 0 for a
+ * command that runs no program, or that main.py cannot stand in for. A letter -c or -m at the end of a group is left in
+ * `*group`. */
 static Py_ssize_t end_of_options(PyObject *words, const char **kind, PyObject **group)
 {
     const Py_ssize_t n = PyList_GET_SIZE(words);
@@ -309,7 +312,8 @@ static PyObject *with_agent(PyObject *words, enum ft_request_kind request)
 {
     const char *kind = NULL;
     PyObject *group = NULL, *list = as_bytes(words);
-    const Py_ssize_t begin = list && PyList_GET_SIZE(list) > 1 && !is_tracker(list) ? end_of_options(list, &kind, &group) : 0;
+    const Py_ssize_t begin =
+        list && PyList_GET_SIZE(list) > 1 && !is_tracker(list) ? end_of_options(list, &kind, &group) : 0;
     PyObject *found = begin ? PyList_New(0) : NULL;
     if (!found) {
         Py_XDECREF(list);
@@ -324,8 +328,8 @@ static PyObject *with_agent(PyObject *words, enum ft_request_kind request)
         done = PyList_Append(found, PyList_GET_ITEM(list, i)) == 0;
     done = done && (!group || PyList_Append(found, group) == 0) && append_path(found, own_bootstrap) &&
            append_bytes(found, PyBytes_FromString("--fd")) &&
-           append_bytes(found, PyBytes_FromFormat("%u:%u:%d:%lu", atomic_load(&header->reader_pid), header->request.own_fd,
-                                                  (int)request, (unsigned long)far_behalf())) &&
+           append_bytes(found, PyBytes_FromFormat("%u:%u:%d:%lu", atomic_load(&header->reader_pid),
+                                                  header->request.own_fd, (int)request, (unsigned long)far_behalf())) &&
            append_bytes(found, PyBytes_FromString("--agent")) && append_path(found, own_agent) &&
            append_bytes(found, PyBytes_FromString("--core")) && append_path(found, own_core) &&
            append_bytes(found, PyBytes_FromString(kind));
@@ -421,11 +425,14 @@ static PyObject *hooked_fork_exec(PyObject *self, PyObject *args)
     struct start start = is_usual ? prepared(PyTuple_GET_ITEM(args, 0), PyTuple_GET_ITEM(args, 1)) : (struct start){0};
     PyObject *changed = start.words ? PyTuple_New(PyTuple_GET_SIZE(args)) : NULL;
     for (Py_ssize_t i = 0; changed && i < PyTuple_GET_SIZE(args); i++)
-        PyTuple_SET_ITEM(changed, i, Py_NewRef(i == 0 ? start.words : i == 1 ? start.files : PyTuple_GET_ITEM(args, i)));
+        PyTuple_SET_ITEM(changed, i,
+                         Py_NewRef(i == 0   ? start.words
+                                   : i == 1 ? start.files
+                                            : PyTuple_GET_ITEM(args, i)));
     PyErr_Clear();
     ft_writer_fork_alone(true);
-    PyObject *result = started(&start, fork_exec(self, changed ? changed : args), forks,
-                               is_usual ? PyTuple_GET_ITEM(args, 0) : NULL);
+    PyObject *result =
+        started(&start, fork_exec(self, changed ? changed : args), forks, is_usual ? PyTuple_GET_ITEM(args, 0) : NULL);
     Py_XDECREF(changed);
     return result;
 }
@@ -448,7 +455,8 @@ static PyObject *hooked_fork_exec_fast(PyObject *self, PyObject *const *args, Py
 }
 
 /* posix_spawn(path, argv, ...), of which `looks_up` finds the file by itself. */
-static PyObject *spawned(PyCFunction original, bool looks_up, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
+static PyObject *spawned(PyCFunction original, bool looks_up, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                         PyObject *names)
 {
     PyObject *changed[MOST_ARGUMENTS];
     const Py_ssize_t all = n + (names ? PyTuple_GET_SIZE(names) : 0);

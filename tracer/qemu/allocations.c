@@ -65,8 +65,8 @@ struct function {
 };
 
 struct site {
-    uint64_t address; /* that calls return to; 0: free */
-    bool is_blind;    /* its block was translated before that was known */
+    uint64_t address;   /* that calls return to; 0: free */
+    bool is_blind;      /* its block was translated before that was known */
     uint32_t object[2]; /* by whether it is mapped; 0: none yet */
 };
 
@@ -103,7 +103,10 @@ static struct pending *pending[MAX_VCPUS];
 static uint64_t calls[MAX_VCPUS][6]; /* arguments of the system call that a vcpu is in */
 static uint64_t heap_end;
 static uint64_t translated[1u << 16]; /* bits by hash of the addresses of translated blocks that are no sites */
-static struct { uint64_t hash; uint32_t object; } files[64]; /* mapped files, by hash of their paths */
+static struct {
+    uint64_t hash;
+    uint32_t object;
+} files[64];                  /* mapped files, by hash of their paths */
 static _Atomic int registers; /* 0: not known whether they can be read; 1: they can; -1: they cannot */
 static struct check {
     int64_t result;
@@ -276,7 +279,8 @@ void allocator_runs_with(unsigned int vcpu, void *context, const void *env)
         return;
     }
     uint64_t size_bytes = ft_register_argument(env, allocator->size);
-    if (allocator->times != 255 && __builtin_mul_overflow(size_bytes, ft_register_argument(env, allocator->times), &size_bytes))
+    if (allocator->times != 255 &&
+        __builtin_mul_overflow(size_bytes, ft_register_argument(env, allocator->times), &size_bytes))
         return;
     if (allocator->kind == KIND_MAPPED && !(ft_register_argument(env, 3) & MAP_ANONYMOUS))
         return; /* a file: its system call says which */
@@ -285,8 +289,9 @@ void allocator_runs_with(unsigned int vcpu, void *context, const void *env)
     const bool is_seen = site && !site->is_blind;
     pthread_mutex_unlock(&lock);
     if (is_seen)
-        *call = (struct pending){allocator, returns_to, stack, size_bytes, released,
-                                 allocator->result == RESULT ? 0 : ft_register_argument(env, allocator->result)};
+        *call = (struct pending){
+            allocator,  returns_to, stack,
+            size_bytes, released,   allocator->result == RESULT ? 0 : ft_register_argument(env, allocator->result)};
 }
 
 static uint32_t object_at(struct site *site, enum kind kind)
@@ -364,7 +369,8 @@ void ft_allocations_translate(struct qemu_plugin_tb *tb, uint64_t address, const
         qemu_plugin_register_vcpu_tb_exec_cb(tb, system_call_is_over, QEMU_PLUGIN_CB_NO_REGS, &check);
     check.is_due = false;
     pthread_mutex_lock(&lock);
-    if (!is_known((uintptr_t)bytes) && num_mappings < MAX_MAPPINGS && ft_mapping_of((uintptr_t)bytes, &mappings[num_mappings]))
+    if (!is_known((uintptr_t)bytes) && num_mappings < MAX_MAPPINGS &&
+        ft_mapping_of((uintptr_t)bytes, &mappings[num_mappings]))
         module = module_of(&mappings[num_mappings++]);
     const struct function *function = function_at(address);
     struct site *site = site_of(address, false);

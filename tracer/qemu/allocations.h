@@ -1,9 +1,11 @@
-/* Tells what memory is: what the program allocates, releases, and has the system read and write (FT_TAG_MEMORY of stream.h).
+/* Tells what memory is: what the program allocates, releases, and has the system read and write (FT_TAG_MEMORY of
+ * stream.h).
  *
- * The C library's allocator and C++'s `new` are known by the names in symbol tables. Where one of them begins, its arguments and
- * where it returns to are read from the registers; where it has returned, its result (guest_registers.h). All that is
- * allocated from one place is one object. Of calls within such a call, the outermost counts. Variables of 64 bytes and more
- * are objects by their names. Memory that no such function returned is known by system calls alone: brk, mmap, munmap, mremap.
+ * The C library's allocator and C++'s `new` are known by the names in symbol tables. Where one of them begins, its
+ * arguments and where it returns to are read from the registers; where it has returned, its result (guest_registers.h).
+ * All that is allocated from one place is one object. Of calls within such a call, the outermost counts. Variables of
+ * 64 bytes and more are objects by their names. Memory that no such function returned is known by system calls alone:
+ * brk, mmap, munmap, mremap.
  *
  * Not seen: a call whose return address is the beginning of a block that ran before the first such call.
  */

@@ -20,8 +20,8 @@ bool ft_bursts_record(void);
 /* Says that a block is translated which has been in no burst. */
 void ft_bursts_new_code(void);
 
-/* Says that the program has a further thread. QEMU cannot throw away safely, again and again, what several threads run: all
- * is recorded from here on, after one last change if this is between bursts. */
+/* Says that the program has a further thread. QEMU cannot throw away safely, again and again, what several threads run:
+ * all is recorded from here on, after one last change if this is between bursts. */
 void ft_bursts_thread_starts(void);
 
 /* Changes over. No thread of the program may be running. */

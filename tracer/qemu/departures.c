@@ -1,7 +1,8 @@
 /* See departures.h.
  *
- * Invariants: `shared_areas` is only touched under the plugin's lock, while code is translated. The engine's limit of address space
- * is lowered from ft_departures_call to ft_departures_returned of one thread, and by one thread at a time (`refusing`).
+ * Invariants: `shared_areas` is only touched under the plugin's lock, while code is translated. The engine's limit of
+ * address space is lowered from ft_departures_call to ft_departures_returned of one thread, and by one thread at a time
+ * (`refusing`).
  */
 #define _GNU_SOURCE
 #include "departures.h"
@@ -34,17 +35,19 @@ static struct numbers {
 static bool is_x86;
 
 static uint64_t most_bytes;
-static _Atomic uint64_t mapped_bytes;                 /* by system calls of the program, and not unmapped */
-static _Atomic uint64_t limit_bytes = UINT64_MAX;     /* of address space, that the program set itself */
+static _Atomic uint64_t mapped_bytes;             /* by system calls of the program, and not unmapped */
+static _Atomic uint64_t limit_bytes = UINT64_MAX; /* of address space, that the program set itself */
 static _Atomic uint64_t heap_end;
-static _Atomic uint64_t *failed_starts;               /* of programs, by children of vfork; memory shared with them */
-static pid_t owner;                                   /* the process that tells of them: forked ones share the count */
+static _Atomic uint64_t *failed_starts; /* of programs, by children of vfork; memory shared with them */
+static pid_t owner;                     /* the process that tells of them: forked ones share the count */
 static atomic_bool memory_was_opened;
 
 static pthread_mutex_t refusing = PTHREAD_MUTEX_INITIALIZER;
 static struct rlimit own_limit; /* of the engine */
 
-static struct area { uint64_t first, end; } *shared_areas;
+static struct area {
+    uint64_t first, end;
+} *shared_areas;
 static size_t num_areas;
 static bool all_is_shared; /* more areas than there is room for */
 
@@ -75,7 +78,8 @@ bool ft_departures_begin(const char *target, uint64_t bytes)
 /* Reads memory of the program; false if it is not there. */
 static bool read_memory(uint64_t address, void *out, size_t length)
 {
-    const struct iovec own = {out, length}, there = {(void *)(uintptr_t)(address + ft_writer_header()->guest_base), length};
+    const struct iovec own = {out, length},
+                       there = {(void *)(uintptr_t)(address + ft_writer_header()->guest_base), length};
     return address && process_vm_readv(getpid(), &own, 1, &there, 1, 0) == (ssize_t)length;
 }
 
@@ -120,9 +124,11 @@ static bool is_taken(uint64_t address, uint64_t length)
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
     unsigned char resident[256];
     for (uint64_t at = 0; at < length && length < LEAST_LARGE_BYTES;) { /* a larger range is asked for as one */
-        const uint64_t pages = (length - at + page - 1) / page, step = pages < sizeof resident ? pages : sizeof resident;
+        const uint64_t pages = (length - at + page - 1) / page,
+                       step = pages < sizeof resident ? pages : sizeof resident;
         for (uint64_t i = 0; i < step; i++)
-            if (mincore((void *)(uintptr_t)(address + ft_writer_header()->guest_base + at + i * page), page, resident) == 0)
+            if (mincore((void *)(uintptr_t)(address + ft_writer_header()->guest_base + at + i * page), page,
+                        resident) == 0)
                 return true;
         at += step * page;
     }
@@ -158,7 +164,9 @@ static void mmap_called(const uint64_t *arguments)
 
 static void limited(uint64_t resource, uint64_t address)
 {
-    struct { uint64_t current, most; } limit;
+    struct {
+        uint64_t current, most;
+    } limit;
     if (!read_memory(address, &limit, sizeof limit))
         return;
     if (resource == RLIMIT_AS)
@@ -176,9 +184,9 @@ static void opened(uint64_t path)
     if (!read_memory(path, name, first) || !memchr(name, 0, sizeof name - 1))
         (void)!read_memory(path, name, sizeof name - 1);
     snprintf(own, sizeof own, "/proc/%d/", getpid());
-    const char *file = strncmp(name, "/proc/self/", 11) == 0 ? name + 11
-                     : strncmp(name, own, strlen(own)) == 0  ? name + strlen(own)
-                                                             : "";
+    const char *file = strncmp(name, "/proc/self/", 11) == 0  ? name + 11
+                       : strncmp(name, own, strlen(own)) == 0 ? name + strlen(own)
+                                                              : "";
     if (strcmp(file, "maps") == 0)
         count(FT_DEPARTURE_MAPS, 1);
     else if (strcmp(file, "mem") == 0)

@@ -1,16 +1,16 @@
-/* Departures of the engine from the system: what it does otherwise is counted in the header (enum ft_departure), and what
- * would take too much of its memory is refused, as the system refuses it under a limit of address space.
+/* Departures of the engine from the system: what it does otherwise is counted in the header (enum ft_departure), and
+ * what would take too much of its memory is refused, as the system refuses it under a limit of address space.
  *
- * A call is refused by lowering the engine's own limit of address space until it has returned: a plugin can neither change a
- * system call nor its result. What other threads map in that time may be refused as well.
+ * A call is refused by lowering the engine's own limit of address space until it has returned: a plugin can neither
+ * change a system call nor its result. What other threads map in that time may be refused as well.
  */
 #ifndef FORETRACE_DEPARTURES_H
 #define FORETRACE_DEPARTURES_H
 
 #include "qemu_api.h"
 
-/* `target` is the architecture as QEMU names it. The program may map up to `most_bytes`; 0: the engine takes no memory for
- * what is only mapped. False if the system has no memory. */
+/* `target` is the architecture as QEMU names it. The program may map up to `most_bytes`; 0: the engine takes no memory
+ * for what is only mapped. False if the system has no memory. */
 bool ft_departures_begin(const char *target, uint64_t most_bytes);
 
 /* Before and after a system call. */
@@ -22,7 +22,8 @@ void ft_departures_end(void); /* of the program */
 /* Takes over which memory is shared; `maps` is a copy of /proc/self/maps. */
 void ft_departures_mapped(const char *maps, size_t length);
 
-/* Whether the code of a block can be changed without the engine's knowledge: through another mapping. `address` is the engine's. */
+/* Whether the code of a block can be changed without the engine's knowledge: through another mapping. `address` is the
+ * engine's. */
 bool ft_departures_may_be_stale(uint64_t address);
 
 /* The code of a block runs that the engine translated from other bytes than are there now. */

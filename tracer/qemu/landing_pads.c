@@ -1,10 +1,11 @@
-/* See landing_pads.h. Sources: Linux Standard Base Core 5.0, sections 10.5 (DWARF pointer encodings) and 10.6 (.eh_frame,
- * .eh_frame_hdr); of the language-specific data area, which the Itanium C++ ABI leaves to implementations, GCC's
- * libstdc++-v3/libsupc++/eh_personality.cc (parse_lsda_header).
+/* See landing_pads.h. Sources: Linux Standard Base Core 5.0, sections 10.5 (DWARF pointer encodings) and 10.6
+ * (.eh_frame, .eh_frame_hdr); of the language-specific data area, which the Itanium C++ ABI leaves to implementations,
+ * GCC's libstdc++-v3/libsupc++/eh_personality.cc (parse_lsda_header).
  *
- * The tables are read in the program's memory, by way of /proc/self/mem, which refuses what is not mapped: they may be damaged, and
- * their file may be gone. `images` are what is mapped from ELF files, each with its sorted table of functions once that is
- * needed; `functions` holds the call sites of some functions that were asked for, by a hash of where they begin.
+ * The tables are read in the program's memory, by way of /proc/self/mem, which refuses what is not mapped: they may be
+ * damaged, and their file may be gone. `images` are what is mapped from ELF files, each with its sorted table of
+ * functions once that is needed; `functions` holds the call sites of some functions that were asked for, by a hash of
+ * where they begin.
  */
 #define _GNU_SOURCE
 #include "landing_pads.h"
@@ -32,7 +33,7 @@ struct image {
     uint64_t base; /* where the file's first byte is mapped */
     unsigned long long device, inode;
     char *path;
-    uint64_t tables; /* what entries are relative to */
+    uint64_t tables;       /* what entries are relative to */
     struct entry *entries; /* by function */
     uint64_t num_entries;
     bool is_read, is_mapped;
@@ -109,7 +110,9 @@ static uint64_t next_leb128(struct bytes *from, bool is_signed)
 static uint64_t next_encoded(struct bytes *from, unsigned char encoding)
 {
     switch (encoding & 0x0f) {
-    case 0x00: case 0x04: case 0x0c: return next_number(from, 8);
+    case 0x00:
+    case 0x04:
+    case 0x0c: return next_number(from, 8);
     case 0x01: return next_leb128(from, false);
     case 0x09: return next_leb128(from, true);
     case 0x02: return next_number(from, 2);
@@ -153,7 +156,8 @@ static void forget_functions(void)
 }
 
 /* The number of an image, which is added if it is new; SIZE_MAX without memory. */
-static size_t image_at(uint64_t base, unsigned long long device, unsigned long long inode, const char *path, size_t path_bytes)
+static size_t image_at(uint64_t base, unsigned long long device, unsigned long long inode, const char *path,
+                       size_t path_bytes)
 {
     for (size_t i = 0; i < num_images; i++)
         if (images[i].base == base && images[i].device == device && images[i].inode == inode) {
@@ -164,8 +168,8 @@ static size_t image_at(uint64_t base, unsigned long long device, unsigned long l
     if (!more)
         return SIZE_MAX;
     images = more;
-    images[num_images] = (struct image){.base = base, .device = device, .inode = inode, .is_mapped = true,
-                                        .path = strndup(path, path_bytes)};
+    images[num_images] = (struct image){
+        .base = base, .device = device, .inode = inode, .is_mapped = true, .path = strndup(path, path_bytes)};
     return num_images++;
 }
 
@@ -197,7 +201,7 @@ void ft_landing_pads_mapped(const char *maps, size_t bytes)
 {
     size_t image = SIZE_MAX;
     unsigned long long image_device = 0, image_inode = 0;
-    char line[128]; /* the beginning of one: all but the path */
+    char line[128];  /* the beginning of one: all but the path */
     drop_unmapped(); /* those that the map before the last one had, and that one not */
     forget_functions();
     num_codes = 0;
@@ -286,7 +290,8 @@ static void make_table(struct image *image, int memory, uint64_t frames, uint64_
         const uint64_t function = distance ? next_pointer(&from, known.pointer, guest_base) : 0;
         if (function && image->num_entries == room) {
             room = room ? 2 * room : 1024;
-            struct entry *more = room * sizeof *more <= MAX_TABLE_BYTES ? realloc(image->entries, room * sizeof *more) : NULL;
+            struct entry *more =
+                room * sizeof *more <= MAX_TABLE_BYTES ? realloc(image->entries, room * sizeof *more) : NULL;
             if (!more)
                 break;
             image->entries = more;
@@ -348,7 +353,8 @@ static void read_image(struct image *image, int memory, uint64_t guest_base)
     const uint64_t bias = image->base - (first->p_vaddr - first->p_offset);
     uint64_t frames, frames_bytes;
     /* version 1; pcrel|sdata4, udata4, datarel|sdata4: as GNU ld, gold and lld write it */
-    if (!header || !read_at(memory, bias + header->p_vaddr, form, sizeof form) || memcmp(form, "\x01\x1b\x03\x3b", 4) != 0) {
+    if (!header || !read_at(memory, bias + header->p_vaddr, form, sizeof form) ||
+        memcmp(form, "\x01\x1b\x03\x3b", 4) != 0) {
         if (image->path && find_frames(image->path, &frames, &frames_bytes))
             make_table(image, memory, bias + frames, frames_bytes, guest_base);
         return;

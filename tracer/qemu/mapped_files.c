@@ -1,6 +1,7 @@
 /* See mapped_files.h.
  *
- * Invariants: `files` is only touched under `files_lock`, which a fork takes, so that no child finds it taken. No file stays open.
+ * Invariants: `files` is only touched under `files_lock`, which a fork takes, so that no child finds it taken. No file
+ * stays open.
  */
 #define _GNU_SOURCE
 #include "mapped_files.h"
@@ -179,7 +180,8 @@ static void loses_name(int folder, uint64_t address)
 {
     char path[PATH_MAX];
     struct stat status;
-    if (!read_path(address, path) || fstatat(folder, path, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+    if (!read_path(address, path) || fstatat(folder, path, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(status.st_mode))
         return;
     lock();
     struct file *file = find(&status);

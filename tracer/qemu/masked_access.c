@@ -1,5 +1,6 @@
-/* See masked_access.h. Sources: Intel SDM volume 2, section 2.3 (VEX prefix) and the instructions' pages. In QEMU, vector registers
- * are `xmm_regs` of CPUX86State (target/i386/cpu.h), 64 bytes each, on a boundary of 16 behind `mxcsr`. */
+/* See masked_access.h. Sources: Intel SDM volume 2, section 2.3 (VEX prefix) and the instructions' pages. In QEMU,
+ * vector registers are `xmm_regs` of CPUX86State (target/i386/cpu.h), 64 bytes each, on a boundary of 16 behind
+ * `mxcsr`. */
 #define _GNU_SOURCE
 #include "masked_access.h"
 
@@ -45,7 +46,9 @@ struct ft_masked ft_masked_of(const char *target, const unsigned char *code, siz
     if ((code[1] & 31) != 2 || (last & 3) != 1 || modrm >= 0xc0) /* 0F38, the prefix 66, memory */
         return none;
     const uint8_t element_bytes = opcode == 0x2c ? 4 : opcode == 0x2d ? 8 : opcode != 0x8c ? 0 : last & 0x80 ? 8 : 4;
-    return (struct ft_masked){.element_bytes = element_bytes, .vector_bytes = last & 4 ? 32 : 16, .mask = ~(last >> 3) & 15,
+    return (struct ft_masked){.element_bytes = element_bytes,
+                              .vector_bytes = last & 4 ? 32 : 16,
+                              .mask = ~(last >> 3) & 15,
                               .destination = (uint8_t)((modrm >> 3 & 7) | (code[1] & 0x80 ? 0 : 8))};
 }
 
@@ -70,7 +73,8 @@ static const unsigned char *vector_register(const void *env, uint32_t at, uint32
     return (const unsigned char *)env + at + number * REGISTER_BYTES;
 }
 
-/* Whether a register holds what the lanes that are on loaded. `*tells` becomes whether that is no coincidence of zeros. */
+/* Whether a register holds what the lanes that are on loaded. `*tells` becomes whether that is no coincidence of zeros.
+ */
 static bool fits(const struct ft_masked *masked, uint32_t lanes, const unsigned char *loaded, bool *tells)
 {
     static const unsigned char zeros[VECTOR_BYTES];
@@ -159,7 +163,8 @@ static uint32_t all_lanes(const struct ft_masked *masked)
     return (uint32_t)((UINT64_C(1) << num_lanes(masked)) - 1);
 }
 
-struct ft_masked_lanes ft_masked_loads(const struct ft_masked *masked, uint64_t address, uint64_t bytes, uint64_t guest_base)
+struct ft_masked_lanes ft_masked_loads(const struct ft_masked *masked, uint64_t address, uint64_t bytes,
+                                       uint64_t guest_base)
 {
     const bool is_first = now.bytes == 0;
     if (is_first)

@@ -33,8 +33,9 @@ static void *piece_of(int fd, uint64_t offset, uint64_t bytes)
 
 static bool read_header(int fd, Elf64_Ehdr *header)
 {
-    return pread(fd, header, sizeof *header, 0) == (ssize_t)sizeof *header && memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 &&
-           header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_ident[EI_DATA] == ELFDATA2LSB;
+    return pread(fd, header, sizeof *header, 0) == (ssize_t)sizeof *header &&
+           memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+           header->e_ident[EI_DATA] == ELFDATA2LSB;
 }
 
 /* Where link-time address 0 lies if the file's byte `offset` is mapped to `first`. */
@@ -47,7 +48,8 @@ static bool find_base(const char *path, uint64_t first, uint64_t offset, uint64_
         Elf64_Phdr *segments = piece_of(fd, header.e_phoff, (uint64_t)header.e_phnum * sizeof *segments);
         for (uint32_t i = 0; segments && i < header.e_phnum && !found; i++) {
             const uint64_t begin = segments[i].p_offset & ~(PAGE_BYTES - 1);
-            found = segments[i].p_type == PT_LOAD && offset >= begin && offset - begin < segments[i].p_filesz + PAGE_BYTES;
+            found =
+                segments[i].p_type == PT_LOAD && offset >= begin && offset - begin < segments[i].p_filesz + PAGE_BYTES;
             *base = first - offset + segments[i].p_offset - segments[i].p_vaddr;
         }
         free(segments);
@@ -103,7 +105,8 @@ static void take_table(int fd, const Elf64_Shdr *table, const Elf64_Shdr *string
     free(names);
 }
 
-void ft_symbols_of(const struct ft_mapping *mapping, void (*take)(const struct ft_symbol *symbol, void *context), void *context)
+void ft_symbols_of(const struct ft_mapping *mapping, void (*take)(const struct ft_symbol *symbol, void *context),
+                   void *context)
 {
     Elf64_Ehdr header;
     const int fd = mapping->path[0] ? open(mapping->path, O_RDONLY | O_CLOEXEC) : -1;

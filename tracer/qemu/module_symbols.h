@@ -21,7 +21,9 @@ struct ft_symbol {
     bool is_function;             /* else a variable */
 };
 
-/* Calls `take` for each named function and variable of a mapping's file. Of a file that is none, or damaged, as far as it goes. */
-void ft_symbols_of(const struct ft_mapping *mapping, void (*take)(const struct ft_symbol *symbol, void *context), void *context);
+/* Calls `take` for each named function and variable of a mapping's file. Of a file that is none, or damaged, as far as
+ * it goes. */
+void ft_symbols_of(const struct ft_mapping *mapping, void (*take)(const struct ft_symbol *symbol, void *context),
+                   void *context);
 
 #endif

@@ -79,11 +79,15 @@ static enum ft_accesses x86_one_byte(unsigned char opcode, unsigned extension, u
     const bool is_compare = extension == 7, is_move = extension == 0, is_test = extension <= 1;
     switch (opcode) {
     case 0x63: return load(access, 2); /* movsxd */
-    case 0x69: case 0x6b: return load(access, operand_shift); /* imul */
+    case 0x69:
+    case 0x6b: return load(access, operand_shift); /* imul */
     case 0x80: return is_compare ? load(access, 0) : FT_ACCESSES_UNKNOWN;
-    case 0x81: case 0x83: return is_compare ? load(access, operand_shift) : FT_ACCESSES_UNKNOWN;
-    case 0x84: case 0x8a: return load(access, 0); /* test, mov */
-    case 0x85: case 0x8b: return load(access, operand_shift);
+    case 0x81:
+    case 0x83: return is_compare ? load(access, operand_shift) : FT_ACCESSES_UNKNOWN;
+    case 0x84:
+    case 0x8a: return load(access, 0); /* test, mov */
+    case 0x85:
+    case 0x8b: return load(access, operand_shift);
     case 0x88: return store(access, 0);
     case 0x89: return store(access, operand_shift);
     case 0x8d: return FT_ACCESSES_NONE; /* lea */
@@ -183,7 +187,7 @@ static enum ft_accesses aarch64_accesses(const unsigned char *code, size_t lengt
     if ((group & 5) == 4)
         return aarch64_load_or_store(word, access);
     const bool is_data = (group & 14) == 8 || (group & 7) == 5 || (group & 7) == 7;
-    const bool is_hint = (word & 0xfffff01fu) == 0xd503201fu; /* nop, bti, paciasp, ... */
+    const bool is_hint = (word & 0xfffff01fu) == 0xd503201fu;                         /* nop, bti, paciasp, ... */
     const bool is_branch = (group & 14) == 10 && (word & 0xfe000000u) != 0xd4000000u; /* these: exceptions, system */
     return is_data || is_branch || is_hint ? FT_ACCESSES_NONE : FT_ACCESSES_UNKNOWN;
 }
@@ -198,9 +202,11 @@ static enum ft_accesses riscv64_compressed(unsigned word, struct ft_plain_access
     if (quadrant == 2 && (operation == 2 || operation == 3) && (word >> 7 & 31) == 0) /* reserved */
         return FT_ACCESSES_UNKNOWN;
     switch (operation) {
-    case 1: case 3: return load(access, 3);
+    case 1:
+    case 3: return load(access, 3);
     case 2: return load(access, 2);
-    case 5: case 7: return store(access, 3);
+    case 5:
+    case 7: return store(access, 3);
     case 6: return store(access, 2);
     default: return FT_ACCESSES_UNKNOWN;
     }
@@ -219,10 +225,20 @@ static enum ft_accesses riscv64_accesses(const unsigned char *code, size_t lengt
     case 0x23: return width < 4 ? store(access, width) : FT_ACCESSES_UNKNOWN;
     case 0x07: return is_float_width ? load(access, width) : FT_ACCESSES_UNKNOWN;
     case 0x27: return is_float_width ? store(access, width) : FT_ACCESSES_UNKNOWN;
-    case 0x13: case 0x17: case 0x1b: case 0x33: case 0x37: case 0x3b: /* integer */
-    case 0x43: case 0x47: case 0x4b: case 0x4f: case 0x53: /* floating point */
-    case 0x63: case 0x67: case 0x6f: /* branches */
-        return FT_ACCESSES_NONE;
+    case 0x13:
+    case 0x17:
+    case 0x1b:
+    case 0x33:
+    case 0x37:
+    case 0x3b: /* integer */
+    case 0x43:
+    case 0x47:
+    case 0x4b:
+    case 0x4f:
+    case 0x53: /* floating point */
+    case 0x63:
+    case 0x67:
+    case 0x6f: /* branches */ return FT_ACCESSES_NONE;
     default: return FT_ACCESSES_UNKNOWN;
     }
 }

@@ -1,8 +1,8 @@
 /* Instructions of which it is known, before they run, what they access.
  *
  * A plain access is made exactly once each time the instruction runs, has a kind and a size that its code tells, and is
- * translated by QEMU without a call to a helper of its own. Most loads and stores of compiled programs are plain; whatever
- * is not recognised counts as unknown, which costs time and nothing else.
+ * translated by QEMU without a call to a helper of its own. Most loads and stores of compiled programs are plain;
+ * whatever is not recognised counts as unknown, which costs time and nothing else.
  */
 #ifndef FORETRACE_PLAIN_ACCESS_H
 #define FORETRACE_PLAIN_ACCESS_H

@@ -1,13 +1,14 @@
 /* The tracing engine for binaries: a TCG plugin that QEMU user mode loads.
  *
- * What QEMU translates at a time is cut into blocks at multiples of PART_BYTES. QEMU ends a translation that grows too large,
- * anywhere: where a loop's body is that long, what was translated on the way into the loop, and what begins at its header, would
- * never come to begin or end at the same places.
+ * What QEMU translates at a time is cut into blocks at multiples of PART_BYTES. QEMU ends a translation that grows too
+ * large, anywhere: where a loop's body is that long, what was translated on the way into the loop, and what begins at
+ * its header, would never come to begin or end at the same places.
  *
- * Each block is described once in the side table; when it runs it writes one word, and each of its memory accesses one more
- * (stream.h). Where the block's first access is a plain one (plain_access.h), it writes the block's word. A block that QEMU translates again (it flushes its cache of translations when that is
- * full) keeps its id: `table`, open addressing over the blocks' addresses and bytes, finds it. Between bursts (bursts.h)
- * blocks run under other ids, which say that their accesses are not in the stream.
+ * Each block is described once in the side table; when it runs it writes one word, and each of its memory accesses one
+ * more (stream.h). Where the block's first access is a plain one (plain_access.h), it writes the block's word. A block
+ * that QEMU translates again (it flushes its cache of translations when that is full) keeps its id: `table`, open
+ * addressing over the blocks' addresses and bytes, finds it. Between bursts (bursts.h) blocks run under other ids,
+ * which say that their accesses are not in the stream.
  *
  * Invariants: `cursors[i]` is set from vcpu i's start to its end; `table` is only touched under `lock`; a block and its
  * operations stay where they are for good, since translated code holds their addresses.
@@ -47,7 +48,8 @@
 EXPORT extern int qemu_plugin_version;
 EXPORT int qemu_plugin_version = 2;
 
-/* QEMU reads qemu_plugin_version once we are loaded. What it offers says which version it wants, whatever its number. */
+/* QEMU reads qemu_plugin_version once we are loaded. What it offers says which version it wants, whatever its number.
+ */
 static __attribute__((constructor)) void choose_version(void)
 {
     if (qemu_plugin_n_vcpus)
@@ -57,7 +59,7 @@ static __attribute__((constructor)) void choose_version(void)
 /* An instruction's load [0] and store [1], or its plain access [0]. QEMU's own choice between the two callbacks is not
  * used: up to 7.2 a callback for loads is called for stores and one for stores for both. */
 struct operations {
-    uint64_t tag[2]; /* all of the stream word but the address */
+    uint64_t tag[2];               /* all of the stream word but the address */
     qemu_plugin_meminfo_t info[2]; /* what `tag` was made for */
     uint32_t instruction;
     uint32_t block_id;
@@ -71,9 +73,9 @@ struct block {
     uint64_t address;
     uint64_t hash;
     uint32_t code_bytes;
-    uint32_t first_access; /* see struct ft_side_block */
-    bool is_counted;       /* likewise */
-    unsigned char *code; /* length bytes of the instructions, then the instructions */
+    uint32_t first_access;          /* see struct ft_side_block */
+    bool is_counted;                /* likewise */
+    unsigned char *code;            /* length bytes of the instructions, then the instructions */
     struct operations operations[]; /* of each instruction */
 };
 
@@ -103,7 +105,7 @@ static qemu_plugin_id_t plugin_id;
 static uint32_t n_vcpus_started;
 static _Thread_local int mapped_file = -1; /* that the thread is mapping, shared */
 static _Thread_local int mapped_code = -1; /* that it is mapping to run */
-static uint64_t not_recorded; /* accesses by the only thread so far; nobody reads it */
+static uint64_t not_recorded;              /* accesses by the only thread so far; nobody reads it */
 
 /* ---- running ---------------------------------------------------------------------------------------------------- */
 
@@ -157,8 +159,8 @@ static void memory_accessed(unsigned int vcpu, qemu_plugin_meminfo_t info, uint6
     struct operations *operations = context;
     struct ft_cursor *cursor = cursors[vcpu];
     uint64_t tag;
-    /* QEMU 7.2 can leave an instruction's callback behind when its block has ended, and then calls it for what QEMU itself
-     * writes into the program's memory, such as a signal's frame: no instruction's access. */
+    /* QEMU 7.2 can leave an instruction's callback behind when its block has ended, and then calls it for what QEMU
+     * itself writes into the program's memory, such as a signal's frame: no instruction's access. */
     if (__builtin_expect(operations->block_id != cursor->block_id, 0))
         return;
     if (__builtin_expect(info == operations->info[0], 1))
@@ -234,8 +236,8 @@ static uint64_t hash_bytes(uint64_t hash, const unsigned char *bytes, size_t len
     return hash;
 }
 
-/* Finds the plain accesses, and whether one of them is the block's first access. The last instruction's is none: with it
- * goes the helper that looks for the block to go to, which leaves its callback behind (see memory_accessed). */
+/* Finds the plain accesses, and whether one of them is the block's first access. The last instruction's is none: with
+ * it goes the helper that looks for the block to go to, which leaves its callback behind (see memory_accessed). */
 static void find_plain_accesses(struct translation *t)
 {
     const unsigned char *code = t->code + t->n_instructions;
@@ -312,8 +314,7 @@ static void fill_block_entry(void *entry, uint32_t number, void *context)
 static bool same_block(const struct block *block, const struct translation *t)
 {
     return block->hash == t->hash && block->address == t->address && block->code_bytes == t->code_bytes &&
-           block->is_counted == t->is_counted &&
-           memcmp(block->code, t->code, t->code_bytes) == 0;
+           block->is_counted == t->is_counted && memcmp(block->code, t->code, t->code_bytes) == 0;
 }
 
 static size_t slot_of(const struct translation *t)
@@ -374,7 +375,11 @@ static struct block *new_block(const struct translation *t)
     memcpy(block->code, t->code, t->code_bytes);
     const unsigned char *code = t->code + t->n_instructions;
     for (uint32_t i = 0; i < t->n_instructions; code += t->code[i++]) {
-        block->operations[i] = (struct operations){{t->plain_tags[i], 0}, {UINT32_MAX, UINT32_MAX}, i, block->id, t->plain_tags[i] != 0,
+        block->operations[i] = (struct operations){{t->plain_tags[i], 0},
+                                                   {UINT32_MAX, UINT32_MAX},
+                                                   i,
+                                                   block->id,
+                                                   t->plain_tags[i] != 0,
                                                    ft_masked_of(target, code, t->code[i])};
         block->operations[i].masked.is_followed = i + 1 < t->n_instructions;
     }
@@ -414,7 +419,8 @@ static void fill_maps_entry(void *entry, uint32_t number, void *context)
 /* Copies the memory map into the side table, if it is not as it was. It is read raw; the reader makes sense of it. */
 static void record_maps(void)
 {
-    static uint64_t last_hash; /* what makes code time and again protects it before and after: all these maps are alike */
+    static uint64_t
+        last_hash; /* what makes code time and again protects it before and after: all these maps are alike */
     struct text text = {mmap(NULL, MAX_MAPS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 0};
     int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (text.bytes != MAP_FAILED && fd >= 0) {
@@ -463,7 +469,8 @@ static void write_where_it_runs(struct qemu_plugin_tb *tb, uint32_t first, void 
     if (first == 0)
         qemu_plugin_register_vcpu_tb_exec_cb(tb, block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
     else
-        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first), block_runs, QEMU_PLUGIN_CB_NO_REGS, id);
+        qemu_plugin_register_vcpu_insn_exec_cb(qemu_plugin_tb_get_insn(tb, first), block_runs, QEMU_PLUGIN_CB_NO_REGS,
+                                               id);
 }
 
 static void instrument(struct qemu_plugin_tb *tb, uint32_t first, struct block *block)
@@ -498,9 +505,9 @@ static void instrument(struct qemu_plugin_tb *tb, uint32_t first, struct block *
 
 /* Between bursts: the block alone.
  *
- * An instruction that QEMU carries out by a call leaves its memory callbacks behind in QEMU 7.2 when it ends its block (see
- * memory_accessed), and they are gone once what was translated is thrown away. So such instructions get some here as well,
- * to put in their place: all of which it is not known that they are carried out without a call. */
+ * An instruction that QEMU carries out by a call leaves its memory callbacks behind in QEMU 7.2 when it ends its block
+ * (see memory_accessed), and they are gone once what was translated is thrown away. So such instructions get some here
+ * as well, to put in their place: all of which it is not known that they are carried out without a call. */
 static void instrument_counted(struct qemu_plugin_tb *tb, uint32_t first, struct block *block)
 {
     const unsigned char *code = block->code + block->n_instructions;
@@ -542,7 +549,8 @@ static void block_translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
                 record_maps();
                 ft_allocations_forget_mappings();
             }
-            ft_allocations_translate(tb, translation.address, (const void *)(uintptr_t)(translation.address + ft_writer_header()->guest_base));
+            ft_allocations_translate(tb, translation.address,
+                                     (const void *)(uintptr_t)(translation.address + ft_writer_header()->guest_base));
         }
         if (!ft_bursts_record()) { /* what is new is recorded nevertheless, so that no operation goes unseen */
             translation.is_counted = was_recorded(&translation);
@@ -582,7 +590,8 @@ static void vcpu_ends(qemu_plugin_id_t id, unsigned int vcpu)
     ft_writer_close(cursors[vcpu]);
 }
 
-/* gettimeofday, time, clock_gettime; and the first and the last of them in Linux's common table of newer architectures. */
+/* gettimeofday, time, clock_gettime; and the first and the last of them in Linux's common table of newer architectures.
+ */
 static bool asks_for_time(int64_t number)
 {
     if (strcmp(target, "x86_64") == 0)

@@ -2,10 +2,10 @@
  * (docs/devel/tcg-plugins in QEMU). Debian's qemu-user ships no header for it.
  *
  * The interface is versioned: a plugin says which version it was built for in qemu_plugin_version, and QEMU loads it if
- * its own range of versions holds that number: 0 or 1 (QEMU 4.2 to 8.x), 2 and up (QEMU 9.0 and newer). What is declared
- * here is the same in versions 1 to 5, but for qemu_plugin_n_vcpus, which version 2 took away, and
- * qemu_plugin_register_vcpu_mem_inline, which version 3 did. Version 3 changed qemu_plugin_insn_data, which is not used:
- * qemu_plugin_insn_haddr serves all of them.
+ * its own range of versions holds that number: 0 or 1 (QEMU 4.2 to 8.x), 2 and up (QEMU 9.0 and newer). What is
+ * declared here is the same in versions 1 to 5, but for qemu_plugin_n_vcpus, which version 2 took away, and
+ * qemu_plugin_register_vcpu_mem_inline, which version 3 did. Version 3 changed qemu_plugin_insn_data, which is not
+ * used: qemu_plugin_insn_haddr serves all of them.
  */
 #ifndef FORETRACE_QEMU_API_H
 #define FORETRACE_QEMU_API_H
@@ -49,7 +49,8 @@ typedef void (*qemu_plugin_vcpu_mem_cb_t)(unsigned int vcpu_index, qemu_plugin_m
 typedef void (*qemu_plugin_vcpu_syscall_cb_t)(qemu_plugin_id_t id, unsigned int vcpu_index, int64_t num, uint64_t a1,
                                               uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6,
                                               uint64_t a7, uint64_t a8);
-typedef void (*qemu_plugin_vcpu_syscall_ret_cb_t)(qemu_plugin_id_t id, unsigned int vcpu_index, int64_t num, int64_t ret);
+typedef void (*qemu_plugin_vcpu_syscall_ret_cb_t)(qemu_plugin_id_t id, unsigned int vcpu_index, int64_t num,
+                                                  int64_t ret);
 
 void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_simple_cb_t cb);
 void qemu_plugin_register_vcpu_exit_cb(qemu_plugin_id_t id, qemu_plugin_vcpu_simple_cb_t cb);

@@ -55,8 +55,8 @@ static void clone_called(struct ft_cursor *cursor, const uint64_t arguments[6])
     const uint64_t flags = arguments[0];
     if (!(flags & CLONE_THREAD))
         return;
-    own_creation = (struct creation){ft_next_event(cursor), flags & CLONE_CHILD_CLEARTID ? arguments[numbers.child_tid] : 0,
-                                     true};
+    own_creation =
+        (struct creation){ft_next_event(cursor), flags & CLONE_CHILD_CLEARTID ? arguments[numbers.child_tid] : 0, true};
     pthread_mutex_lock(&lock);
     last_creation = own_creation;
     creations++;
@@ -70,9 +70,7 @@ static void futex_called(struct ft_cursor *cursor, const uint64_t arguments[6])
     own_call = (struct futex_call){0};
     switch (arguments[1] & FUTEX_CMD_MASK) {
     case FUTEX_WAIT:
-    case FUTEX_WAIT_BITSET:
-        own_call.waits_at = address;
-        break;
+    case FUTEX_WAIT_BITSET: own_call.waits_at = address; break;
     case FUTEX_WAKE:
     case FUTEX_WAKE_BITSET:
     case FUTEX_WAKE_OP: /* of its two futexes, the first */
@@ -81,8 +79,7 @@ static void futex_called(struct ft_cursor *cursor, const uint64_t arguments[6])
         own_call.wakes_at = address;
         own_call.event = ft_waits_post(cursor, address, false);
         break;
-    default:
-        break;
+    default: break;
     }
 }
 

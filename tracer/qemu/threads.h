@@ -1,7 +1,8 @@
 /* How the threads of a traced binary wait for one another, told by their system calls: clone, exit and futex.
  *
- * Not told: a lock that was free and a thread that had ended when it was joined (no system call), clone3 (which QEMU does not
- * know, so that the C library does without), futexes that inherit priorities, and futexes of several processes.
+ * Not told: a lock that was free and a thread that had ended when it was joined (no system call), clone3 (which QEMU
+ * does not know, so that the C library does without), futexes that inherit priorities, and futexes of several
+ * processes.
  */
 #ifndef FORETRACE_QEMU_THREADS_H
 #define FORETRACE_QEMU_THREADS_H

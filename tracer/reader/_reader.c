@@ -6,7 +6,6 @@
 #include "reader.h"
 #include "tracer/reader/signals.h"
 
-
 typedef struct {
     PyObject_HEAD
     Py_buffer memory;
@@ -228,25 +227,28 @@ static PyObject *stream_reader_find_dependences(StreamReader *self, PyObject *ar
     Py_RETURN_NONE;
 }
 
-/* None, or a dict: uint64 tables of rows and loops (see dependences.h), and the share of the memory that was followed. */
+/* None, or a dict: uint64 tables of rows and loops (see dependences.h), and the share of the memory that was followed.
+ */
 static PyObject *stream_reader_dependences(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
     const struct ft_dependences *d = self->reader->all_dependences;
     if (!d)
         Py_RETURN_NONE;
     const Py_ssize_t rows = (Py_ssize_t)(ft_dependences_rows(d, NULL) * FT_DEPENDENCE_COLUMNS * sizeof(uint64_t));
-    const Py_ssize_t loops = (Py_ssize_t)(ft_dependences_loops(d, NULL) * FT_DEPENDENCE_LOOP_COLUMNS * sizeof(uint64_t));
+    const Py_ssize_t loops =
+        (Py_ssize_t)(ft_dependences_loops(d, NULL) * FT_DEPENDENCE_LOOP_COLUMNS * sizeof(uint64_t));
     PyObject *of_rows = PyBytes_FromStringAndSize(NULL, rows), *of_loops = PyBytes_FromStringAndSize(NULL, loops);
     if (of_rows && of_loops) {
         ft_dependences_rows(d, (uint64_t *)PyBytes_AS_STRING(of_rows));
         ft_dependences_loops(d, (uint64_t *)PyBytes_AS_STRING(of_loops));
     }
-    return Py_BuildValue("{sNsNsdsO}", "rows", of_rows, "loops", of_loops, "share", ft_dependences_share(d), "in_windows",
-                         self->reader->has_windows ? Py_True : Py_False);
+    return Py_BuildValue("{sNsNsdsO}", "rows", of_rows, "loops", of_loops, "share", ft_dependences_share(d),
+                         "in_windows", self->reader->has_windows ? Py_True : Py_False);
 }
 
 /* The tree's rows as bytes. NULL on failure. */
-static PyObject *tree_rows(const struct ft_tree *tree, uint64_t (*rows)(const struct ft_tree *, uint64_t *), size_t columns)
+static PyObject *tree_rows(const struct ft_tree *tree, uint64_t (*rows)(const struct ft_tree *, uint64_t *),
+                           size_t columns)
 {
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows(tree, NULL) * columns * sizeof(uint64_t)));
     if (bytes)
@@ -264,19 +266,15 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
     if (!ft_tree_finish(tree, self->reader->executions))
         return PyErr_NoMemory();
     const struct ft_tree_remarks remarks = ft_tree_remarks(tree);
-    return Py_BuildValue("{sNsNsNsNsNsNsNsNsKsKsKsKsKsK}",
-                         "nodes", tree_rows(tree, ft_tree_nodes, FT_TREE_NODE_COLUMNS),
-                         "counts", tree_rows(tree, ft_tree_counts, 3),
-                         "loops", tree_rows(tree, ft_tree_loops, FT_TREE_LOOP_COLUMNS),
-                         "histograms", tree_rows(tree, ft_tree_histograms, 4),
-                         "threads", tree_rows(tree, ft_tree_threads, 4),
-                         "edges", tree_rows(tree, ft_tree_edges, FT_TREE_EDGE_COLUMNS),
-                         "stretches", tree_rows(tree, ft_tree_stretches, 4),
-                         "places", tree_rows(tree, ft_tree_places, 5),
-                         "merged_contexts", (unsigned long long)remarks.merged_contexts,
-                         "unwound", (unsigned long long)remarks.unwound, "resumed", (unsigned long long)remarks.resumed,
-                         "signals", (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows,
-                         "unplaced_waits", (unsigned long long)remarks.unplaced_waits);
+    return Py_BuildValue(
+        "{sNsNsNsNsNsNsNsNsKsKsKsKsKsK}", "nodes", tree_rows(tree, ft_tree_nodes, FT_TREE_NODE_COLUMNS), "counts",
+        tree_rows(tree, ft_tree_counts, 3), "loops", tree_rows(tree, ft_tree_loops, FT_TREE_LOOP_COLUMNS), "histograms",
+        tree_rows(tree, ft_tree_histograms, 4), "threads", tree_rows(tree, ft_tree_threads, 4), "edges",
+        tree_rows(tree, ft_tree_edges, FT_TREE_EDGE_COLUMNS), "stretches", tree_rows(tree, ft_tree_stretches, 4),
+        "places", tree_rows(tree, ft_tree_places, 5), "merged_contexts", (unsigned long long)remarks.merged_contexts,
+        "unwound", (unsigned long long)remarks.unwound, "resumed", (unsigned long long)remarks.resumed, "signals",
+        (unsigned long long)remarks.signals, "overflows", (unsigned long long)remarks.overflows, "unplaced_waits",
+        (unsigned long long)remarks.unplaced_waits);
 }
 
 /* uint64 [rows, 4]: sample, node, block, executions. NULL on failure. */
@@ -307,8 +305,8 @@ static PyObject *sampled_work(const struct ft_reader *reader)
     return bytes;
 }
 
-/* None, or a dict: of samples of software-defined events uint64 [samples] positions, uint64 [samples, events] values, by event
- * whether they are doubles, and the work. The last sample is one of now. To be called once. */
+/* None, or a dict: of samples of software-defined events uint64 [samples] positions, uint64 [samples, events] values,
+ * by event whether they are doubles, and the work. The last sample is one of now. To be called once. */
 static PyObject *stream_reader_event_samples(StreamReader *self, PyObject *Py_UNUSED(ignored))
 {
     struct ft_reader *reader = self->reader;
@@ -320,7 +318,8 @@ static PyObject *stream_reader_event_samples(StreamReader *self, PyObject *Py_UN
     if (!ft_event_samples_finish(samples, reader->executions, reader->tree))
         return PyErr_NoMemory();
     const Py_ssize_t n = samples->number, events = samples->num_events;
-    PyObject *positions = PyBytes_FromStringAndSize(NULL, n * 8), *values = PyBytes_FromStringAndSize(NULL, n * events * 8);
+    PyObject *positions = PyBytes_FromStringAndSize(NULL, n * 8),
+             *values = PyBytes_FromStringAndSize(NULL, n * events * 8);
     PyObject *are_real = PyBytes_FromStringAndSize((const char *)samples->is_real, events);
     PyObject *are_known = PyBytes_FromStringAndSize(NULL, events);
     PyObject *work = positions && values && are_real && are_known ? sampled_work(reader) : NULL;
@@ -339,8 +338,8 @@ static PyObject *stream_reader_event_samples(StreamReader *self, PyObject *Py_UN
     }
     for (Py_ssize_t i = 0; i < events; i++)
         PyBytes_AS_STRING(are_known)[i] = samples->told_by[i] != 0;
-    return Py_BuildValue("{sNsNsNsNsN}", "positions", positions, "values", values, "are_real", are_real, "are_known", are_known,
-                         "work", work);
+    return Py_BuildValue("{sNsNsNsNsN}", "positions", positions, "values", values, "are_real", are_real, "are_known",
+                         are_known, "work", work);
 }
 
 /* Says that the data flow is to be followed; after make_tree. */
@@ -368,7 +367,8 @@ static PyObject *stream_reader_set_owners(StreamReader *self, PyObject *args)
 }
 
 /* The flow's rows as bytes. NULL on failure. */
-static PyObject *flow_rows(const struct ft_flow *flow, uint64_t (*rows)(const struct ft_flow *, uint64_t *), size_t columns)
+static PyObject *flow_rows(const struct ft_flow *flow, uint64_t (*rows)(const struct ft_flow *, uint64_t *),
+                           size_t columns)
 {
     PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows(flow, NULL) * columns * sizeof(uint64_t)));
     if (bytes)
@@ -419,9 +419,9 @@ static PyObject *stream_reader_data_flow(StreamReader *self, PyObject *Py_UNUSED
                          flow_rows(flow, ft_flow_versions, FT_FLOW_PARTS + 3), "touched",
                          flow_rows(flow, ft_flow_touched, 5), "left", flow_rows(flow, ft_flow_left, 3), "objects",
                          PyBytes_FromStringAndSize((const char *)(reader->objects + 1),
-                                                   (Py_ssize_t)(reader->n_objects * sizeof *reader->objects)), "log_weight", ft_flow_log_weight(flow), "ended",
-                         reader->flow_ended ? Py_True : Py_False, "overflowed",
-                         reader->flow_overflowed ? Py_True : Py_False);
+                                                   (Py_ssize_t)(reader->n_objects * sizeof *reader->objects)),
+                         "log_weight", ft_flow_log_weight(flow), "ended", reader->flow_ended ? Py_True : Py_False,
+                         "overflowed", reader->flow_overflowed ? Py_True : Py_False);
 }
 
 /* tuple: for each thread that wrote, the id of the block that it was in last. */
@@ -450,30 +450,24 @@ static PyObject *stream_reader_header(StreamReader *self, PyObject *Py_UNUSED(ig
     uint64_t departures[FT_NUM_DEPARTURES];
     for (size_t i = 0; i < FT_NUM_DEPARTURES; i++)
         departures[i] = atomic_load(&h->departures[i]);
-    return Py_BuildValue("{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#sy#}",
-                         "attached", atomic_load(&h->attached) ? Py_True : Py_False,
-                         "finished", atomic_load(&h->finished) ? Py_True : Py_False,
-                         "replaced", atomic_load(&h->replaced) ? Py_True : Py_False,
-                         "has_events", atomic_load(&h->has_events) ? Py_True : Py_False,
-                         "edges_full", self->reader->edges_full ? Py_True : Py_False,
-                         "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full),
-                         "maps", self->reader->n_maps,
-                         "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced),
-                         "side_offset", (unsigned long long)h->side_offset,
-                         "side_bytes", (unsigned long long)self->reader->side_read_bytes,
-                         "guest_base", (unsigned long long)h->guest_base,
-                         "unseen_calls", (unsigned long long)atomic_load(&h->unseen_calls),
-                         "waited_ns", (unsigned long long)h->waited_ns, "children_ns", (unsigned long long)h->children_ns,
-                         "processor_ns", (unsigned long long)h->processor_ns,
-                         "native_threads_ns", (unsigned long long)h->native_threads_ns,
-                         "native_threads_rounds", (unsigned long long)h->native_threads_rounds,
-                         "clock_reads", (unsigned long long)atomic_load(&h->clock_reads),
-                         "whole_masked_loads", (unsigned long long)atomic_load(&h->whole_masked_loads),
-                         "executions", (unsigned long long)self->reader->executions,
-                         "accesses", (unsigned long long)(self->reader->accesses + self->reader->batch_length),
-                         "departures", (const char *)departures, (Py_ssize_t)sizeof departures,
-                         "message", h->message, (Py_ssize_t)message_bytes,
-                         "exception", h->exception, (Py_ssize_t)strnlen(h->exception, sizeof h->exception));
+    return Py_BuildValue(
+        "{sOsOsOsOsOsIsIsIsIsIsKsKsKsKsKsKsKsKsKsKsKsKsKsy#sy#sy#}", "attached",
+        atomic_load(&h->attached) ? Py_True : Py_False, "finished", atomic_load(&h->finished) ? Py_True : Py_False,
+        "replaced", atomic_load(&h->replaced) ? Py_True : Py_False, "has_events",
+        atomic_load(&h->has_events) ? Py_True : Py_False, "edges_full", self->reader->edges_full ? Py_True : Py_False,
+        "forks", atomic_load(&h->forks), "side_full", atomic_load(&h->side_full), "maps", self->reader->n_maps,
+        "threads", atomic_load(&h->threads), "threads_untraced", atomic_load(&h->threads_untraced), "side_offset",
+        (unsigned long long)h->side_offset, "side_bytes", (unsigned long long)self->reader->side_read_bytes,
+        "guest_base", (unsigned long long)h->guest_base, "unseen_calls",
+        (unsigned long long)atomic_load(&h->unseen_calls), "waited_ns", (unsigned long long)h->waited_ns, "children_ns",
+        (unsigned long long)h->children_ns, "processor_ns", (unsigned long long)h->processor_ns, "native_threads_ns",
+        (unsigned long long)h->native_threads_ns, "native_threads_rounds", (unsigned long long)h->native_threads_rounds,
+        "clock_reads", (unsigned long long)atomic_load(&h->clock_reads), "whole_masked_loads",
+        (unsigned long long)atomic_load(&h->whole_masked_loads), "executions",
+        (unsigned long long)self->reader->executions, "accesses",
+        (unsigned long long)(self->reader->accesses + self->reader->batch_length), "departures",
+        (const char *)departures, (Py_ssize_t)sizeof departures, "message", h->message, (Py_ssize_t)message_bytes,
+        "exception", h->exception, (Py_ssize_t)strnlen(h->exception, sizeof h->exception));
 }
 
 /* Says who reads, and which system calls map code; to be called before the program starts. */
@@ -521,8 +515,8 @@ static PyObject *stream_reader_sample(StreamReader *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "KIIII", &seed, &first, &period, &warm, &measured))
         return NULL;
     const unsigned int most = UINT32_MAX / FT_CHUNK_WORDS >> FT_MAX_DOUBLINGS;
-    if (!first || first > UINT32_MAX / FT_CHUNK_WORDS || !period || period > most || !warm || warm > most || !measured ||
-        measured > most)
+    if (!first || first > UINT32_MAX / FT_CHUNK_WORDS || !period || period > most || !warm || warm > most ||
+        !measured || measured > most)
         return PyErr_Format(PyExc_ValueError, "phases have 1 to %u chunks", most);
     ft_reader_sample(self->reader, (struct ft_schedule){seed, first, period, warm, measured});
     Py_RETURN_NONE;
@@ -576,19 +570,21 @@ static PyObject *stream_reader_detach(StreamReader *self, PyObject *Py_UNUSED(ig
     Py_RETURN_NONE;
 }
 
-/* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write streams. */
+/* The layout as this compiler sees it, for the tests that compare it with tracer/reader/side_table.py and write
+ * streams. */
 static PyObject *layout(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
-    return Py_BuildValue("{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_file", sizeof(struct ft_side_file), "side_landing", sizeof(struct ft_side_landing), "side_object", sizeof(struct ft_side_object), "side_entry", sizeof(struct ft_side_entry), "side_block",
-                         sizeof(struct ft_side_block), "side_pyblock", sizeof(struct ft_side_pyblock),
-                         "side_operation", sizeof(struct ft_side_operation), "side_unseen",
-                         sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
-                         sizeof(struct ft_side_compiled), "side_child", sizeof(struct ft_side_child), "operand", sizeof(struct ft_operand),
-                         "ready_bytes", sizeof(struct ft_ready), "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS, "ready_head", offsetof(struct ft_header, ready_head),
-                         "ready", offsetof(struct ft_header, ready), "side_used_bytes",
-                         offsetof(struct ft_header, side_used_bytes), "chunks_offset",
-                         offsetof(struct ft_header, chunks_offset), "side_offset",
-                         offsetof(struct ft_header, side_offset));
+    return Py_BuildValue(
+        "{snsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsnsn}", "side_file", sizeof(struct ft_side_file), "side_landing",
+        sizeof(struct ft_side_landing), "side_object", sizeof(struct ft_side_object), "side_entry",
+        sizeof(struct ft_side_entry), "side_block", sizeof(struct ft_side_block), "side_pyblock",
+        sizeof(struct ft_side_pyblock), "side_operation", sizeof(struct ft_side_operation), "side_unseen",
+        sizeof(struct ft_side_unseen), "side_linear", sizeof(struct ft_side_linear), "side_compiled",
+        sizeof(struct ft_side_compiled), "side_child", sizeof(struct ft_side_child), "operand",
+        sizeof(struct ft_operand), "ready_bytes", sizeof(struct ft_ready), "chunk_words", (Py_ssize_t)FT_CHUNK_WORDS,
+        "ready_head", offsetof(struct ft_header, ready_head), "ready", offsetof(struct ft_header, ready),
+        "side_used_bytes", offsetof(struct ft_header, side_used_bytes), "chunks_offset",
+        offsetof(struct ft_header, chunks_offset), "side_offset", offsetof(struct ft_header, side_offset));
 }
 
 static PyMethodDef stream_reader_methods[] = {
@@ -606,9 +602,11 @@ static PyMethodDef stream_reader_methods[] = {
     {"make_tree", (PyCFunction)stream_reader_make_tree, METH_VARARGS, "make_tree(guest, max_nodes)"},
     {"tree", (PyCFunction)stream_reader_tree, METH_NOARGS, "the execution tree's rows"},
     {"follow_data", (PyCFunction)stream_reader_follow_data, METH_NOARGS, "follow_data(): the data flow, too"},
-    {"set_owners", (PyCFunction)stream_reader_set_owners, METH_VARARGS, "set_owners(ranges): uint64 first, end, owner of each"},
+    {"set_owners", (PyCFunction)stream_reader_set_owners, METH_VARARGS,
+     "set_owners(ranges): uint64 first, end, owner of each"},
     {"data_flow", (PyCFunction)stream_reader_data_flow, METH_NOARGS, "the data flow's rows; to be called once"},
-    {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS, "find_dependences(max_bytes, has_windows=False)"},
+    {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS,
+     "find_dependences(max_bytes, has_windows=False)"},
     {"dependences", (PyCFunction)stream_reader_dependences, METH_NOARGS, "dependences between iterations"},
     {"event_samples", (PyCFunction)stream_reader_event_samples, METH_NOARGS, "samples of software-defined events"},
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
@@ -619,7 +617,8 @@ static PyMethodDef stream_reader_methods[] = {
     {"sample", (PyCFunction)stream_reader_sample, METH_VARARGS,
      "sample(seed, first_chunks, period_chunks, warm_chunks, measured_chunks): in bursts of what is in the stream"},
     {"mark", (PyCFunction)stream_reader_mark, METH_NOARGS, "mark() -> the last one read"},
-    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS, "follow(execve_call, elf_machine, process, own_fd, exchange_fd)"},
+    {"follow", (PyCFunction)stream_reader_follow, METH_VARARGS,
+     "follow(execve_call, elf_machine, process, own_fd, exchange_fd)"},
     {"request", (PyCFunction)stream_reader_request, METH_NOARGS, "(pid, kind, command) of who asks for a stream"},
     {"answer", (PyCFunction)stream_reader_answer, METH_O, "answer(fd)"},
     {"detach", (PyCFunction)stream_reader_detach, METH_NOARGS, "stop reading"},
@@ -690,7 +689,10 @@ static PyMethodDef module_methods[] = {
 };
 
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "foretrace.tracer.reader._reader", .m_size = -1, .m_methods = module_methods,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "foretrace.tracer.reader._reader",
+    .m_size = -1,
+    .m_methods = module_methods,
 };
 
 PyMODINIT_FUNC PyInit__reader(void)
@@ -699,7 +701,8 @@ PyMODINIT_FUNC PyInit__reader(void)
     PyObject *type = m ? PyType_FromSpec(&stream_reader_spec) : NULL;
     if (!type || PyModule_AddObjectRef(m, "StreamReader", type) < 0 ||
         PyModule_AddIntConstant(m, "IDLE", FT_READ_IDLE) < 0 ||
-        PyModule_AddIntConstant(m, "EXEC", FT_REQUEST_EXEC) < 0 || PyModule_AddIntConstant(m, "MORE", FT_READ_MORE) < 0 ||
+        PyModule_AddIntConstant(m, "EXEC", FT_REQUEST_EXEC) < 0 ||
+        PyModule_AddIntConstant(m, "MORE", FT_READ_MORE) < 0 ||
         PyModule_AddIntConstant(m, "WIDTH", FT_READ_WIDTH) < 0 ||
         PyModule_AddIntConstant(m, "MARK", FT_READ_MARK) < 0 ||
         PyModule_AddIntConstant(m, "MARK_COUNT", FT_MARK_COUNT) < 0 ||

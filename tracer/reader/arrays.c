@@ -50,7 +50,8 @@ FT_FOR_WIDE_PROCESSORS static void find_narrow_extremes(struct bulk *bulk, const
 }
 
 /* The payload of 32-bit indices, widened. */
-FT_FOR_WIDE_PROCESSORS static const uint64_t *widened(uint64_t *restrict out, const int32_t *restrict narrow, uint64_t points)
+FT_FOR_WIDE_PROCESSORS static const uint64_t *widened(uint64_t *restrict out, const int32_t *restrict narrow,
+                                                      uint64_t points)
 {
     for (uint64_t i = 0; i < points; i++)
         out[i] = (uint64_t)(int64_t)narrow[i];
@@ -82,8 +83,10 @@ static bool parse_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         struct bulk_operand *operand = &bulk->operand[i];
         const struct ft_operand *facts = &array->facts.operands[i];
-        *operand = (struct bulk_operand){.base = *p++, .operation = array->first_operation + i,
-                                         .size_bytes = facts->size_bytes, .store = facts->is_store,
+        *operand = (struct bulk_operand){.base = *p++,
+                                         .operation = array->first_operation + i,
+                                         .size_bytes = facts->size_bytes,
+                                         .store = facts->is_store,
                                          .indexed = facts->is_indexed};
         for (uint32_t d = 0; d < dims; d++)
             operand->stride[d] = (int64_t)*p++;
@@ -163,7 +166,8 @@ static struct ft_array_run run_of(const struct bulk *bulk)
     memcpy(run.extent, bulk->extent, bulk->n_dims * sizeof *run.extent);
     for (uint32_t i = 0; i < bulk->n_operands; i++) {
         const struct bulk_operand *operand = &bulk->operand[i];
-        run.access[i] = (struct ft_array_access){.address = operand->base, .op = operand->operation,
+        run.access[i] = (struct ft_array_access){.address = operand->base,
+                                                 .op = operand->operation,
                                                  .size_bytes = operand->size_bytes,
                                                  .flags = operand->store ? FT_ACCESS_STORE : 0,
                                                  .is_indexed = operand->indexed};
@@ -186,7 +190,8 @@ static bool any_wraps(const struct bulk *bulk)
 static bool is_handed(const struct ft_reader *reader, const struct bulk *bulk)
 {
     static_assert(2 * FT_MAX_BULK_WORDS <= FT_ARRAY_RUN_INDEX, "so is its index");
-    if (!reader->sink.feed_array || reader->dependences || bulk->points < MIN_HANDED_POINTS || bulk->points > FT_ARRAY_RUN_POINTS || any_wraps(bulk))
+    if (!reader->sink.feed_array || reader->dependences || bulk->points < MIN_HANDED_POINTS ||
+        bulk->points > FT_ARRAY_RUN_POINTS || any_wraps(bulk))
         return false;
     bool indexed = false;
     for (uint32_t i = 0; i < bulk->n_operands; i++)
@@ -209,7 +214,8 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
                 !ft_dependences_access(reader->dependences, address & FT_ADDRESS_MASK, operand->operation,
                                        operand->size_bytes, operand->store, 0))
                 return FT_READ_MEMORY;
-            if (!ft_reader_emit(reader, address & FT_ADDRESS_MASK, operand->operation, operand->size_bytes, operand->store))
+            if (!ft_reader_emit(reader, address & FT_ADDRESS_MASK, operand->operation, operand->size_bytes,
+                                operand->store))
                 return FT_READ_MEMORY;
             offset[i] += (uint64_t)operand->stride[inner];
         }
@@ -219,8 +225,8 @@ static enum ft_read_status walk_bulk(struct ft_reader *reader, const struct bulk
             at[d] = 0;
             at[d - 1]++;
             for (uint32_t i = 0; i < bulk->n_operands; i++)
-                offset[i] += (uint64_t)bulk->operand[i].stride[d - 1] -
-                             bulk->extent[d] * (uint64_t)bulk->operand[i].stride[d];
+                offset[i] +=
+                    (uint64_t)bulk->operand[i].stride[d - 1] - bulk->extent[d] * (uint64_t)bulk->operand[i].stride[d];
         }
     }
     return FT_READ_IDLE;
@@ -310,7 +316,8 @@ static enum ft_read_status feed_sampled(struct ft_reader *reader, struct ft_arra
     return FT_READ_IDLE;
 }
 
-enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length)
+enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left,
+                                        uint32_t *length)
 {
     uint32_t id = (uint32_t)words[0];
     *length = words[0] >> 32 & 0x7ffff;
@@ -369,8 +376,8 @@ enum ft_read_status ft_reader_read_element(struct ft_reader *reader, const uint6
     if (ft_reader_skips_array(reader, array))
         return FT_READ_IDLE;
     const uint64_t address = words[1] & FT_ADDRESS_MASK;
-    if (reader->dependences &&
-        !ft_dependences_access(reader->dependences, address, array->first_operation, operand->size_bytes, operand->is_store, 0))
+    if (reader->dependences && !ft_dependences_access(reader->dependences, address, array->first_operation,
+                                                      operand->size_bytes, operand->is_store, 0))
         return FT_READ_MEMORY;
     if (ft_reader_follows(reader) &&
         !ft_reader_flow_access(reader, address, array->first_operation, operand->size_bytes, operand->is_store))

@@ -76,7 +76,8 @@ struct ft_path_step *ft_path_match_some(const struct ft_path *path, const uint64
     while (step < path->steps + path->num_steps && step->iteration.num_words <= alike)
         step++;
     /* An execution is over where the next one begins. */
-    if (step > path->steps && (step[-1].iteration.num_words >= left || !(words[step[-1].iteration.num_words] & FT_ENTRY)))
+    if (step > path->steps &&
+        (step[-1].iteration.num_words >= left || !(words[step[-1].iteration.num_words] & FT_ENTRY)))
         step--;
     return step > path->steps ? step - 1 : NULL;
 }

@@ -1,9 +1,9 @@
-/* Blocks that ran one after the other, and are likely to again: their executions are then told from others, and handed over,
- * all at once.
+/* Blocks that ran one after the other, and are likely to again: their executions are then told from others, and handed
+ * over, all at once.
  *
- * Words of a stream with their upper 16 bits, and all bits of those without an address (entry words that bring no access, and
- * the first words of elements' records), are compared with those of the executions that the path was made of. Executions up to
- * the first that differs are on the path.
+ * Words of a stream with their upper 16 bits, and all bits of those without an address (entry words that bring no
+ * access, and the first words of elements' records), are compared with those of the executions that the path was made
+ * of. Executions up to the first that differs are on the path.
  *
  * Where code goes on in several ways, paths are a tree: each begins as the one above it, and goes on behind it.
  */
@@ -28,9 +28,9 @@ struct ft_path_join {
 
 struct ft_path_step {
     uint32_t block_id;
-    uint32_t number; /* of the execution, from 1 */
+    uint32_t number;               /* of the execution, from 1 */
     struct ft_iteration iteration; /* the path from its beginning to the end of this execution */
-    uint64_t taken; /* times that the path was left after this execution */
+    uint64_t taken;                /* times that the path was left after this execution */
 };
 
 /* A longer path, below another one in a tree. It has the word that comes behind those of the shorter one. */
@@ -48,7 +48,7 @@ struct ft_path {
     struct ft_run_access *accesses;
     struct ft_path_step *steps;
     struct ft_path_join *joins;
-    struct ft_tree_path tree; /* of the steps' blocks */
+    struct ft_tree_path tree;  /* of the steps' blocks */
     struct ft_path_flow *flow; /* for the data flow; NULL until it is followed (data_flow.c) */
     struct ft_path_way ways[FT_PATH_WAYS];
 };
@@ -62,8 +62,8 @@ size_t ft_path_free(struct ft_path *path);
 /* The last execution on the path of those at `words`, of which there are `left`; NULL if there is none. */
 struct ft_path_step *ft_path_match_some(const struct ft_path *path, const uint64_t *words, uint32_t left);
 
-/* Cuts a path that is mostly left before its end there, so that no more is compared than what comes. Returns whether it was:
- * those below it are then to be given up. */
+/* Cuts a path that is mostly left before its end there, so that no more is compared than what comes. Returns whether it
+ * was: those below it are then to be given up. */
 bool ft_path_cut(struct ft_path *path);
 
 /* Whether a word enters the first block. */
@@ -72,8 +72,8 @@ FT_INLINE bool ft_path_begins(const struct ft_path *path, uint64_t word)
     return ((word ^ path->words[0]) & path->compared[0]) == 0;
 }
 
-/* Whether the words at hand, of which there are `left`, begin with the whole path. Words behind these are read, too: there must
- * be memory. */
+/* Whether the words at hand, of which there are `left`, begin with the whole path. Words behind these are read, too:
+ * there must be memory. */
 FT_INLINE bool ft_path_is_on(const struct ft_path *path, const uint64_t *words, uint32_t left)
 {
     ft_lanes differ = {0};
@@ -106,7 +106,8 @@ FT_INLINE uint32_t ft_path_repeats(const struct ft_path *path, const uint64_t *w
 }
 
 /* Whether words that begin with a path go on as one right below it. */
-FT_INLINE bool ft_path_goes_on(const struct ft_path *longer, const struct ft_path *path, const uint64_t *words, uint32_t left)
+FT_INLINE bool ft_path_goes_on(const struct ft_path *longer, const struct ft_path *path, const uint64_t *words,
+                               uint32_t left)
 {
     ft_lanes differ = {0};
     if (longer->num_words >= left || !(words[longer->num_words] & FT_ENTRY))
@@ -131,8 +132,8 @@ FT_INLINE struct ft_path *ft_path_longest(struct ft_path *path, const uint64_t *
     }
 }
 
-/* The path that words may begin with, of one and those below it, by the first word of each part alone. The first one where words
- * may have that again right behind it. */
+/* The path that words may begin with, of one and those below it, by the first word of each part alone. The first one
+ * where words may have that again right behind it. */
 FT_INLINE struct ft_path *ft_path_likely(struct ft_path *path, const uint64_t *words, uint32_t left)
 {
     if (path->num_words < left && ft_path_begins(path, words[path->num_words]))

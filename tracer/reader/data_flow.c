@@ -1,9 +1,9 @@
 /* Follows which place of the execution tree uses whose bytes. See tracer/reader/data_flow/flow.h.
  *
  * A place is the innermost loop around an access, as far as loops are known then, or else the function; or an array
- * operation: each in its calling context. A call into libraries is one place (places.h). What a place is called when the tree is
- * handed over follows from one of its memory operations. An operation is a place of its own at first, as loops are found at
- * their first back edge only.
+ * operation: each in its calling context. A call into libraries is one place (places.h). What a place is called when
+ * the tree is handed over follows from one of its memory operations. An operation is a place of its own at first, as
+ * loops are found at their first back edge only.
  */
 #include "parts.h"
 
@@ -25,7 +25,7 @@ struct ft_path_flow {
     bool is_early; /* some operation is a place of its own */
     struct ft_flow_slot *slots;
     uint16_t *slot_of_word; /* NULL: marks of words do not do */
-    uint32_t contexts[]; /* of the steps, that the slots' places are in; FT_TREE_MIXED: none yet */
+    uint32_t contexts[];    /* of the steps, that the slots' places are in; FT_TREE_MIXED: none yet */
 };
 
 static_assert(FT_FLOW_MARKED_WORDS >= FT_CHUNK_WORDS, "a chunk's words have marks");
@@ -141,7 +141,8 @@ static uint32_t place_of(struct ft_reader *reader, uint32_t context, uint32_t lo
         context = of->counts_as;
         code = CODE_LIBRARY;
     } else if (!operation->array_id) {
-        code = is_early ? CODE_EARLY | number : ft_tree_loop_at(reader->tree, context, local, address_of(reader, operation));
+        code = is_early ? CODE_EARLY | number
+                        : ft_tree_loop_at(reader->tree, context, local, address_of(reader, operation));
     }
     operation->uses = uses < EARLY_USES ? operation->uses + (uint8_t)uses : EARLY_USES;
     const uint32_t found = ft_flow_pairs_find(&places->numbers, context, code);
@@ -194,7 +195,8 @@ bool ft_reader_tidy_flow(struct ft_reader *reader)
 
 /* ---- accesses ----------------------------------------------------------------------------------------------------- */
 
-bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t number, uint32_t size_bytes, bool is_store)
+bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t number, uint32_t size_bytes,
+                           bool is_store)
 {
     uint32_t local;
     const uint32_t context = ft_tree_context(reader->tree, &local), epoch = ft_flow_epoch(reader->flow);
@@ -307,7 +309,8 @@ static struct ft_path_flow *path_flow_new(const struct ft_path *path)
     flow->num_steps = path->num_steps;
     flow->slots = (struct ft_flow_slot *)((unsigned char *)flow + heads);
     for (uint32_t i = 0; i < path->num_accesses; i++)
-        flow->slots[i] = (struct ft_flow_slot){.size_bytes = path->accesses[i].size_bytes, .word = path->accesses[i].word,
+        flow->slots[i] = (struct ft_flow_slot){.size_bytes = path->accesses[i].size_bytes,
+                                               .word = path->accesses[i].word,
                                                .is_store = path->accesses[i].flags & FT_ACCESS_STORE};
     if (do_marks_do(path)) {
         flow->slot_of_word = (uint16_t *)((unsigned char *)flow->slots + slots);
@@ -351,8 +354,7 @@ static __attribute__((noinline)) bool find_places(struct ft_reader *reader, stru
 static bool are_places_known(const struct ft_reader *reader, const struct ft_path *path, uint32_t num_steps)
 {
     const struct ft_path_flow *flow = path->flow;
-    if (flow->is_early || flow->loops_known != places_known(reader) ||
-        flow->epoch != ft_flow_epoch(reader->flow))
+    if (flow->is_early || flow->loops_known != places_known(reader) || flow->epoch != ft_flow_epoch(reader->flow))
         return false;
     const uint32_t one = path->tree.context;
     for (uint32_t i = 0; i < num_steps; i++)
@@ -362,8 +364,8 @@ static bool are_places_known(const struct ft_reader *reader, const struct ft_pat
 }
 
 /* The data flow of executions on a path that the tree has just followed in the same contexts. */
-static bool run_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step, const uint64_t *words,
-                     uint64_t times)
+static bool run_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step,
+                     const uint64_t *words, uint64_t times)
 {
     const struct ft_iteration *iteration = &step->iteration;
     struct ft_path_flow *flow = path->flow;
@@ -375,10 +377,10 @@ static bool run_path(struct ft_reader *reader, struct ft_path *path, const struc
     if (!are_places_known(reader, path, step->number) && !find_places(reader, path, step->number, times))
         return false;
     if (has_marks)
-        return ft_flow_run_marked(reader->flow, &reader->marks, flow->slots, iteration->num_accesses, flow->slot_of_word, words,
-                                  iteration->num_words, iteration->address_mask, times);
-    return ft_flow_run(reader->flow, flow->slots, iteration->num_accesses, words, iteration->num_words, iteration->address_mask,
-                       times);
+        return ft_flow_run_marked(reader->flow, &reader->marks, flow->slots, iteration->num_accesses,
+                                  flow->slot_of_word, words, iteration->num_words, iteration->address_mask, times);
+    return ft_flow_run(reader->flow, flow->slots, iteration->num_accesses, words, iteration->num_words,
+                       iteration->address_mask, times);
 }
 
 bool ft_reader_follow_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step,

@@ -72,8 +72,8 @@ static void thin_out(struct ft_samples *samples)
     samples->n = kept;
 }
 
-/* Looks at a few places of a chunk that is not a short one. Returns, of the blocks there that are in too few kept chunks, the one that was seen most, if
- * they are at half of the places or more; 0 if not. */
+/* Looks at a few places of a chunk that is not a short one. Returns, of the blocks there that are in too few kept
+ * chunks, the one that was seen most, if they are at half of the places or more; 0 if not. */
 static uint32_t unknown_block(struct ft_samples *samples, const uint64_t *words, uint32_t n_words)
 {
     uint32_t unknown = 0, best = 0, most = 0;

@@ -1,11 +1,12 @@
 /* Chunks of the stream kept as they are, for those who want to know in which order things happened.
  *
- * Most are spread evenly over the run: one of every `interval` chunks is kept. When the room is used up every second one is given
- * up, and the interval is twice as long from then on: at any time they are equally far apart, and at least half of the room is used.
+ * Most are spread evenly over the run: one of every `interval` chunks is kept. When the room is used up every second
+ * one is given up, and the interval is twice as long from then on: at any time they are equally far apart, and at least
+ * half of the room is used.
  *
- * Phases shorter than the interval fall between them. So a few places in each chunk are looked at, and one that is mostly of
- * blocks that no kept chunk has is kept as well. When the room for these is used up, it takes the place of the one whose blocks
- * were seen least, once its own were seen twice as often.
+ * Phases shorter than the interval fall between them. So a few places in each chunk are looked at, and one that is
+ * mostly of blocks that no kept chunk has is kept as well. When the room for these is used up, it takes the place of
+ * the one whose blocks were seen least, once its own were seen twice as often.
  *
  * Invariant: `kept` of a block are its executions in the chunks that are kept.
  */

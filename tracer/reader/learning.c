@@ -46,8 +46,8 @@ static bool add_element_to_path(struct ft_reader *reader, struct ft_path *path, 
     if (!array)
         return false;
     const struct ft_operand *operand = &array->facts.operands[0];
-    path->accesses[path->num_accesses++] = (struct ft_run_access){
-        array->first_operation, operand->size_bytes, operand->is_store ? FT_ACCESS_STORE : 0, i + 1};
+    path->accesses[path->num_accesses++] = (struct ft_run_access){array->first_operation, operand->size_bytes,
+                                                                  operand->is_store ? FT_ACCESS_STORE : 0, i + 1};
     return true;
 }
 
@@ -92,10 +92,14 @@ static bool add_execution(struct ft_reader *reader, struct ft_path *path, const 
     bool has_distinct_ops = (!last || last->has_distinct_ops) && !is_on_path(path, id);
     for (uint32_t j = first; j < path->num_accesses; j++) {
         max_op = path->accesses[j].op > max_op ? path->accesses[j].op : max_op;
-        has_distinct_ops &= j == first || path->accesses[j].op > path->accesses[j - 1].op; /* they are numbered in order */
+        has_distinct_ops &=
+            j == first || path->accesses[j].op > path->accesses[j - 1].op; /* they are numbered in order */
     }
-    const struct ft_iteration iteration = {.address_mask = FT_ADDRESS_MASK, .num_accesses = path->num_accesses,
-                                           .num_words = end, .max_op = max_op, .has_distinct_ops = has_distinct_ops};
+    const struct ft_iteration iteration = {.address_mask = FT_ADDRESS_MASK,
+                                           .num_accesses = path->num_accesses,
+                                           .num_words = end,
+                                           .max_op = max_op,
+                                           .has_distinct_ops = has_distinct_ops};
     path->steps[path->num_steps] = (struct ft_path_step){id, path->num_steps + 1, iteration, 0};
     path->num_steps++;
     return true;
@@ -110,15 +114,19 @@ struct draft {
     struct ft_path_step steps[FT_PATH_EXECUTIONS];
 };
 
-/* Makes a path of what comes, from an entry word on and in `left` words: of `num_steps` executions, if they can be on one; for
- * 0 of as many as there are up to where a block comes again. */
-static void draft_path(struct ft_reader *reader, struct draft *draft, const uint64_t *words, uint32_t left, uint32_t num_steps)
+/* Makes a path of what comes, from an entry word on and in `left` words: of `num_steps` executions, if they can be on
+ * one; for 0 of as many as there are up to where a block comes again. */
+static void draft_path(struct ft_reader *reader, struct draft *draft, const uint64_t *words, uint32_t left,
+                       uint32_t num_steps)
 {
     const uint32_t usual = reader->path_bytes < MAX_PATH_BYTES ? FT_PATH_EXECUTIONS : 1;
     const uint32_t max_steps = num_steps ? num_steps : usual;
     struct ft_path *path = &draft->path;
-    *path = (struct ft_path){.words = draft->words, .compared = draft->compared, .accesses = draft->accesses,
-                             .joins = draft->joins, .steps = draft->steps};
+    *path = (struct ft_path){.words = draft->words,
+                             .compared = draft->compared,
+                             .accesses = draft->accesses,
+                             .joins = draft->joins,
+                             .steps = draft->steps};
     for (uint32_t begin = 0, end; path->num_steps < max_steps; begin = end) {
         for (end = begin + 1; end < left && !(words[end] & FT_ENTRY); end++)
             ;
@@ -148,8 +156,8 @@ static void show_to_tree(const struct ft_reader *reader, struct ft_path *path)
         path->tree.ids[i] = ft_tree_canonical(reader->tree, path->tree.ids[i]);
 }
 
-/* Makes what comes, from an entry word on and in `left` words, the path of its block. Leaves the one there is if it is as
- * long. */
+/* Makes what comes, from an entry word on and in `left` words, the path of its block. Leaves the one there is if it is
+ * as long. */
 static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *words, uint32_t left)
 {
     struct draft draft;
@@ -171,8 +179,8 @@ static enum ft_read_status learn_path(struct ft_reader *reader, const uint64_t *
     return !old || give_up_path(reader, old) ? FT_READ_IDLE : FT_READ_MEMORY;
 }
 
-/* How many executions there are on a path and the one that comes behind it, in `left` words. 0 if these are not on it, or are
- * on it again and again, or if there is none behind it. */
+/* How many executions there are on a path and the one that comes behind it, in `left` words. 0 if these are not on it,
+ * or are on it again and again, or if there is none behind it. */
 static uint32_t num_steps_of_both(const struct ft_reader *reader, const struct ft_path *path, const uint64_t *words,
                                   uint32_t left)
 {
@@ -188,7 +196,8 @@ static uint32_t num_steps_of_both(const struct ft_reader *reader, const struct f
 }
 
 /* Puts a longer path below one that `words` begin with, of both that and the one that comes behind it. */
-static enum ft_read_status lengthen_path(struct ft_reader *reader, struct ft_path *path, const uint64_t *words, uint32_t left)
+static enum ft_read_status lengthen_path(struct ft_reader *reader, struct ft_path *path, const uint64_t *words,
+                                         uint32_t left)
 {
     struct draft draft;
     struct ft_path_way *way = path->ways;
@@ -251,7 +260,7 @@ static bool replace_path_above(struct ft_reader *reader, struct ft_path *path)
 }
 
 enum ft_read_status ft_reader_improve_path(struct ft_reader *reader, struct ft_path *path, const uint64_t *words,
-                                        uint32_t left)
+                                           uint32_t left)
 {
     struct ft_block *block = &reader->blocks[path->steps[0].block_id];
     const uint32_t num_steps = path->num_steps;
@@ -259,7 +268,8 @@ enum ft_read_status ft_reader_improve_path(struct ft_reader *reader, struct ft_p
     path->patience *= path->patience < MAX_PATIENCE ? 2 : 1;
     path->countdown = path->patience;
     if (ft_path_cut(path))
-        return ft_reader_count_path(reader, path, num_steps) && give_up_longer_paths(reader, path) ? FT_READ_IDLE : FT_READ_MEMORY;
+        return ft_reader_count_path(reader, path, num_steps) && give_up_longer_paths(reader, path) ? FT_READ_IDLE
+                                                                                                   : FT_READ_MEMORY;
     enum ft_read_status status = is_first && !path->was_cut ? learn_path(reader, words, left) : FT_READ_IDLE;
     if (status != FT_READ_IDLE || (is_first && block->path != path))
         return status;

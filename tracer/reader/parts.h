@@ -1,12 +1,11 @@
-/* What the parts of the reader have of one another: reader.c takes words apart, the side table tells what they are about
- * (side_table.c), paths of blocks are learnt from them (learning.c), records of array operations are walked
+/* What the parts of the reader have of one another: reader.c takes words apart, the side table tells what they are
+ * about (side_table.c), paths of blocks are learnt from them (learning.c), records of array operations are walked
  * (arrays.c), and edges between blocks counted (edges.c).
  */
 #ifndef FORETRACE_READER_PARTS_H
 #define FORETRACE_READER_PARTS_H
 
 #include "reader.h"
-
 
 static inline enum ft_read_status ft_reader_corrupt(struct ft_reader *reader, const char *what)
 {
@@ -20,8 +19,8 @@ static inline enum ft_read_status ft_reader_corrupt(struct ft_reader *reader, co
 enum ft_read_status ft_reader_read_side_table(struct ft_reader *reader);
 
 /* `*operation` becomes the number of a new one. */
-enum ft_read_status ft_reader_add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot, uint32_t array_id,
-                                            uint32_t *operation);
+enum ft_read_status ft_reader_add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot,
+                                            uint32_t array_id, uint32_t *operation);
 
 /* ---- edges.c: all are false when memory ran out ---------------------------------------------------------- */
 
@@ -66,7 +65,8 @@ bool ft_reader_count_longer_paths(struct ft_reader *reader, struct ft_path *path
 bool ft_reader_feed_batch(struct ft_reader *reader);
 
 /* False when memory ran out. */
-static inline bool ft_reader_emit(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size, bool store)
+static inline bool ft_reader_emit(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size,
+                                  bool store)
 {
     if (UNLIKELY(reader->batch_length == FT_BATCH) && !ft_reader_feed_batch(reader))
         return false;
@@ -102,11 +102,13 @@ static inline bool ft_is_element(uint64_t word)
 
 /* ---- data_flow.c: all but the first are false when memory ran out --------------------------------------- */
 
-/* Whether the data flow is followed here. Of a program whose accesses are recorded in bursts it is until the first gap. */
+/* Whether the data flow is followed here. Of a program whose accesses are recorded in bursts it is until the first gap.
+ */
 bool ft_reader_follows(const struct ft_reader *reader);
 
 /* One access, or a part of one, of the block that the thread is in. */
-bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size_bytes, bool is_store);
+bool ft_reader_flow_access(struct ft_reader *reader, uint64_t address, uint32_t operation, uint32_t size_bytes,
+                           bool is_store);
 
 /* A record of what becomes of memory, of two words out of `left`. */
 enum ft_read_status ft_reader_read_memory(struct ft_reader *reader, const uint64_t *words, uint32_t left);
@@ -114,7 +116,8 @@ enum ft_read_status ft_reader_read_memory(struct ft_reader *reader, const uint64
 /* An array operation. */
 bool ft_reader_flow_array(struct ft_reader *reader, const struct ft_array_run *run);
 
-/* Executions of blocks on a path up to a step, `times` times, for the execution tree, and their accesses for the data flow. */
+/* Executions of blocks on a path up to a step, `times` times, for the execution tree, and their accesses for the data
+ * flow. */
 bool ft_reader_follow_path(struct ft_reader *reader, struct ft_path *path, const struct ft_path_step *step,
                            const uint64_t *words, uint64_t times);
 
@@ -131,19 +134,20 @@ bool ft_reader_skips_array(struct ft_reader *reader, struct ft_array *array);
 
 /* ---- learning.c ------------------------------------------------------------------------------------------ */
 
-/* At an entry word that begins no path, of `left` words: it may from now on. An execution that keeps changing is looked at ever
- * more seldom. */
+/* At an entry word that begins no path, of `left` words: it may from now on. An execution that keeps changing is looked
+ * at ever more seldom. */
 enum ft_read_status ft_reader_learn_path(struct ft_reader *reader, const uint64_t *words, uint32_t left);
 
-/* Makes a path better that was taken once more, at `words`: shorter if it is mostly left before its end, or else longer. It
- * may be another one then. */
+/* Makes a path better that was taken once more, at `words`: shorter if it is mostly left before its end, or else
+ * longer. It may be another one then. */
 enum ft_read_status ft_reader_improve_path(struct ft_reader *reader, struct ft_path *path, const uint64_t *words,
                                            uint32_t left);
 
 /* ---- arrays.c -------------------------------------------------------------------------------------------- */
 
 /* One record of an array operation, of `*length` words out of `left`. */
-enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left, uint32_t *length);
+enum ft_read_status ft_reader_read_bulk(struct ft_reader *reader, const uint64_t *words, uint32_t left,
+                                        uint32_t *length);
 
 /* The array operation of an element's record, which begins with `word`. NULL if there is none. */
 struct ft_array *ft_reader_element_of(struct ft_reader *reader, uint64_t word);

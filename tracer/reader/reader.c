@@ -183,7 +183,8 @@ static enum ft_read_status read_entry(struct ft_reader *reader, struct ft_reader
 static bool join_state(struct ft_access *last, uint32_t width, uint64_t address, uint32_t size)
 {
     const uint64_t first = address < last->address ? address : last->address;
-    const uint64_t end = address + size > last->address + last->size_bytes ? address + size : last->address + last->size_bytes;
+    const uint64_t end =
+        address + size > last->address + last->size_bytes ? address + size : last->address + last->size_bytes;
     const uint64_t bytes = end - first > width ? end - first : width;
     if (bytes > MAX_STATE_BYTES)
         return false;
@@ -192,8 +193,8 @@ static bool join_state(struct ft_access *last, uint32_t width, uint64_t address,
     return true;
 }
 
-/* A further access by the operation of the last one. The engine reports wide accesses in parts: those of one access are joined
- * again, as far as the instruction's width goes. Returns true if it was joined. */
+/* A further access by the operation of the last one. The engine reports wide accesses in parts: those of one access are
+ * joined again, as far as the instruction's width goes. Returns true if it was joined. */
 static bool join(struct ft_reader *reader, uint64_t address, uint32_t size, uint32_t operation, bool *ask)
 {
     struct ft_access *last = reader->batch_length ? &reader->batch[reader->batch_length - 1] : NULL;
@@ -298,8 +299,8 @@ static bool feed_runs(struct ft_reader *reader, const struct ft_run *runs, size_
 }
 
 /* Adds iterations of a path to the runs before, of which those of `*last` come right before. Returns the next one. */
-static inline struct ft_run *add_run(struct ft_run *run, const struct ft_path_step **last, const struct ft_path_step *step,
-                                     const uint64_t *words, uint32_t times)
+static inline struct ft_run *add_run(struct ft_run *run, const struct ft_path_step **last,
+                                     const struct ft_path_step *step, const uint64_t *words, uint32_t times)
 {
     const bool has_accesses = step->iteration.num_accesses;
     if (step == *last)
@@ -310,13 +311,13 @@ static inline struct ft_run *add_run(struct ft_run *run, const struct ft_path_st
     return run;
 }
 
-/* The common case of what follows in read_words: from an entry word at `position` on, executions that are on paths. Goes to
- * the first that is not, or may not be over with this chunk. */
+/* The common case of what follows in read_words: from an entry word at `position` on, executions that are on paths.
+ * Goes to the first that is not, or may not be over with this chunk. */
 FT_FOR_WIDE_PROCESSORS static enum ft_read_status read_paths(struct ft_reader *reader, struct ft_reader_cursor *cursor,
                                                              const uint64_t *words, uint32_t *position)
 {
     struct ft_run runs[MAX_RUNS], *run = runs; /* the next one */
-    const struct ft_path_step *last = NULL; /* whose iterations the one before is of */
+    const struct ft_path_step *last = NULL;    /* whose iterations the one before is of */
     struct ft_block *const blocks = reader->blocks, *before = blocks + cursor->block_id;
     const uint32_t end = reader->chunk.words, n_blocks = reader->n_blocks;
     uint32_t at = *position;
@@ -464,8 +465,9 @@ static enum ft_read_status read_events(struct ft_reader *reader, const uint64_t 
     *length = *words >> 32 & ((1u << (FT_TAG_SHIFT - 32)) - 1);
     if (*length < 2 || *length % 2 || *length > left)
         return ft_reader_corrupt(reader, "a sample of events has an impossible length");
-    return ft_event_samples_read(&reader->event_samples, words, *length, reader->executions, reader->tree) ? FT_READ_IDLE
-                                                                                                           : FT_READ_MEMORY;
+    return ft_event_samples_read(&reader->event_samples, words, *length, reader->executions, reader->tree)
+               ? FT_READ_IDLE
+               : FT_READ_MEMORY;
 }
 
 /* A record, of which `*length` says how many words it has. */
@@ -479,7 +481,8 @@ static enum ft_read_status read_record(struct ft_reader *reader, const uint64_t 
     *length = 2;
     if (tag == FT_TAG_MEMORY)
         return ft_reader_read_memory(reader, words, left);
-    return tag == FT_TAG_BULK ? ft_reader_read_bulk(reader, words, left, length) : ft_reader_read_element(reader, words, left);
+    return tag == FT_TAG_BULK ? ft_reader_read_bulk(reader, words, left, length)
+                              : ft_reader_read_element(reader, words, left);
 }
 
 static const uint64_t *chunk_words(const struct ft_reader *reader, uint32_t chunk)

@@ -31,7 +31,8 @@ static void describe_code(struct ft_block *block, const struct ft_side_block *fa
 }
 
 /* The same for the execution tree. */
-static enum ft_read_status describe_code_to_tree(struct ft_reader *reader, const struct ft_side_block *facts, uint32_t bytes)
+static enum ft_read_status describe_code_to_tree(struct ft_reader *reader, const struct ft_side_block *facts,
+                                                 uint32_t bytes)
 {
     const unsigned char *lengths = (const unsigned char *)(facts + 1);
     const uint32_t n = facts->n_instructions < bytes ? facts->n_instructions : bytes;
@@ -40,8 +41,8 @@ static enum ft_read_status describe_code_to_tree(struct ft_reader *reader, const
                : FT_READ_MEMORY;
 }
 
-enum ft_read_status ft_reader_add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot, uint32_t array_id,
-                                         uint32_t *operation)
+enum ft_read_status ft_reader_add_operation(struct ft_reader *reader, uint32_t block_id, uint32_t slot,
+                                            uint32_t array_id, uint32_t *operation)
 {
     uint32_t id = reader->n_operations;
     if (id == FT_NO_OPERATION - 1)
@@ -79,7 +80,8 @@ static enum ft_read_status add_array(struct ft_reader *reader, const struct ft_s
     return FT_READ_IDLE;
 }
 
-/* Whether blocks are of the program's kind. A tree follows either machine code or bytecode, by what it knows of their blocks. */
+/* Whether blocks are of the program's kind. A tree follows either machine code or bytecode, by what it knows of their
+ * blocks. */
 static bool fits_tree(const struct ft_reader *reader, uint32_t kind)
 {
     if (!reader->tree || (kind != FT_SIDE_BLOCK && kind != FT_SIDE_PYBLOCK))
@@ -106,8 +108,8 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         const struct ft_side_pyblock *block = (const struct ft_side_pyblock *)entry;
         enum ft_read_status status = add_block(reader, block->block_id, 0);
         if (status == FT_READ_IDLE && reader->tree &&
-            !ft_tree_add_bytecode(reader->tree, block->block_id, block->code_id, block->offset_bytes, block->n_instructions,
-                                  block->goes_on))
+            !ft_tree_add_bytecode(reader->tree, block->block_id, block->code_id, block->offset_bytes,
+                                  block->n_instructions, block->goes_on))
             status = FT_READ_MEMORY;
         return status;
     }
@@ -120,14 +122,16 @@ static enum ft_read_status read_side_entry(struct ft_reader *reader, const unsig
         (kind == FT_SIDE_CHILD && bytes >= sizeof(struct ft_side_child)))
         return FT_READ_IDLE;
     if (kind == FT_SIDE_OBJECT && bytes >= sizeof(struct ft_side_object)) {
-        if (((const struct ft_side_object *)entry)->object_id != reader->n_objects + 1 || reader->n_objects == FT_MAX_OBJECTS)
+        if (((const struct ft_side_object *)entry)->object_id != reader->n_objects + 1 ||
+            reader->n_objects == FT_MAX_OBJECTS)
             return ft_reader_corrupt(reader, "an object is numbered out of order");
         reader->n_objects++;
         return FT_READ_IDLE;
     }
     if (kind == FT_SIDE_LANDING && bytes >= sizeof(struct ft_side_landing)) {
         const struct ft_side_landing *landing = (const struct ft_side_landing *)entry;
-        return !reader->tree || ft_tree_add_landing(reader->tree, landing->behind, landing->pad) ? FT_READ_IDLE : FT_READ_MEMORY;
+        return !reader->tree || ft_tree_add_landing(reader->tree, landing->behind, landing->pad) ? FT_READ_IDLE
+                                                                                                 : FT_READ_MEMORY;
     }
     reader->n_maps += kind == FT_SIDE_MAPS;
     return kind == FT_SIDE_MAPS ? FT_READ_IDLE : ft_reader_corrupt(reader, "the side table has an unknown entry");

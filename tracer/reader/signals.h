@@ -1,8 +1,8 @@
 /* Signals that are meant for the traced program but sent to us.
  *
- * Python's own handlers cannot tell a signal that the terminal sends (to us and the program alike) from one that somebody
- * sends to us alone; and blocking signals does not keep them from the threads that libraries have started. So these few
- * get a handler in C, which notes those that have to be passed on.
+ * Python's own handlers cannot tell a signal that the terminal sends (to us and the program alike) from one that
+ * somebody sends to us alone; and blocking signals does not keep them from the threads that libraries have started. So
+ * these few get a handler in C, which notes those that have to be passed on.
  */
 #ifndef FORETRACE_SIGNALS_H
 #define FORETRACE_SIGNALS_H

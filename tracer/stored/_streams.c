@@ -119,9 +119,8 @@ PyDoc_STRVAR(foreign_counts_doc, "counts()\n--\n\nstruct ft_foreign_counts as a 
 static PyObject *foreign_counts(PyObject *object, PyObject *Py_UNUSED(args))
 {
     static const char *const names[] = {
-        "records",    "instructions", "loads",   "stores",  "modifies",      "assumed_sizes", "unsized",
-        "prefetches", "flushes",      "skipped", "first_skipped", "threads", "merged",        "file_type",
-        "ended",
+        "records", "instructions", "loads",         "stores",  "modifies", "assumed_sizes", "unsized", "prefetches",
+        "flushes", "skipped",      "first_skipped", "threads", "merged",   "file_type",     "ended",
     };
     _Static_assert(sizeof names / sizeof *names == sizeof(struct ft_foreign_counts) / sizeof(uint64_t), "a name each");
     const uint64_t *counts = (const uint64_t *)&((ForeignReader *)object)->foreign->counts;
@@ -155,8 +154,11 @@ static PyMethodDef foreign_methods[] = {
 };
 
 static PyType_Slot foreign_slots[] = {
-    {Py_tp_doc, (void *)foreign_doc}, {Py_tp_new, foreign_new}, {Py_tp_dealloc, foreign_dealloc},
-    {Py_tp_methods, foreign_methods}, {0, NULL},
+    {Py_tp_doc, (void *)foreign_doc},
+    {Py_tp_new, foreign_new},
+    {Py_tp_dealloc, foreign_dealloc},
+    {Py_tp_methods, foreign_methods},
+    {0, NULL},
 };
 
 /* ---- writers ------------------------------------------------------------------------------------------------------ */
@@ -168,8 +170,9 @@ typedef struct {
     struct ft_sink sink;
 } Writer;
 
-PyDoc_STRVAR(writer_doc, "Writer(din, next, fetches)\n--\n\n"
-                         "A sink that writes din, or frames of our own format, and passes what it is fed on to `next`.");
+PyDoc_STRVAR(writer_doc,
+             "Writer(din, next, fetches)\n--\n\n"
+             "A sink that writes din, or frames of our own format, and passes what it is fed on to `next`.");
 
 static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *Py_UNUSED(kwargs))
 {
@@ -244,8 +247,9 @@ static PyObject *writer_refuse(PyObject *object, PyObject *Py_UNUSED(args))
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(writer_finish_doc, "finish()\n--\n\nQueues what is left; the blocks end there. Returns the number of accesses.\n"
-                                "Raises MemoryError if some are missing. Nobody may feed the sink any more.");
+PyDoc_STRVAR(writer_finish_doc,
+             "finish()\n--\n\nQueues what is left; the blocks end there. Returns the number of accesses.\n"
+             "Raises MemoryError if some are missing. Nobody may feed the sink any more.");
 
 static PyObject *writer_finish(PyObject *object, PyObject *Py_UNUSED(args))
 {
@@ -271,8 +275,8 @@ static PyGetSetDef writer_getset[] = {
 };
 
 static PyType_Slot writer_slots[] = {
-    {Py_tp_doc, (void *)writer_doc},  {Py_tp_new, writer_new},       {Py_tp_dealloc, writer_dealloc},
-    {Py_tp_methods, writer_methods},  {Py_tp_getset, writer_getset}, {0, NULL},
+    {Py_tp_doc, (void *)writer_doc}, {Py_tp_new, writer_new},       {Py_tp_dealloc, writer_dealloc},
+    {Py_tp_methods, writer_methods}, {Py_tp_getset, writer_getset}, {0, NULL},
 };
 
 /* ---- frames ------------------------------------------------------------------------------------------------------- */
@@ -331,8 +335,9 @@ static PyObject *frame_begin(PyObject *object, PyObject *args)
     return begun ? Py_NewRef(Py_None) : frame_failure(self);
 }
 
-PyDoc_STRVAR(frame_step_doc, "step(max_accesses)\n--\n\n"
-                             "Feeds up to so many accesses of the frame; True if there are more. Raises ValueError(problem).");
+PyDoc_STRVAR(frame_step_doc,
+             "step(max_accesses)\n--\n\n"
+             "Feeds up to so many accesses of the frame; True if there are more. Raises ValueError(problem).");
 
 static PyObject *frame_step(PyObject *object, PyObject *number)
 {
@@ -364,19 +369,28 @@ static PyMethodDef frame_methods[] = {
 };
 
 static PyType_Slot frame_slots[] = {
-    {Py_tp_doc, (void *)frame_doc}, {Py_tp_new, frame_new}, {Py_tp_dealloc, frame_dealloc},
-    {Py_tp_methods, frame_methods}, {0, NULL},
+    {Py_tp_doc, (void *)frame_doc},
+    {Py_tp_new, frame_new},
+    {Py_tp_dealloc, frame_dealloc},
+    {Py_tp_methods, frame_methods},
+    {0, NULL},
 };
 
 /* ---- module ------------------------------------------------------------------------------------------------------- */
 
 static PyType_Spec specs[] = {
-    {.name = "foretrace.tracer._streams.ForeignReader", .basicsize = sizeof(ForeignReader),
-     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, .slots = foreign_slots},
-    {.name = "foretrace.tracer._streams.Writer", .basicsize = sizeof(Writer),
-     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, .slots = writer_slots},
-    {.name = "foretrace.tracer._streams.FrameReader", .basicsize = sizeof(FrameReader),
-     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE, .slots = frame_slots},
+    {.name = "foretrace.tracer._streams.ForeignReader",
+     .basicsize = sizeof(ForeignReader),
+     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+     .slots = foreign_slots},
+    {.name = "foretrace.tracer._streams.Writer",
+     .basicsize = sizeof(Writer),
+     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+     .slots = writer_slots},
+    {.name = "foretrace.tracer._streams.FrameReader",
+     .basicsize = sizeof(FrameReader),
+     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+     .slots = frame_slots},
 };
 
 static int module_exec(PyObject *module)

@@ -29,7 +29,8 @@ void ft_block_queue_destroy(struct ft_block_queue *queue);
 void ft_block_queue_add(struct ft_block_queue *queue, unsigned char *data, size_t length);
 void ft_block_queue_close(struct ft_block_queue *queue); /* nothing more will be added */
 
-/* Waits up to `timeout_ms` for a block, which is then the caller's. False: none came; `*closed` says whether any will. */
+/* Waits up to `timeout_ms` for a block, which is then the caller's. False: none came; `*closed` says whether any will.
+ */
 bool ft_block_queue_take(struct ft_block_queue *queue, unsigned timeout_ms, struct ft_block_bytes *block, bool *closed);
 void ft_block_queue_refuse(struct ft_block_queue *queue); /* the consumer takes no more */
 

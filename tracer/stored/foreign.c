@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 struct ft_foreign *ft_foreign_new(enum ft_foreign_format format, uint32_t assumed_bytes, struct ft_sink sink)
 {
     struct ft_foreign *foreign = calloc(1, sizeof *foreign);
@@ -111,14 +110,10 @@ bool ft_foreign_find(struct ft_foreign *foreign, enum ft_foreign_kind kind)
 static size_t read_records(struct ft_foreign *foreign, const unsigned char *data, size_t length)
 {
     switch (foreign->format) {
-    case FT_LACKEY:
-        return ft_foreign_lackey(foreign, data, length);
-    case FT_DIN:
-        return ft_foreign_din(foreign, data, length);
-    case FT_DRMEMTRACE:
-        return ft_foreign_drmemtrace(foreign, data, length);
-    case FT_CHAMPSIM:
-        return ft_foreign_champsim(foreign, data, length);
+    case FT_LACKEY: return ft_foreign_lackey(foreign, data, length);
+    case FT_DIN: return ft_foreign_din(foreign, data, length);
+    case FT_DRMEMTRACE: return ft_foreign_drmemtrace(foreign, data, length);
+    case FT_CHAMPSIM: return ft_foreign_champsim(foreign, data, length);
     }
     return 0;
 }

@@ -1,13 +1,13 @@
 /* Readers of other tools' address traces: bytes of a trace go in, accesses for a simulator come out.
  *
- * A trace is fed in blocks of any length; what a block's end cuts in two is kept for the next. Everything in a trace may
- * be wrong: each number is checked before use. Lines of text that are no record are skipped and counted (lackey's
+ * A trace is fed in blocks of any length; what a block's end cuts in two is kept for the next. Everything in a trace
+ * may be wrong: each number is checked before use. Lines of text that are no record are skipped and counted (lackey's
  * records lie among other output), a binary record that cannot be right ends the reading at its offset.
  *
  * Formats, and where they are documented:
  *   lackey      valgrind --tool=lackey --trace-mem=yes: valgrind manual, chapter 13
- *   din         Dinero III and IV, "traditional" and "extended": Edler and Hill, Dinero IV (dinero(3), -informat d and D)
- *   drmemtrace  DynamoRIO's trace_entry_t: clients/drcachesim/common/trace_entry.h, entries of 64-bit programs
+ *   din         Dinero III and IV, "traditional" and "extended": Edler and Hill, Dinero IV (dinero(3), -informat d and
+ * D) drmemtrace  DynamoRIO's trace_entry_t: clients/drcachesim/common/trace_entry.h, entries of 64-bit programs
  *   champsim    ChampSim's input_instr: inc/trace_instruction.h
  */
 #ifndef FORETRACE_FOREIGN_H
@@ -50,9 +50,9 @@ struct ft_foreign_counts {
     uint64_t skipped;       /* lines that are no record */
     uint64_t first_skipped; /* number of the first of them, from 1; 0 if there is none */
     uint64_t threads;
-    uint64_t merged;     /* accesses of instructions beyond FT_FOREIGN_MAX_OPERATIONS, which share two operations */
-    uint64_t file_type;  /* drmemtrace: OFFLINE_FILE_TYPE_ bits */
-    uint64_t ended;      /* drmemtrace: the last entry was a footer */
+    uint64_t merged;    /* accesses of instructions beyond FT_FOREIGN_MAX_OPERATIONS, which share two operations */
+    uint64_t file_type; /* drmemtrace: OFFLINE_FILE_TYPE_ bits */
+    uint64_t ended;     /* drmemtrace: the last entry was a footer */
 };
 
 struct ft_foreign_instruction {
@@ -140,7 +140,8 @@ static inline bool ft_foreign_emit(struct ft_foreign *foreign, uint64_t address,
 {
     if (foreign->batch_length == FT_FOREIGN_BATCH && !ft_foreign_flush(foreign))
         return false;
-    if ((foreign->stale || !foreign->instructions.entries[foreign->current].id[kind]) && !ft_foreign_find(foreign, kind))
+    if ((foreign->stale || !foreign->instructions.entries[foreign->current].id[kind]) &&
+        !ft_foreign_find(foreign, kind))
         return false;
     uint32_t id = foreign->instructions.entries[foreign->current].id[kind] - 1;
     foreign->batch[foreign->batch_length++] = (struct ft_access){address, id, (uint16_t)size_bytes, flags};

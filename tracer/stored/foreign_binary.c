@@ -26,8 +26,8 @@ enum {
     HEADER = 25,
     FOOTER = 26,
     HARDWARE_PREFETCH = 27,
-    MARKER = 28, /* its own type is in the size field, its value in the address field */
-    INSTR_NO_FETCH = 29, /* a further iteration of a string instruction */
+    MARKER = 28,            /* its own type is in the size field, its value in the address field */
+    INSTR_NO_FETCH = 29,    /* a further iteration of a string instruction */
     INSTR_MAYBE_FETCH = 30, /* the same, if it is the instruction before once more; otherwise a fetch */
     INSTR_SYSENTER = 31,
     FIRST_NEW_PREFETCH = 32,
@@ -143,24 +143,17 @@ static bool is_prefetch(uint32_t type)
 static bool take_rare_entry(struct ft_foreign *foreign, const struct entry *entry, size_t ahead)
 {
     switch (entry->type) {
-    case THREAD:
-        return take_thread(foreign, entry->address);
-    case MARKER:
-        return take_marker(foreign, entry, ahead);
-    case HEADER:
-        return take_header(foreign, entry, ahead);
-    case INSTR_BUNDLE:
-        return take_bundle(foreign, entry, ahead);
+    case THREAD: return take_thread(foreign, entry->address);
+    case MARKER: return take_marker(foreign, entry, ahead);
+    case HEADER: return take_header(foreign, entry, ahead);
+    case INSTR_BUNDLE: return take_bundle(foreign, entry, ahead);
     case INSTR_FLUSH:
-    case DATA_FLUSH:
-        foreign->counts.flushes++;
-        return true;
+    case DATA_FLUSH: foreign->counts.flushes++; return true;
     case INSTR_FLUSH_END:
     case DATA_FLUSH_END:
     case THREAD_EXIT:
     case PID:
-    case FOOTER:
-        return true;
+    case FOOTER: return true;
     }
     if (is_prefetch(entry->type)) {
         foreign->counts.prefetches++;
@@ -209,8 +202,8 @@ size_t ft_foreign_drmemtrace(struct ft_foreign *foreign, const unsigned char *da
 
 /* ---- ChampSim -------------------------------------------------------------------------------------------------------
  *
- * Records of 64 bytes, struct input_instr: 64-bit address of the instruction, is_branch and branch_taken, 2 + 4 register
- * numbers (a byte each), 2 addresses it stores to, 4 it loads from; address 0 is none. There are no sizes. */
+ * Records of 64 bytes, struct input_instr: 64-bit address of the instruction, is_branch and branch_taken, 2 + 4
+ * register numbers (a byte each), 2 addresses it stores to, 4 it loads from; address 0 is none. There are no sizes. */
 #define CHAMPSIM_BYTES 64u
 #define CHAMPSIM_STORES 2u
 #define CHAMPSIM_LOADS 4u

@@ -123,12 +123,9 @@ static bool is_remark(const struct ft_foreign *foreign, const unsigned char *p)
 static bool take_lackey(struct ft_foreign *foreign, const struct record *record)
 {
     switch (record->what) {
-    case 'I':
-        return ft_foreign_fetch(foreign, record->address, record->size_bytes);
-    case 'L':
-        return ft_foreign_load(foreign, record->address, record->size_bytes);
-    case 'S':
-        return ft_foreign_store(foreign, record->address, record->size_bytes);
+    case 'I': return ft_foreign_fetch(foreign, record->address, record->size_bytes);
+    case 'L': return ft_foreign_load(foreign, record->address, record->size_bytes);
+    case 'S': return ft_foreign_store(foreign, record->address, record->size_bytes);
     default:
         foreign->counts.modifies++;
         return ft_foreign_load(foreign, record->address, record->size_bytes) &&
@@ -149,12 +146,9 @@ static bool take_din(struct ft_foreign *foreign, const struct record *record)
     if (!size_bytes)
         size_bytes = ft_foreign_assume(foreign, &address);
     switch (record->what) {
-    case 'i':
-        return ft_foreign_fetch(foreign, address, size_bytes);
-    case 'r':
-        return ft_foreign_load(foreign, address, size_bytes);
-    default:
-        return ft_foreign_store(foreign, address, size_bytes);
+    case 'i': return ft_foreign_fetch(foreign, address, size_bytes);
+    case 'r': return ft_foreign_load(foreign, address, size_bytes);
+    default: return ft_foreign_store(foreign, address, size_bytes);
     }
 }
 

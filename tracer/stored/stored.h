@@ -8,11 +8,11 @@
  *   records x { uint16 kind, uint16 run, uint64 delta }, byte 0 of all records first, then byte 1 of all, ...; last
  *   bytes that are 0 in all records are left out
  *
- * A kind is a memory operation with a size, flags and a thread. It has an address (at first that of its first access), a
- * stride (at first 0) and a follower (at first kind 0). A record stands for 1 + run accesses. The first is of its kind,
- * becomes the follower of the kind of the access before, and sets its kind's stride to delta, (delta >> 1) ^ -(delta & 1)
- * as a signed number. Each of the others is of the kind that follows the one before. Each access is its kind's stride
- * beyond its kind's last. Nothing is carried from frame to frame.
+ * A kind is a memory operation with a size, flags and a thread. It has an address (at first that of its first access),
+ * a stride (at first 0) and a follower (at first kind 0). A record stands for 1 + run accesses. The first is of its
+ * kind, becomes the follower of the kind of the access before, and sets its kind's stride to delta, (delta >> 1) ^
+ * -(delta & 1) as a signed number. Each of the others is of the kind that follows the one before. Each access is its
+ * kind's stride beyond its kind's last. Nothing is carried from frame to frame.
  */
 #ifndef FORETRACE_STORED_H
 #define FORETRACE_STORED_H
@@ -33,8 +33,8 @@
 
 struct ft_writer;
 
-/* Both: `next` may have no functions; `fetches` says whether to ask for instruction fetches, which `next` then gets only
- * if it wants them. NULL when memory ran out. */
+/* Both: `next` may have no functions; `fetches` says whether to ask for instruction fetches, which `next` then gets
+ * only if it wants them. NULL when memory ran out. */
 struct ft_writer *ft_frame_writer_new(struct ft_sink next, bool fetches);
 struct ft_writer *ft_din_writer_new(struct ft_sink next, bool fetches);
 void ft_writer_free(struct ft_writer *writer);
@@ -58,7 +58,7 @@ struct ft_frame_kind {
 struct ft_frame_reader {
     struct ft_sink sink;
     uint64_t loads, stores, fetches;
-    uint32_t thread; /* of the accesses fed last */
+    uint32_t thread;         /* of the accesses fed last */
     uint32_t num_operations; /* one more than the largest operation */
     const char *problem;
 

@@ -113,8 +113,7 @@ static bool flush(struct ft_frame_reader *reader)
 static bool set_thread(struct ft_frame_reader *reader, uint32_t thread)
 {
     reader->thread = thread;
-    return !reader->sink.set_thread ||
-           (flush(reader) && reader->sink.set_thread(reader->sink.simulator, thread) == 0);
+    return !reader->sink.set_thread || (flush(reader) && reader->sink.set_thread(reader->sink.simulator, thread) == 0);
 }
 
 static bool take_access(struct ft_frame_reader *reader, struct ft_frame_kind *kind)

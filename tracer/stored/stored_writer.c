@@ -106,8 +106,8 @@ static void end_frame(struct ft_writer *writer)
     if (!writer->num_records)
         return;
     const uint32_t planes = planes_needed(writer);
-    const size_t length = FT_FRAME_HEAD_BYTES + (size_t)writer->num_kinds * FT_KIND_BYTES +
-                          (size_t)writer->num_records * planes;
+    const size_t length =
+        FT_FRAME_HEAD_BYTES + (size_t)writer->num_kinds * FT_KIND_BYTES + (size_t)writer->num_records * planes;
     unsigned char *frame = malloc(length), *out = frame;
     if (frame) {
         put(&out, &writer->num_kinds, 4);
@@ -157,8 +157,11 @@ static uint32_t find_kind(struct ft_writer *writer, const struct ft_access *acce
     }
     if (kind == NO_KIND) {
         kind = writer->num_kinds++;
-        writer->kinds[kind] = (struct kind){.first = access->address, .address = access->address,
-                                            .what = what_of(access), .thread = writer->thread, .other = first};
+        writer->kinds[kind] = (struct kind){.first = access->address,
+                                            .address = access->address,
+                                            .what = what_of(access),
+                                            .thread = writer->thread,
+                                            .other = first};
     } else if (before != NO_KIND) { /* to the front: it is likely to be asked for again */
         writer->kinds[before].other = writer->kinds[kind].other;
         writer->kinds[kind].other = first;
@@ -382,7 +385,10 @@ void ft_writer_free(struct ft_writer *writer)
 
 struct ft_sink ft_writer_sink(struct ft_writer *writer)
 {
-    return (struct ft_sink){.simulator = writer, .feed = feed, .feed_runs = feed_runs, .set_thread = set_thread,
+    return (struct ft_sink){.simulator = writer,
+                            .feed = feed,
+                            .feed_runs = feed_runs,
+                            .set_thread = set_thread,
                             .wants_fetches = writer->fetches};
 }
 

@@ -75,7 +75,8 @@ static void read_pieces(struct ft_board_values *board)
 
 struct ft_board_values *ft_board_values_new(uint64_t address, uint64_t guest_base)
 {
-    struct ft_board_values *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ft_board_values *board =
+        mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED)
         return NULL;
     board->address = address;
@@ -202,7 +203,8 @@ static uint32_t num_blocks(const struct ft_board_values *board, uint32_t kind, u
 }
 
 /* How many bytes of whole values a recording has. */
-static uint64_t recorded_bytes(const struct ft_board_values *board, const struct board_recording *recording, uint64_t value_bytes)
+static uint64_t recorded_bytes(const struct ft_board_values *board, const struct board_recording *recording,
+                               uint64_t value_bytes)
 {
     struct board_chunk chunk;
     uint64_t bytes = 0;
@@ -265,7 +267,8 @@ static void read_lanes(struct ft_board_values *board, board_offset at)
         if (num_counters)
             add_piece(board, lane->counters, from + offsetof(struct board_lane, counters), num_counters * sizeof at);
         if (num_recordings)
-            add_piece(board, lane->recordings, from + offsetof(struct board_lane, recordings), num_recordings * sizeof at);
+            add_piece(board, lane->recordings, from + offsetof(struct board_lane, recordings),
+                      num_recordings * sizeof at);
         memset(lane, 0, sizeof *lane);
         read_pieces(board);
         read_blocks(board, num_counters, num_recordings);

@@ -1,8 +1,8 @@
 /* Values of a process's software-defined events, read off its board (tracer/events/board.h) from inside the process.
  *
- * Registered variables, created counters (the sum over all lanes) and recorders (how many values) are read; callbacks, groups and
- * counting sets are not. The program may have ended events, unmapped their memory or overwritten the board: all is read by
- * process_vm_readv, to which a wrong address is an error and no fault, and every number is checked.
+ * Registered variables, created counters (the sum over all lanes) and recorders (how many values) are read; callbacks,
+ * groups and counting sets are not. The program may have ended events, unmapped their memory or overwritten the board:
+ * all is read by process_vm_readv, to which a wrong address is an error and no fault, and every number is checked.
  */
 #ifndef FORETRACE_BOARD_VALUES_H
 #define FORETRACE_BOARD_VALUES_H
@@ -20,8 +20,8 @@ struct ft_event_value {
 
 struct ft_board_values;
 
-/* Of the board at an address of this process. `guest_base`: what to add to the addresses of the program's variables. NULL: no
- * memory. */
+/* Of the board at an address of this process. `guest_base`: what to add to the addresses of the program's variables.
+ * NULL: no memory. */
 struct ft_board_values *ft_board_values_new(uint64_t address, uint64_t guest_base);
 void ft_board_values_free(struct ft_board_values *board);
 
@@ -31,8 +31,8 @@ bool ft_board_is_at(uint64_t address);
 /* Says on the board that this process is traced, or no longer. */
 void ft_board_trace(uint64_t address, bool is_traced);
 
-/* The values now: `*values` becomes where they are. Returns how many there are, those that are not known included; 0 if the board
- * cannot be read. */
+/* The values now: `*values` becomes where they are. Returns how many there are, those that are not known included; 0 if
+ * the board cannot be read. */
 uint32_t ft_board_values_read(struct ft_board_values *board, const struct ft_event_value **values);
 
 #endif

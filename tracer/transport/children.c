@@ -1,5 +1,6 @@
-/* See children.h. What is read from the guest's memory is read through /proc/self/mem: a bad pointer gives an error, as it
- * does in the system call. Whatever is not understood is left to the engine, which then runs the new program untraced.
+/* See children.h. What is read from the guest's memory is read through /proc/self/mem: a bad pointer gives an error, as
+ * it does in the system call. Whatever is not understood is left to the engine, which then runs the new program
+ * untraced.
  */
 #define _GNU_SOURCE
 #include "children.h"

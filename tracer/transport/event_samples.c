@@ -25,7 +25,10 @@ static atomic_bool is_over;
 static _Atomic uint64_t last_ns; /* when a sample was written, or was to be */
 static uint64_t begun_ns, spent_ns, num_samples;
 static uint32_t next_event;
-static struct { uint64_t bits; bool is_known; } last[FT_MAX_SAMPLED_EVENTS]; /* in the stream, by event */
+static struct {
+    uint64_t bits;
+    bool is_known;
+} last[FT_MAX_SAMPLED_EVENTS]; /* in the stream, by event */
 
 static uint64_t ns_of(clockid_t clock)
 {
@@ -63,8 +66,8 @@ void ft_event_samples_mapped(uint64_t address, int file)
     const ssize_t length = readlink(link, path, sizeof path - 1);
     path[length > 0 ? length : 0] = 0;
     const char *name = strrchr(path, '/');
-    if (!atomic_load(&is_over) && name && sscanf(name, "/foretrace-events-%u-%u%n", &user, &process, &end) == 2 && !name[end] &&
-        process == (unsigned)getpid())
+    if (!atomic_load(&is_over) && name && sscanf(name, "/foretrace-events-%u-%u%n", &user, &process, &end) == 2 &&
+        !name[end] && process == (unsigned)getpid())
         atomic_store(&ft_expected_board, address);
 }
 
@@ -140,7 +143,8 @@ void ft_event_samples_end(void)
         ft_board_trace(address, false);
 }
 
-/* The library may have made the board of the forked process already, or be about to: then the memory is the parent's. */
+/* The library may have made the board of the forked process already, or be about to: then the memory is the parent's.
+ */
 void ft_event_samples_forked(bool is_followed)
 {
     const uint64_t address = atomic_load(&board_address);

@@ -1,8 +1,8 @@
 /* Samples of the program's software-defined events, written into its stream (FT_TAG_EVENTS of stream.h).
  *
- * The engine says where the board of the process is, or may come to be. From then on a thread that has filled a chunk begins the
- * next one with the values that have changed, unless reading them has taken more than one hundredth of the time. On the board it is
- * noted that the process is traced, so that the library keeps the file for the reader.
+ * The engine says where the board of the process is, or may come to be. From then on a thread that has filled a chunk
+ * begins the next one with the values that have changed, unless reading them has taken more than one hundredth of the
+ * time. On the board it is noted that the process is traced, so that the library keeps the file for the reader.
  */
 #ifndef FORETRACE_EVENT_SAMPLES_H
 #define FORETRACE_EVENT_SAMPLES_H
@@ -33,7 +33,8 @@ static inline void ft_event_samples_look(void)
  * FT_CHUNK_WORDS - FT_MAX_BULK_WORDS words. */
 void ft_event_samples_write(struct ft_cursor *cursor);
 
-/* Whether there are events, and the last sample is a while ago: what writes few and long records may end its chunk then. */
+/* Whether there are events, and the last sample is a while ago: what writes few and long records may end its chunk
+ * then. */
 bool ft_event_samples_are_due(void);
 
 /* Nobody reads the stream any more. */

@@ -1,10 +1,10 @@
 /* When a stream's accesses are recorded, and when they are only counted: bursts in a long run.
  *
- * After a first part that is recorded whole, time is measured between bursts. Each period of it has one burst, at a random
- * place: no rhythm of the program's can keep step with that. A burst goes on for some time to warm caches up, and for some
- * to measure. Code that has been in no burst gets one soon, as long as these are few: one that is not due costs a credit,
- * and each that is due gives one. The longer a run, the longer its bursts: they reach farther beyond what caches hold at
- * their beginning.
+ * After a first part that is recorded whole, time is measured between bursts. Each period of it has one burst, at a
+ * random place: no rhythm of the program's can keep step with that. A burst goes on for some time to warm caches up,
+ * and for some to measure. Code that has been in no burst gets one soon, as long as these are few: one that is not due
+ * costs a credit, and each that is due gives one. The longer a run, the longer its bursts: they reach farther beyond
+ * what caches hold at their beginning.
  *
  * The unit of time is the user's: chunks of the stream (tracer/qemu/bursts.c) or accesses (tracer/reader/skipping.c).
  * tests/helpers/burst_schedule_reference.py is the twin.
@@ -36,9 +36,13 @@ struct ft_phases {
 
 static inline struct ft_phases ft_phases_begin(struct ft_schedule lengths, uint64_t least_gap)
 {
-    return (struct ft_phases){.phase = FT_MARK_MEASURE, .left = lengths.first_chunks, .lengths = lengths,
-                              .least_gap = least_gap, .early_burst = lengths.measured_chunks,
-                              .random_state = lengths.seed, .credits = FT_FIRST_CREDITS};
+    return (struct ft_phases){.phase = FT_MARK_MEASURE,
+                              .left = lengths.first_chunks,
+                              .lengths = lengths,
+                              .least_gap = least_gap,
+                              .early_burst = lengths.measured_chunks,
+                              .random_state = lengths.seed,
+                              .credits = FT_FIRST_CREDITS};
 }
 
 /* SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014). */
@@ -60,7 +64,7 @@ static inline enum ft_mark ft_phases_next(const struct ft_phases *phases, bool n
 {
     if (phases->phase == FT_MARK_COUNT && phases->left > 0)
         return new_code && phases->credits > 0 && phases->gap - phases->left >= phases->least_gap ? FT_MARK_NEW_CODE
-                                                                                                   : FT_MARK_COUNT;
+                                                                                                  : FT_MARK_COUNT;
     if (phases->left > 0)
         return phases->phase;
     return phases->phase == FT_MARK_COUNT  ? FT_MARK_WARM

@@ -1,5 +1,5 @@
-/* See waiting.h. What remains of the wall-clock time when processor time and the time in a run queue are taken away. With
- * several threads at once that is too little: it is meant for programs whose threads take turns. */
+/* See waiting.h. What remains of the wall-clock time when processor time and the time in a run queue are taken away.
+ * With several threads at once that is too little: it is meant for programs whose threads take turns. */
 #define _GNU_SOURCE
 #include "waiting.h"
 
@@ -45,8 +45,8 @@ static bool times_of_thread(const char *thread, struct thread_times *times)
     return end != second;
 }
 
-/* For how long the threads that live have been ready without a processor. Those that hardly ran are left out: an engine's
- * own, which wait while the program's do. */
+/* For how long the threads that live have been ready without a processor. Those that hardly ran are left out: an
+ * engine's own, which wait while the program's do. */
 static uint64_t ready_ns(void)
 {
     const uint64_t least_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) / LEAST_SHARE;

@@ -4,8 +4,8 @@
  * process goes on alone, without a reader. Once alone, always alone: cursors then wrap around in the chunk they have.
  *
  * A forked child maps other memory over the shared one, at the same address: every pointer into it stays good. If the
- * reader follows children, it is a stream of the child's own, which begins with a copy of its parent's side table; else it
- * is private, with the cursors as they were, and nothing the child writes reaches the reader.
+ * reader follows children, it is a stream of the child's own, which begins with a copy of its parent's side table; else
+ * it is private, with the cursors as they were, and nothing the child writes reaches the reader.
  */
 #define _GNU_SOURCE
 #include "writer.h"
@@ -245,7 +245,8 @@ static void publish(struct ft_cursor *cursor)
 {
     uint32_t words = (uint32_t)(cursor->next - cursor->begin);
     cursor->left_words = (uint32_t)(cursor->end - cursor->next);
-    enqueue((struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence, cursor->thread});
+    enqueue(
+        (struct ft_ready){cursor->chunk, words, (uint32_t)(cursor - cursor_table()), cursor->sequence, cursor->thread});
 }
 
 static _Thread_local uint64_t waited_ns __attribute__((tls_model("initial-exec")));
@@ -258,7 +259,9 @@ uint64_t ft_writer_waited_ns(void)
 static uint64_t now_ns(void)
 {
     struct timespec now;
-    return clock_gettime(CLOCK_MONOTONIC, &now) == 0 ? (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec : 0;
+    return clock_gettime(CLOCK_MONOTONIC, &now) == 0
+               ? (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec
+               : 0;
 }
 
 static uint32_t take_free_chunk(void)
@@ -423,8 +426,8 @@ void ft_writer_is_full(enum ft_full what)
     atomic_compare_exchange_strong(&header->side_full, &nothing, (uint32_t)what);
 }
 
-uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
-                          void (*fill)(void *entry, uint32_t number, void *context), void *context)
+uint32_t ft_writer_append(size_t bytes, uint32_t *counter, void (*fill)(void *entry, uint32_t number, void *context),
+                          void *context)
 {
     uint32_t number = 0;
     bytes = (bytes + 7) & ~(size_t)7;

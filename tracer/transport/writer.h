@@ -15,13 +15,15 @@
 /* Maps the shared memory behind `fd`, checks it, closes `fd`. False, with nothing mapped, if it is not a stream. */
 bool ft_writer_attach(int fd);
 
-/* Where a program that another process started asks for a stream: in that of this process, which the reader has open. */
+/* Where a program that another process started asks for a stream: in that of this process, which the reader has open.
+ */
 struct ft_door {
     uint32_t reader_pid, fd;
     enum ft_request_kind kind;
 };
 
-/* The same of a program that a followed process started, with these words (NULL at their end). False if it gets no stream. */
+/* The same of a program that a followed process started, with these words (NULL at their end). False if it gets no
+ * stream. */
 bool ft_writer_attach_through(const struct ft_door *door, const char *program, char *const *words);
 
 struct ft_header *ft_writer_header(void);
@@ -63,8 +65,8 @@ void ft_writer_is_full(enum ft_full what);
 /* Appends an entry to the side table, under the writer's lock: `fill` writes it (into zeroed memory) and may number it
  * from `*counter`, which is advanced only if the entry fits. Returns the number, counted from 1, or 0 if the table is
  * full. `counter` may be NULL. */
-uint32_t ft_writer_append(size_t bytes, uint32_t *counter,
-                          void (*fill)(void *entry, uint32_t number, void *context), void *context);
+uint32_t ft_writer_append(size_t bytes, uint32_t *counter, void (*fill)(void *entry, uint32_t number, void *context),
+                          void *context);
 
 /* Appends one word. */
 static inline void ft_write(struct ft_cursor *cursor, uint64_t word)

@@ -15,10 +15,11 @@ static long long ten_times(void *parameter)
 }
 
 static const char *names[] = {
-    "sde:::l::whole", "sde:::l::instant", "sde:::l::narrow", "sde:::l::real", "sde:::l::narrow_real", "sde:::l::callback",
-    "sde:::l::created", "sde:::l::recorder:CNT", "sde:::l::recorder:MIN", "sde:::l::recorder:Q1",
-    "sde:::l::recorder:MED", "sde:::l::recorder:Q3", "sde:::l::recorder:MAX", "sde:::l::recorder", "sde:::l::set",
-    "sde:::l::sum", "sde:::l::most", "sde:::l::of_groups", "sde:::later::whole",
+    "sde:::l::whole",        "sde:::l::instant",     "sde:::l::narrow",       "sde:::l::real",
+    "sde:::l::narrow_real",  "sde:::l::callback",    "sde:::l::created",      "sde:::l::recorder:CNT",
+    "sde:::l::recorder:MIN", "sde:::l::recorder:Q1", "sde:::l::recorder:MED", "sde:::l::recorder:Q3",
+    "sde:::l::recorder:MAX", "sde:::l::recorder",    "sde:::l::set",          "sde:::l::sum",
+    "sde:::l::most",         "sde:::l::of_groups",   "sde:::later::whole",
 };
 enum { NUM_EVENTS = sizeof names / sizeof *names };
 
@@ -60,12 +61,15 @@ int main(void)
     void *created, *recorder, *set;
     papi_handle_t library = papi_sde_init("l");
     printf("%d", library == papi_sde_init("l"));
-    printf(" %d", papi_sde_register_counter(library, "whole", PAPI_SDE_RO | PAPI_SDE_DELTA, PAPI_SDE_long_long, &whole));
-    printf(" %d", papi_sde_register_counter(library, "instant", PAPI_SDE_RW | PAPI_SDE_INSTANT, PAPI_SDE_long_long, &whole));
+    printf(" %d",
+           papi_sde_register_counter(library, "whole", PAPI_SDE_RO | PAPI_SDE_DELTA, PAPI_SDE_long_long, &whole));
+    printf(" %d",
+           papi_sde_register_counter(library, "instant", PAPI_SDE_RW | PAPI_SDE_INSTANT, PAPI_SDE_long_long, &whole));
     printf(" %d", papi_sde_register_counter(library, "narrow", PAPI_SDE_RO | PAPI_SDE_DELTA, PAPI_SDE_int, &narrow));
     printf(" %d", papi_sde_register_counter(library, "real", PAPI_SDE_RO | PAPI_SDE_DELTA, PAPI_SDE_double, &real));
     printf(" %d", papi_sde_register_counter(library, "narrow_real", PAPI_SDE_INSTANT, PAPI_SDE_float, &narrow_real));
-    printf(" %d", papi_sde_register_fp_counter(library, "callback", PAPI_SDE_DELTA, PAPI_SDE_long_long, ten_times, &whole));
+    printf(" %d",
+           papi_sde_register_fp_counter(library, "callback", PAPI_SDE_DELTA, PAPI_SDE_long_long, ten_times, &whole));
     printf(" %d", papi_sde_describe_counter(library, "callback", "ten times as many"));
     printf(" %d", papi_sde_create_counter(library, "created", PAPI_SDE_RO | PAPI_SDE_DELTA, &created));
     printf(" %d", papi_sde_create_recorder(library, "recorder", sizeof(double), papi_sde_compare_double, &recorder));
@@ -96,7 +100,8 @@ int main(void)
         long element = i % 7;
         papi_sde_counting_set_insert(set, sizeof element, sizeof element, &element, (uint32_t)(i % 2));
     }
-    papi_sde_hook_list_events(&(papi_sde_fptr_struct_t){.init = papi_sde_init, .register_counter = papi_sde_register_counter,
+    papi_sde_hook_list_events(&(papi_sde_fptr_struct_t){.init = papi_sde_init,
+                                                        .register_counter = papi_sde_register_counter,
                                                         .describe_counter = papi_sde_describe_counter});
     whole += 5;
     narrow += 2;

@@ -1,5 +1,5 @@
-/* See distances.h. Places are in hash tables, open addressing: one of cells, which are as large as the narrowest part, and one
- * of lines. */
+/* See distances.h. Places are in hash tables, open addressing: one of cells, which are as large as the narrowest part,
+ * and one of lines. */
 #include "distances.h"
 
 #include <stdlib.h>

@@ -1,11 +1,12 @@
 /* Software-defined events: a library says what it does, and tools read it.
  *
- * The interface is the one of PAPI's libsde (sde_lib.h, version 1.0): a program compiled against either header runs with
- * either library. Jagode, Danalis, Anzt and Dongarra, "PAPI software-defined events for in-depth performance analysis",
- * 2019, describes what it is for.
+ * The interface is the one of PAPI's libsde (sde_lib.h, version 1.0): a program compiled against either header runs
+ * with either library. Jagode, Danalis, Anzt and Dongarra, "PAPI software-defined events for in-depth performance
+ * analysis", 2019, describes what it is for.
  *
  *     papi_handle_t library = papi_sde_init("solver");
- *     papi_sde_register_counter(library, "iterations", PAPI_SDE_RO | PAPI_SDE_INSTANT, PAPI_SDE_long_long, &iterations);
+ *     papi_sde_register_counter(library, "iterations", PAPI_SDE_RO | PAPI_SDE_INSTANT, PAPI_SDE_long_long,
+ * &iterations);
  *
  * All functions may be called from several threads at once, none from signal handlers. They return SDE_OK or one of the
  * error codes below, and never end the program.
@@ -83,18 +84,19 @@ int papi_sde_shutdown(papi_handle_t handle);
 
 /* An event whose value is the variable `counter`, of a PAPI_SDE_* type. The variable must live until the event is
  * unregistered: tools read it at the end of the process, too. A second event of the same name is ignored. */
-int papi_sde_register_counter(papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type, void *counter);
+int papi_sde_register_counter(papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type,
+                              void *counter);
 
 /* An event whose value is what `callback(param)` returns when it is read. */
-int papi_sde_register_counter_cb(
-    papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type, papi_sde_fptr_t callback, void *param);
+int papi_sde_register_counter_cb(papi_handle_t handle, const char *event_name, int cntr_mode, int cntr_type,
+                                 papi_sde_fptr_t callback, void *param);
 
 int papi_sde_unregister_counter(void *handle, const char *event_name);
 int papi_sde_describe_counter(papi_handle_t handle, const char *event_name, const char *event_description);
 
 /* Adds an event to a group, which is made with its first member, and is an event like others. */
-int papi_sde_add_counter_to_group(
-    papi_handle_t handle, const char *event_name, const char *group_name, uint32_t group_flags);
+int papi_sde_add_counter_to_group(papi_handle_t handle, const char *event_name, const char *group_name,
+                                  uint32_t group_flags);
 
 /* A counter in the library's memory: each thread adds to a place of its own. */
 int papi_sde_create_counter(papi_handle_t handle, const char *event_name, int cntr_mode, void **cntr_handle);
@@ -102,19 +104,19 @@ FORETRACE_BOUND_EARLY int papi_sde_inc_counter(void *cntr_handle, long long int 
 int papi_sde_reset_counter(void *cntr_handle);
 
 /* A recorder of values of `typesize` bytes. `event_name:CNT` is their number; with a comparison function as of qsort,
- * `event_name:MIN`, `:Q1`, `:MED`, `:Q3` and `:MAX` are pointers to copies of values, which the reader frees. The recorder
- * itself is read as a pointer to a copy of all values: those of a thread in their order, one thread after the other. */
-int papi_sde_create_recorder(
-    papi_handle_t handle, const char *event_name, size_t typesize,
-    int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle);
+ * `event_name:MIN`, `:Q1`, `:MED`, `:Q3` and `:MAX` are pointers to copies of values, which the reader frees. The
+ * recorder itself is read as a pointer to a copy of all values: those of a thread in their order, one thread after the
+ * other. */
+int papi_sde_create_recorder(papi_handle_t handle, const char *event_name, size_t typesize,
+                             int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle);
 FORETRACE_BOUND_EARLY int papi_sde_record(void *record_handle, size_t typesize, const void *value);
 int papi_sde_reset_recorder(void *record_handle);
 
 /* A set that counts how often each element is in it. Elements are the same if `type_id` and their first `hashable_size`
  * bytes are. */
 int papi_sde_create_counting_set(papi_handle_t handle, const char *cset_name, void **cset_handle);
-int papi_sde_counting_set_insert(
-    void *cset_handle, size_t element_size, size_t hashable_size, const void *element, uint32_t type_id);
+int papi_sde_counting_set_insert(void *cset_handle, size_t element_size, size_t hashable_size, const void *element,
+                                 uint32_t type_id);
 int papi_sde_counting_set_remove(void *cset_handle, size_t hashable_size, const void *element, uint32_t type_id);
 
 /* The handle of a created counter, recorder or counting set. NULL: there is none of that name. */
@@ -138,20 +140,19 @@ typedef struct papi_sde_fptr_struct_s {
     papi_handle_t (*init)(const char *lib_name);
     int (*shutdown)(papi_handle_t handle);
     int (*register_counter)(papi_handle_t handle, const char *event_name, int mode, int type, void *counter);
-    int (*register_counter_cb)(
-        papi_handle_t handle, const char *event_name, int mode, int type, papi_sde_fptr_t callback, void *param);
+    int (*register_counter_cb)(papi_handle_t handle, const char *event_name, int mode, int type,
+                               papi_sde_fptr_t callback, void *param);
     int (*unregister_counter)(papi_handle_t handle, const char *event_name);
     int (*describe_counter)(papi_handle_t handle, const char *event_name, const char *event_description);
-    int (*add_counter_to_group)(
-        papi_handle_t handle, const char *event_name, const char *group_name, uint32_t group_flags);
+    int (*add_counter_to_group)(papi_handle_t handle, const char *event_name, const char *group_name,
+                                uint32_t group_flags);
     int (*create_counter)(papi_handle_t handle, const char *event_name, int cntr_type, void **cntr_handle);
     int (*inc_counter)(papi_handle_t cntr_handle, long long int increment);
-    int (*create_recorder)(
-        papi_handle_t handle, const char *event_name, size_t typesize,
-        int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle);
+    int (*create_recorder)(papi_handle_t handle, const char *event_name, size_t typesize,
+                           int (*cmpr_func_ptr)(const void *p1, const void *p2), void **record_handle);
     int (*create_counting_set)(papi_handle_t handle, const char *cset_name, void **cset_handle);
-    int (*counting_set_insert)(
-        void *cset_handle, size_t element_size, size_t hashable_size, const void *element, uint32_t type_id);
+    int (*counting_set_insert)(void *cset_handle, size_t element_size, size_t hashable_size, const void *element,
+                               uint32_t type_id);
     int (*counting_set_remove)(void *cset_handle, size_t hashable_size, const void *element, uint32_t type_id);
     int (*record)(void *record_handle, size_t typesize, const void *value);
     int (*reset_recorder)(void *record_handle);
@@ -217,9 +218,9 @@ int foretrace_events_stop(struct foretrace_event_set *set, long long *values);
 /* Starts counting anew: events in delta mode are 0 again. */
 int foretrace_events_reset(struct foretrace_event_set *set);
 
-/* The type of what is read of event `number` of a set: PAPI_SDE_long_long, ... Added to it are FORETRACE_POINTER, where a
- * pointer to such a value is read, and FORETRACE_NO_TYPE, where it points to anything else. SDE_ENOEVNT: there is no such
- * event, or not yet. */
+/* The type of what is read of event `number` of a set: PAPI_SDE_long_long, ... Added to it are FORETRACE_POINTER, where
+ * a pointer to such a value is read, and FORETRACE_NO_TYPE, where it points to anything else. SDE_ENOEVNT: there is no
+ * such event, or not yet. */
 #define FORETRACE_POINTER 0x100
 #define FORETRACE_NO_TYPE 0xff
 int foretrace_events_type(const struct foretrace_event_set *set, size_t number);
@@ -231,8 +232,8 @@ int foretrace_events_values(const char *event_name, void **values, size_t *num_v
 /* Frees a set. */
 void foretrace_events_close(struct foretrace_event_set *set);
 
-/* If the values of events are kept when the process ends, calls each callback for the last time. For interpreters, whose
- * functions cannot be called any more when the process exits. */
+/* If the values of events are kept when the process ends, calls each callback for the last time. For interpreters,
+ * whose functions cannot be called any more when the process exits. */
 void foretrace_events_end_callbacks(void);
 
 #ifdef __cplusplus

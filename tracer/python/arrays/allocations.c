@@ -1,9 +1,9 @@
 /* Which memory NumPy's arrays have, and where the program allocated it.
  *
- * All of it comes from one table of functions, NumPy's default handler (NEP 49, NumPy 1.22), whose entries are replaced in
- * place: arrays that are there already are released through it as well, and every thread uses it. The memory that one place
- * of the program allocates is one object of the stream. A place is an instruction of the innermost frame whose code is
- * followed, and no library's; where that frame returns the array at once, it is its caller's instruction.
+ * All of it comes from one table of functions, NumPy's default handler (NEP 49, NumPy 1.22), whose entries are replaced
+ * in place: arrays that are there already are released through it as well, and every thread uses it. The memory that
+ * one place of the program allocates is one object of the stream. A place is an instruction of the innermost frame
+ * whose code is followed, and no library's; where that frame returns the array at once, it is its caller's instruction.
  *
  * `sites` is an open-addressing table, at most half full, of which nothing is removed. The GIL guards it.
  */
@@ -81,7 +81,8 @@ static uint32_t extent_of(const struct place *place)
 {
     int line, column, end_line, end_column;
     if (!PyCode_Addr2Location(place->code, (int)(2 * place->at), &line, &column, &end_line, &end_column) || line < 0 ||
-        column < 0 || end_line < line || end_column < 0 || end_line - line > 0xff || column > 0xfff || end_column > 0xfff)
+        column < 0 || end_line < line || end_column < 0 || end_line - line > 0xff || column > 0xfff ||
+        end_column > 0xfff)
         return 0;
     return (uint32_t)(end_line - line) << 24 | (uint32_t)column << 12 | (uint32_t)end_column;
 }
@@ -119,7 +120,9 @@ static void fill_object(void *memory, uint32_t number, void *context)
 
 static uint32_t new_object(uint64_t site)
 {
-    return num_objects < FT_MAX_OBJECTS ? ft_writer_append(sizeof(struct ft_side_object), &num_objects, fill_object, &site) : 0;
+    return num_objects < FT_MAX_OBJECTS
+               ? ft_writer_append(sizeof(struct ft_side_object), &num_objects, fill_object, &site)
+               : 0;
 }
 
 /* The object of arrays whose place is not known, and of small ones. */
@@ -234,7 +237,8 @@ static void hooked_free(void *context, void *memory, size_t size_bytes)
 void allocations_install(PyObject *module)
 {
     PyObject *capsule = PyObject_GetAttrString(module, "_ARRAY_API");
-    void **table = capsule && PyCapsule_CheckExact(capsule) ? PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) : NULL;
+    void **table =
+        capsule && PyCapsule_CheckExact(capsule) ? PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule)) : NULL;
     Py_XDECREF(capsule); /* the module keeps it */
     PyErr_Clear();
     unsigned int (*version)(void) = NULL;

@@ -28,7 +28,10 @@ struct array_object { /* Modules/arraymodule.c: arrayobject */
     PyObject_VAR_HEAD
     char *items;
     Py_ssize_t allocated;
-    const struct { char typecode; int item_bytes; } *description;
+    const struct {
+        char typecode;
+        int item_bytes;
+    } *description;
 };
 
 struct hooked_type {
@@ -66,24 +69,27 @@ static inline const struct hooked_type *hook_of(PyObject *self)
 
 static bool look_at_bytearray(PyObject *object, struct view *view)
 {
-    *view = (struct view){.data = PyByteArray_AS_STRING(object), .nd = 1, .item_bytes = 1,
-                          .length = PyByteArray_GET_SIZE(object)};
+    *view = (struct view){
+        .data = PyByteArray_AS_STRING(object), .nd = 1, .item_bytes = 1, .length = PyByteArray_GET_SIZE(object)};
     return true;
 }
 
 static bool look_at_array(PyObject *object, struct view *view)
 {
     const struct array_object *array = (const struct array_object *)object;
-    *view = (struct view){.data = array->items, .nd = 1, .item_bytes = array->description->item_bytes,
-                          .length = Py_SIZE(object)};
+    *view = (struct view){
+        .data = array->items, .nd = 1, .item_bytes = array->description->item_bytes, .length = Py_SIZE(object)};
     return true;
 }
 
 static bool look_at_memoryview(PyObject *object, struct view *view)
 {
     const Py_buffer *buffer = PyMemoryView_GET_BUFFER(object);
-    *view = (struct view){.data = buffer->buf, .nd = buffer->ndim, .item_bytes = buffer->itemsize,
-                          .shape = buffer->shape, .strides = buffer->strides};
+    *view = (struct view){.data = buffer->buf,
+                          .nd = buffer->ndim,
+                          .item_bytes = buffer->itemsize,
+                          .shape = buffer->shape,
+                          .strides = buffer->strides};
     return buffer->shape && buffer->strides && !buffer->suboffsets;
 }
 
@@ -102,7 +108,8 @@ static int64_t stride_of(const struct view *view, int d)
 static bool add_index(const struct view *view, int d, PyObject *key, int64_t *offset, bool *loaded)
 {
     int64_t i;
-    if (PyLong_CheckExact(key) ? !agent_small_integer(key, &i) : !PyLong_Check(key) && !(np.array && key_is_integer(key)))
+    if (PyLong_CheckExact(key) ? !agent_small_integer(key, &i)
+                               : !PyLong_Check(key) && !(np.array && key_is_integer(key)))
         return false;
     if (!PyLong_CheckExact(key) && !key_integer(key, &i))
         return false;
@@ -152,7 +159,8 @@ static void record(const struct hooked_type *hook, PyObject *self, PyObject *key
         agent_count_unseen(name, 0, false);
     else if (element_offset(&view, key, &offset, &loaded)) {
         uint32_t id = has_site ? agent_site_operation(agent_thread.site, name, agent_thread.site_block, view.item_bytes,
-                                                      store, loaded) : 0;
+                                                      store, loaded)
+                               : 0;
         if (id)
             agent_write_element(id, view.data + offset);
         else
@@ -168,8 +176,9 @@ static void record(const struct hooked_type *hook, PyObject *self, PyObject *key
 /* Typecodes and formats of numbers in the machine's own layout, which can all be loaded. */
 static bool is_number(char code)
 {
-    static const bool numbers[128] = {['b'] = true, ['B'] = true, ['h'] = true, ['H'] = true, ['i'] = true, ['I'] = true,
-                                      ['l'] = true, ['L'] = true, ['q'] = true, ['Q'] = true, ['f'] = true, ['d'] = true};
+    static const bool numbers[128] = {['b'] = true, ['B'] = true, ['h'] = true, ['H'] = true,
+                                      ['i'] = true, ['I'] = true, ['l'] = true, ['L'] = true,
+                                      ['q'] = true, ['Q'] = true, ['f'] = true, ['d'] = true};
     return numbers[code & 127];
 }
 
@@ -323,9 +332,14 @@ static void hook_type(PyTypeObject *type, bool (*look)(PyObject *, struct view *
     PySequenceMethods *sequence = type->tp_as_sequence;
     if (n_hooked == MAX_TYPES || !mapping || !mapping->mp_subscript || !mapping->mp_ass_subscript)
         return;
-    hooked[n_hooked] = (struct hooked_type){
-        type, look, load, store, mapping->mp_subscript, mapping->mp_ass_subscript,
-        sequence ? sequence->sq_item : NULL, sequence ? sequence->sq_ass_item : NULL};
+    hooked[n_hooked] = (struct hooked_type){type,
+                                            look,
+                                            load,
+                                            store,
+                                            mapping->mp_subscript,
+                                            mapping->mp_ass_subscript,
+                                            sequence ? sequence->sq_item : NULL,
+                                            sequence ? sequence->sq_ass_item : NULL};
     const struct hooked_type *hook = &hooked[n_hooked++];
     hook_slots(type, hook);
     hook_wrapper(hook, "__getitem__");

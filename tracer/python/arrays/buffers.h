@@ -19,8 +19,8 @@ struct buffer_element {
     const char *load; /* the operation's name */
 };
 
-/* The element of a container of numbers that a key names, if it is there and the key is Python's own integer: loading it
- * cannot fail. False if it is another case, or another container. */
+/* The element of a container of numbers that a key names, if it is there and the key is Python's own integer: loading
+ * it cannot fail. False if it is another case, or another container. */
 bool buffer_element(PyObject *container, PyObject *key, struct buffer_element *element);
 
 #endif

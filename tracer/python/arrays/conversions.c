@@ -1,8 +1,8 @@
 /* What SciPy's sparse conversions, and its products of COO, DIA and BSR matrices, touch (scipy/sparse/sparsetools).
  *
- * All arrays are contiguous here: SciPy's wrappers copy those that are not, and such a call counts as unseen. Where a loop
- * has two indices at once, each chunk of it is two records. Nothing is believed of an array that was not checked: what
- * is read of the arrays here lies in them.
+ * All arrays are contiguous here: SciPy's wrappers copy those that are not, and such a call counts as unseen. Where a
+ * loop has two indices at once, each chunk of it is two records. Nothing is believed of an array that was not checked:
+ * what is read of the arrays here lies in them.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -83,7 +83,8 @@ static struct agent_operand *add_part(struct agent_bulk *bulk, const struct np_a
 }
 
 /* One pass over a part of an array: loads, stores or both. */
-static void write_pass(const char *name, const struct np_array *array, int64_t from, int64_t count, bool load, bool store)
+static void write_pass(const char *name, const struct np_array *array, int64_t from, int64_t count, bool load,
+                       bool store)
 {
     struct agent_bulk bulk;
     agent_bulk_begin(&bulk, name, 1, &count);
@@ -153,10 +154,15 @@ static bool coo_matvec(const struct agent_call *call)
         !indices_within(args.a[0], args.n[0], np_size(args.a[4])) ||
         !indices_within(args.a[1], args.n[0], np_size(args.a[3])))
         return false;
-    struct indexed_loop x = {.name = args.name, .index = args.a[1], .loads = {args.a[2]}, .target = args.a[3], .at = at,
-                             .load = true, .flops = true};
-    struct indexed_loop y = {.name = args.name, .index = args.a[0], .target = args.a[4], .at = at, .load = true,
-                             .store = true};
+    struct indexed_loop x = {.name = args.name,
+                             .index = args.a[1],
+                             .loads = {args.a[2]},
+                             .target = args.a[3],
+                             .at = at,
+                             .load = true,
+                             .flops = true};
+    struct indexed_loop y = {
+        .name = args.name, .index = args.a[0], .target = args.a[4], .at = at, .load = true, .store = true};
     for (int64_t done = 0, count; done < args.n[0]; done += count) {
         count = chunk_of(done, args.n[0]);
         load_indices(args.a[1], done, count, 1, at);
@@ -211,8 +217,13 @@ static bool csr_todense(const struct agent_call *call)
     const int64_t nonzeros = sparse_integer_at(args.a[0], args.n[0]);
     if (!indices_within(args.a[1], nonzeros, args.n[1]))
         return false;
-    struct indexed_loop loop = {.name = args.name, .index = args.a[1], .loads = {args.a[2]}, .target = args.a[3],
-                                .at = at, .load = true, .store = true};
+    struct indexed_loop loop = {.name = args.name,
+                                .index = args.a[1],
+                                .loads = {args.a[2]},
+                                .target = args.a[3],
+                                .at = at,
+                                .load = true,
+                                .store = true};
     write_pass(args.name, args.a[0], 0, args.n[0] + 1, true, false);
     int64_t row = 0;
     for (int64_t done = sparse_integer_at(args.a[0], 0), count; done < nonzeros; done += count) {
@@ -237,8 +248,13 @@ static bool coo_todense(const struct agent_call *call)
         np_size(args.a[3]) < args.n[0] * args.n[1] || np_size(args.a[2]) < args.n[2] ||
         !indices_within(args.a[0], args.n[2], args.n[0]) || !indices_within(args.a[1], args.n[2], args.n[1]))
         return false;
-    struct indexed_loop loop = {.name = args.name, .index = args.a[1], .loads = {args.a[0], args.a[2]},
-                                .target = args.a[3], .at = at, .load = true, .store = true};
+    struct indexed_loop loop = {.name = args.name,
+                                .index = args.a[1],
+                                .loads = {args.a[0], args.a[2]},
+                                .target = args.a[3],
+                                .at = at,
+                                .load = true,
+                                .store = true};
     for (int64_t done = 0, count; done < args.n[2]; done += count) {
         count = chunk_of(done, args.n[2]);
         load_indices(args.a[1], done, count, fortran ? args.n[0] : 1, at);
@@ -262,13 +278,14 @@ struct counting_sort {
 static void distribute(const struct counting_sort *sort, int64_t *next)
 {
     int64_t keys[SPARSE_CHUNK_NONZEROS], to[SPARSE_CHUNK_NONZEROS];
-    struct indexed_loop find = {.name = sort->name, .index = sort->keys, .target = sort->pointers, .at = keys, .load = true};
-    struct indexed_loop others = {.name = sort->name, .loads = {sort->others}, .target = sort->to_others, .at = to,
-                                  .store = true};
-    struct indexed_loop values = {.name = sort->name, .loads = {sort->values}, .target = sort->to_values, .at = to,
-                                  .store = true};
-    struct indexed_loop advance = {.name = sort->name, .target = sort->pointers, .at = keys, .load = true,
-                                   .store = true};
+    struct indexed_loop find = {
+        .name = sort->name, .index = sort->keys, .target = sort->pointers, .at = keys, .load = true};
+    struct indexed_loop others = {
+        .name = sort->name, .loads = {sort->others}, .target = sort->to_others, .at = to, .store = true};
+    struct indexed_loop values = {
+        .name = sort->name, .loads = {sort->values}, .target = sort->to_values, .at = to, .store = true};
+    struct indexed_loop advance = {
+        .name = sort->name, .target = sort->pointers, .at = keys, .load = true, .store = true};
     for (int64_t done = 0, count; done < sort->nonzeros; done += count) {
         count = chunk_of(done, sort->nonzeros);
         load_indices(sort->keys, done, count, 1, keys);
@@ -287,8 +304,8 @@ static bool counting_sort(const struct counting_sort *sort)
     int64_t *next = calloc((size_t)sort->n_buckets + 1, sizeof *next);
     if (!next)
         return false;
-    struct indexed_loop count_keys = {.name = sort->name, .index = sort->keys, .target = sort->pointers, .at = keys,
-                                      .load = true, .store = true};
+    struct indexed_loop count_keys = {
+        .name = sort->name, .index = sort->keys, .target = sort->pointers, .at = keys, .load = true, .store = true};
     write_pass(sort->name, sort->pointers, 0, sort->n_buckets, false, true);
     for (int64_t done = 0, count; done < sort->nonzeros; done += count) {
         count = chunk_of(done, sort->nonzeros);
@@ -324,8 +341,13 @@ static bool csr_tocsc(const struct agent_call *call)
     struct arguments args;
     if (!parse(call, 2, 6, &args) || !pointers_within(args.a[0], args.n[0], np_size(args.a[1])))
         return false;
-    struct counting_sort sort = {.name = args.name, .keys = args.a[1], .values = args.a[2], .pointers = args.a[3],
-                                 .to_others = args.a[4], .to_values = args.a[5], .n_buckets = args.n[1],
+    struct counting_sort sort = {.name = args.name,
+                                 .keys = args.a[1],
+                                 .values = args.a[2],
+                                 .pointers = args.a[3],
+                                 .to_others = args.a[4],
+                                 .to_values = args.a[5],
+                                 .n_buckets = args.n[1],
                                  .nonzeros = sparse_integer_at(args.a[0], args.n[0])};
     if (!has_room(&sort) || !counting_sort(&sort))
         return false;
@@ -339,9 +361,15 @@ static bool coo_tocsr(const struct agent_call *call)
     struct arguments args;
     if (!parse(call, 3, 6, &args))
         return false;
-    struct counting_sort sort = {.name = args.name, .keys = args.a[0], .others = args.a[1], .values = args.a[2],
-                                 .pointers = args.a[3], .to_others = args.a[4], .to_values = args.a[5],
-                                 .n_buckets = args.n[0], .nonzeros = args.n[2]};
+    struct counting_sort sort = {.name = args.name,
+                                 .keys = args.a[0],
+                                 .others = args.a[1],
+                                 .values = args.a[2],
+                                 .pointers = args.a[3],
+                                 .to_others = args.a[4],
+                                 .to_values = args.a[5],
+                                 .n_buckets = args.n[0],
+                                 .nonzeros = args.n[2]};
     return has_room(&sort) && counting_sort(&sort);
 }
 
@@ -356,7 +384,8 @@ static bool expandptr(const struct agent_call *call)
     return true;
 }
 
-/* csr_has_sorted_indices, csr_has_canonical_format(n_row, Ap, Aj): up to the first two indices that are out of order. */
+/* csr_has_sorted_indices, csr_has_canonical_format(n_row, Ap, Aj): up to the first two indices that are out of order.
+ */
 static bool has_format(const struct agent_call *call)
 {
     struct arguments args;
@@ -406,9 +435,14 @@ agent_template sparse_conversion(const char *name)
         const char *name;
         agent_template template;
     } templates[] = {
-        {"coo_matvec", coo_matvec_template}, {"coo_tocsr", coo_tocsr_template}, {"coo_todense", coo_todense_template},
-        {"csr_has_canonical_format", has_format_template}, {"csr_has_sorted_indices", has_format_template},
-        {"csr_tocsc", csr_tocsc_template}, {"csr_todense", csr_todense_template}, {"dia_matvec", dia_matvec_template},
+        {"coo_matvec", coo_matvec_template},
+        {"coo_tocsr", coo_tocsr_template},
+        {"coo_todense", coo_todense_template},
+        {"csr_has_canonical_format", has_format_template},
+        {"csr_has_sorted_indices", has_format_template},
+        {"csr_tocsc", csr_tocsc_template},
+        {"csr_todense", csr_todense_template},
+        {"dia_matvec", dia_matvec_template},
         {"expandptr", expandptr_template},
     };
     for (size_t i = 0; i < sizeof templates / sizeof *templates; i++)

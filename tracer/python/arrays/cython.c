@@ -1,9 +1,9 @@
 /* Counts calls of Cython functions that work on arrays, such as those of numpy.random.
  *
  * What they do with their arrays cannot be seen: a call that is given or returns an array counts as unseen, and of its
- * result each element is stored once. NumPy 1's random generators are of an older Cython, whose methods are built-in ones.
- * `functions` maps each hooked function to its own vectorcall and name: open
- * addressing, at most half full; entries are never removed (the table keeps the functions alive).
+ * result each element is stored once. NumPy 1's random generators are of an older Cython, whose methods are built-in
+ * ones. `functions` maps each hooked function to its own vectorcall and name: open addressing, at most half full;
+ * entries are never removed (the table keeps the functions alive).
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

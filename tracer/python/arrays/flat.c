@@ -166,7 +166,8 @@ NUMBER_SLOT(index)
 static void rewrap(PyTypeObject *type, const char *name, void *original, void *hooked)
 {
     PyObject *wrapper = PyDict_GetItemString(type->tp_dict, name);
-    if (wrapper && Py_IS_TYPE(wrapper, &PyWrapperDescr_Type) && ((PyWrapperDescrObject *)wrapper)->d_wrapped == original)
+    if (wrapper && Py_IS_TYPE(wrapper, &PyWrapperDescr_Type) &&
+        ((PyWrapperDescrObject *)wrapper)->d_wrapped == original)
         ((PyWrapperDescrObject *)wrapper)->d_wrapped = hooked;
 }
 

@@ -1,7 +1,7 @@
 /* Replaces the functions that entries of method tables point at, in place.
  *
- * An entry's replacement gets no context of its own, so there is a table of small functions for each calling convention,
- * made by macros: function k calls what `hooks[k]` holds. An entry that is hooked stays hooked.
+ * An entry's replacement gets no context of its own, so there is a table of small functions for each calling
+ * convention, made by macros: function k calls what `hooks[k]` holds. An entry that is hooked stays hooked.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -61,7 +61,7 @@ static NOINLINE PyObject *call_fast(const struct hook *hook, PyObject *self, PyO
 }
 
 static NOINLINE PyObject *call_fast_kw(const struct hook *hook, PyObject *self, PyObject *const *args, Py_ssize_t n,
-                              PyObject *kwnames)
+                                       PyObject *kwnames)
 {
     struct agent_call call = {.self = self, .args = args, .n_args = n, .kwnames = kwnames};
     const struct agent_named named = agent_named_begin(hook->name);
@@ -141,7 +141,8 @@ static PyMethodDef *method_def(PyObject *callable)
     return NULL;
 }
 
-static enum agent_hooked install(PyMethodDef *def, struct hook hook, struct hook *hooks, const PyCFunction *functions, unsigned *used)
+static enum agent_hooked install(PyMethodDef *def, struct hook hook, struct hook *hooks, const PyCFunction *functions,
+                                 unsigned *used)
 {
     for (unsigned k = 0; k < *used; k++)
         if (functions[k] == def->ml_meth)
@@ -160,18 +161,13 @@ enum agent_hooked agent_hook_callable(PyObject *callable, const char *name, agen
         return AGENT_NOT_BUILT_IN;
     struct hook hook = {def->ml_meth, template, name};
     switch (def->ml_flags & ~(METH_CLASS | METH_STATIC | METH_COEXIST)) {
-    case METH_FASTCALL:
-        return install(def, hook, fast_hooks, fast_functions, &n_fast);
-    case METH_FASTCALL | METH_KEYWORDS:
-        return install(def, hook, fast_kw_hooks, fast_kw_functions, &n_fast_kw);
+    case METH_FASTCALL: return install(def, hook, fast_hooks, fast_functions, &n_fast);
+    case METH_FASTCALL | METH_KEYWORDS: return install(def, hook, fast_kw_hooks, fast_kw_functions, &n_fast_kw);
     case METH_VARARGS:
     case METH_O:
-    case METH_NOARGS:
-        return install(def, hook, var_hooks, var_functions, &n_var);
-    case METH_VARARGS | METH_KEYWORDS:
-        return install(def, hook, var_kw_hooks, var_kw_functions, &n_var_kw);
-    default:
-        return AGENT_NOT_BUILT_IN;
+    case METH_NOARGS: return install(def, hook, var_hooks, var_functions, &n_var);
+    case METH_VARARGS | METH_KEYWORDS: return install(def, hook, var_kw_hooks, var_kw_functions, &n_var_kw);
+    default: return AGENT_NOT_BUILT_IN;
     }
 }
 
@@ -340,8 +336,8 @@ static PyType_Spec thread_start_spec = {
 
 static PyTypeObject *thread_start_type;
 
-/* A copy of `args` with its first item, the thread's function, wrapped; `args` itself if there is none. What waits for the
- * thread's end waits for `handle`, if there is one. */
+/* A copy of `args` with its first item, the thread's function, wrapped; `args` itself if there is none. What waits for
+ * the thread's end waits for `handle`, if there is one. */
 static PyObject *wrap_function(PyObject *args, PyObject *handle)
 {
     if (PyTuple_GET_SIZE(args) == 0 || !PyCallable_Check(PyTuple_GET_ITEM(args, 0)))
@@ -417,12 +413,12 @@ bool agent_hooks_init(void)
     original_start = agent_replace("_thread", "start_new_thread", METH_VARARGS, hooked_start);
     agent_replace("_thread", "start_new", METH_VARARGS, hooked_start); /* the same function's old name */
     original_start_joinable = agent_replace("_thread", "start_joinable_thread", METH_VARARGS | METH_KEYWORDS,
-                                      AS(PyCFunction, hooked_start_joinable));
+                                            AS(PyCFunction, hooked_start_joinable));
     original_exec_builtin = agent_replace("_imp", "exec_builtin", METH_O, hooked_exec_builtin);
     buffers_init();
     waits_init();
-    original_create_dynamic =
-        AS(fast_function, agent_replace("_imp", "create_dynamic", METH_FASTCALL, AS(PyCFunction, hooked_create_dynamic)));
+    original_create_dynamic = AS(
+        fast_function, agent_replace("_imp", "create_dynamic", METH_FASTCALL, AS(PyCFunction, hooked_create_dynamic)));
     original_exec_dynamic = agent_replace("_imp", "exec_dynamic", METH_O, hooked_exec_dynamic);
     return true;
 }

@@ -153,7 +153,7 @@ static void write_masked_chunk(struct masked *m, const char *mask, int64_t mask_
     struct chosen chosen;
     struct agent_bulk bulk;
     agent_bulk_begin(&bulk, m->mask_name, 1, &count);
-    bulk.continued = true; /* of the counting pass */
+    bulk.continued = true;                                           /* of the counting pass */
     agent_bulk_add(&bulk, mask, &mask_stride, 1, false)->kind = 'b'; /* as the counting pass has it */
     agent_bulk_write(&bulk, NULL);
     choose(&chosen, mask, mask_stride, count, true, stride);
@@ -337,8 +337,12 @@ void np_get(PyObject *self, PyObject *key, PyObject *result_object)
                PyUnicode_Check(key)) {
         return; /* a view */
     } else if (result && (mask = own_mask(array, key))) {
-        struct masked m = {.name = GET_PICKED, .mask_name = GET_MASK, .item_bytes = np_item_bytes(array), .other = result->data,
-                           .other_bytes = np_item_bytes(array), .other_stride = np_item_bytes(array)};
+        struct masked m = {.name = GET_PICKED,
+                           .mask_name = GET_MASK,
+                           .item_bytes = np_item_bytes(array),
+                           .other = result->data,
+                           .other_bytes = np_item_bytes(array),
+                           .other_stride = np_item_bytes(array)};
         np_read(GET_MASK, mask);
         write_masked(&m, mask, array);
     } else {
@@ -390,7 +394,8 @@ void np_set(PyObject *self, PyObject *key, PyObject *value_object)
     } else if (array->dtype->kind == 'V' || PyUnicode_Check(key)) {
         agent_unseen();
     } else if ((mask = own_mask(array, key)) && (!value || value->nd <= 1)) {
-        struct masked m = {.name = SET_PICKED, .mask_name = SET_MASK, .item_bytes = np_item_bytes(array), .store = true};
+        struct masked m = {
+            .name = SET_PICKED, .mask_name = SET_MASK, .item_bytes = np_item_bytes(array), .store = true};
         if (value && value->nd == 1) {
             m.other = value->data;
             m.other_bytes = np_item_bytes(value);
@@ -448,7 +453,9 @@ static bool take(const struct agent_call *call, const struct np_array *array)
         !take_axis(call, array, &axis) || !np_bulk_begin(&bulk, call->name, result) ||
         result->nd != (axis < 0 ? 0 : array->nd - 1) + index->nd)
         return false;
-    struct fancy_array fancy = {.data = index->data, .item_bytes = np_item_bytes(index), .kind = index->dtype->kind,
+    struct fancy_array fancy = {.data = index->data,
+                                .item_bytes = np_item_bytes(index),
+                                .kind = index->dtype->kind,
                                 .scale = axis < 0 ? np_item_bytes(array) : array->strides[axis],
                                 .extent = axis < 0 ? np_size(array) : array->dimensions[axis]};
     for (int d = 0; axis >= 0 && d < array->nd; d++) {
@@ -489,8 +496,11 @@ void np_put(const struct agent_call *call)
         agent_unseen();
         return;
     }
-    struct fancy_array fancy = {.data = index->data, .item_bytes = np_item_bytes(index), .kind = index->dtype->kind,
-                                .extent = np_size(array), .scale = np_item_bytes(array)};
+    struct fancy_array fancy = {.data = index->data,
+                                .item_bytes = np_item_bytes(index),
+                                .kind = index->dtype->kind,
+                                .extent = np_size(array),
+                                .scale = np_item_bytes(array)};
     for (int d = 0; d < index->nd; d++)
         fancy.stride[d] = index->strides[d];
     walk_start(&walk, &bulk, NULL, &fancy, 1);
@@ -513,8 +523,12 @@ void np_bincount(const struct agent_call *call)
         return;
     }
     np_read(BINCOUNT_CHECK, x);
-    struct fancy_array fancy = {.data = x->data, .stride = {x->strides[0]}, .item_bytes = np_item_bytes(x),
-                                .kind = x->dtype->kind, .extent = np_size(result), .scale = np_item_bytes(result)};
+    struct fancy_array fancy = {.data = x->data,
+                                .stride = {x->strides[0]},
+                                .item_bytes = np_item_bytes(x),
+                                .kind = x->dtype->kind,
+                                .extent = np_size(result),
+                                .scale = np_item_bytes(result)};
     bulk.flops = weights != NULL;
     bulk.int_ops = weights == NULL;
     walk_start(&walk, &bulk, NULL, &fancy, 1);

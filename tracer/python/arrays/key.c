@@ -187,11 +187,17 @@ static bool broadcast_fancy(struct selection *s, const struct fancy_array *fancy
 static bool add_indices(struct selection *s, const struct np_array *indices, PyObject *owned)
 {
     struct fancy_array *fancy = &s->fancy[s->n_fancy];
-    if (s->n_fancy == KEY_MAX_FANCY || s->axis >= s->array->nd || indices->nd > AGENT_MAX_DIMS || !np_is_integer(indices))
+    if (s->n_fancy == KEY_MAX_FANCY || s->axis >= s->array->nd || indices->nd > AGENT_MAX_DIMS ||
+        !np_is_integer(indices))
         return false;
-    *fancy = (struct fancy_array){.array = indices, .owned = owned, .data = indices->data, .nd = indices->nd,
-                                  .item_bytes = np_item_bytes(indices), .kind = indices->dtype->kind,
-                                  .extent = s->array->dimensions[s->axis], .scale = s->array->strides[s->axis]};
+    *fancy = (struct fancy_array){.array = indices,
+                                  .owned = owned,
+                                  .data = indices->data,
+                                  .nd = indices->nd,
+                                  .item_bytes = np_item_bytes(indices),
+                                  .kind = indices->dtype->kind,
+                                  .extent = s->array->dimensions[s->axis],
+                                  .scale = s->array->strides[s->axis]};
     for (int d = 0; d < indices->nd; d++)
         fancy->shape[d] = indices->dimensions[d];
     s->mask[s->n_fancy++] = NULL;

@@ -1,8 +1,8 @@
 /* Keys of subscripts, and the walks they lead to. Needs Python.h included first.
  *
  * A key is parsed into a `selection`: a part of the array that strides describe (integers and slices), and index arrays
- * that are broadcast together ("fancy" in NumPy's source). NumPy walks the fancy dimensions outside and the strided ones
- * inside, wherever they stand in the result (multiarray/mapping.c); so does a `walk`.
+ * that are broadcast together ("fancy" in NumPy's source). NumPy walks the fancy dimensions outside and the strided
+ * ones inside, wherever they stand in the result (multiarray/mapping.c); so does a `walk`.
  */
 #ifndef FORETRACE_PYAGENT_KEY_H
 #define FORETRACE_PYAGENT_KEY_H
@@ -45,7 +45,7 @@ struct selection {
     const struct np_array *mask[KEY_MAX_FANCY]; /* beside `fancy`: the mask it was made from */
     uint32_t fancy_nd;
     int64_t fancy_shape[AGENT_MAX_DIMS];
-    bool loaded; /* an integer of the key is a NumPy scalar: it comes out of an array */
+    bool loaded;                            /* an integer of the key is a NumPy scalar: it comes out of an array */
     bool any_fancy, after_gap, consecutive; /* whether the fancy dimensions stay in place in the result */
     uint32_t n_before;                      /* strided dimensions before them */
 };

@@ -1,8 +1,9 @@
 /* Counts what routines of linear algebra work on: products, factorisations, solvers, eigenvalues.
  *
  * BLAS and LAPACK touch memory in blocks that depend on the library; what they compute follows from the shapes of their
- * operands. So a call is one pass over its arrays in the stream, and its shapes in the side table, where calls of the same
- * shapes at the same place are counted together. Places with many shapes (a loop over growing vectors) have them rounded.
+ * operands. So a call is one pass over its arrays in the stream, and its shapes in the side table, where calls of the
+ * same shapes at the same place are counted together. Places with many shapes (a loop over growing vectors) have them
+ * rounded.
  *
  * `entries` is an open-addressing table from place, name and shapes to the count; an entry with `counts` NULL is free;
  * entries are never removed; at most half are in use. `names` maps functions of f2py to their names likewise, and keeps
@@ -163,23 +164,24 @@ void linear_product(const char *name, const struct np_array *a, const struct np_
 
 /* ---- LAPACK ----------------------------------------------------------------------------------------------------- */
 
-static const char *const lapack[] = { /* without the letter of their type */
-    "gemm", "symm", "hemm", "syrk", "herk", "trmm", "trsm", "gemv", "dot", "dotu", "dotc",
-    "gesv", "getrf", "getrs", "getri", "posv", "potrf", "potrs", "potri", "trtrs", "sytrf", "hetrf",
-    "geqrf", "geqp3", "gerqf", "orgqr", "ungqr", "orgrq", "ungrq", "ormqr", "unmqr",
-    "syev", "syevd", "syevr", "syevx", "heev", "heevd", "heevr", "heevx",
-    "geev", "gees", "gehrd", "orghr", "unghr", "gesdd", "gesvd", "gels", "gelsd", "gelss", "gelsy",
+static const char *const lapack[] = {
+    /* without the letter of their type */
+    "gemm",  "symm",  "hemm",  "syrk",  "herk",  "trmm",  "trsm",  "gemv",  "dot",   "dotu",  "dotc",  "gesv",  "getrf",
+    "getrs", "getri", "posv",  "potrf", "potrs", "potri", "trtrs", "sytrf", "hetrf", "geqrf", "geqp3", "gerqf", "orgqr",
+    "ungqr", "orgrq", "ungrq", "ormqr", "unmqr", "syev",  "syevd", "syevr", "syevx", "heev",  "heevd", "heevr", "heevx",
+    "geev",  "gees",  "gehrd", "orghr", "unghr", "gesdd", "gesvd", "gels",  "gelsd", "gelss", "gelsy",
 };
 
 static const char *const routines[] = {
-    "numpy.linalg.cholesky_lo", "numpy.linalg.cholesky_up", "numpy.linalg.det", "numpy.linalg.slogdet",
-    "numpy.linalg.eig", "numpy.linalg.eigvals", "numpy.linalg.eigh_lo", "numpy.linalg.eigh_up",
-    "numpy.linalg.eigvalsh_lo", "numpy.linalg.eigvalsh_up", "numpy.linalg.inv", "numpy.linalg.lstsq",
-    "numpy.linalg.qr_complete", "numpy.linalg.qr_reduced", "numpy.linalg.qr_r_raw", "numpy.linalg.qr_r_raw_m",
-    "numpy.linalg.qr_r_raw_n", "numpy.linalg.solve", "numpy.linalg.solve1", "numpy.linalg.svd", "numpy.linalg.svd_f",
-    "numpy.linalg.svd_s", "numpy.linalg.svd_m", "numpy.linalg.svd_n", "numpy.linalg.svd_m_f", "numpy.linalg.svd_n_f",
-    "numpy.linalg.svd_m_s", "numpy.linalg.svd_n_s", "numpy.linalg.lstsq_m", "numpy.linalg.lstsq_n",
-    "scipy.linalg._solve", "scipy.linalg._inv", "scipy.linalg.lu_dispatcher",
+    "numpy.linalg.cholesky_lo",   "numpy.linalg.cholesky_up", "numpy.linalg.det",      "numpy.linalg.slogdet",
+    "numpy.linalg.eig",           "numpy.linalg.eigvals",     "numpy.linalg.eigh_lo",  "numpy.linalg.eigh_up",
+    "numpy.linalg.eigvalsh_lo",   "numpy.linalg.eigvalsh_up", "numpy.linalg.inv",      "numpy.linalg.lstsq",
+    "numpy.linalg.qr_complete",   "numpy.linalg.qr_reduced",  "numpy.linalg.qr_r_raw", "numpy.linalg.qr_r_raw_m",
+    "numpy.linalg.qr_r_raw_n",    "numpy.linalg.solve",       "numpy.linalg.solve1",   "numpy.linalg.svd",
+    "numpy.linalg.svd_f",         "numpy.linalg.svd_s",       "numpy.linalg.svd_m",    "numpy.linalg.svd_n",
+    "numpy.linalg.svd_m_f",       "numpy.linalg.svd_n_f",     "numpy.linalg.svd_m_s",  "numpy.linalg.svd_n_s",
+    "numpy.linalg.lstsq_m",       "numpy.linalg.lstsq_n",     "scipy.linalg._solve",   "scipy.linalg._inv",
+    "scipy.linalg.lu_dispatcher",
 };
 
 static bool is_one_of(const char *name, const char *const *names, size_t n)
@@ -221,8 +223,8 @@ static void add_operand(struct operands *operands, PyObject *object)
         operands->array[operands->n++] = array;
 }
 
-bool linear_call(const char *name, PyObject *const *args, Py_ssize_t n_args, PyObject *kwargs,
-                 PyObject *const *results, Py_ssize_t n_results)
+bool linear_call(const char *name, PyObject *const *args, Py_ssize_t n_args, PyObject *kwargs, PyObject *const *results,
+                 Py_ssize_t n_results)
 {
     struct operands operands = {.n = 0};
     struct key key = {.name = name, .batch = 1};

@@ -106,8 +106,9 @@ void list_observe(struct agent_site *site, uint32_t kind, uint32_t block, PyObje
     if (PySlice_Check(key)) {
         observe_slice(list, key, kind);
     } else if (index_of(key, Py_SIZE(list), &i)) {
-        uint32_t id = kind == MARKER_DELETE ? 0 : agent_site_operation(site, name_of(kind), block, SLOT_BYTES,
-                                                                       kind == MARKER_STORE, !PyLong_Check(key));
+        uint32_t id = kind == MARKER_DELETE ? 0
+                                            : agent_site_operation(site, name_of(kind), block, SLOT_BYTES,
+                                                                   kind == MARKER_STORE, !PyLong_Check(key));
         if (id)
             agent_write_element(id, list->ob_item + i);
         else if (kind == MARKER_DELETE)

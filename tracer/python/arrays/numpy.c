@@ -53,7 +53,15 @@ static ssizeobjargproc original_assign_item;
 
 int64_t np_load_integer(const char *at, int64_t item_bytes, char kind)
 {
-    union { int8_t i1; int16_t i2; int32_t i4; int64_t i8; uint8_t u1; uint16_t u2; uint32_t u4; } value = {.i8 = 0};
+    union {
+        int8_t i1;
+        int16_t i2;
+        int32_t i4;
+        int64_t i8;
+        uint8_t u1;
+        uint16_t u2;
+        uint32_t u4;
+    } value = {.i8 = 0};
     memcpy(&value, at, (size_t)item_bytes);
     bool is_signed = kind == 'i';
     switch (item_bytes) {
@@ -113,8 +121,8 @@ static PyObject *hooked_vectorcall(PyObject *ufunc, PyObject *const *args, size_
     const void *outer = agent_hook_begin();
     PyObject *result = original_vectorcall(ufunc, args, nargsf, kwnames);
     if (agent_hook_end(outer) && result) {
-        struct agent_call call = {.self = ufunc, .args = args, .n_args = PyVectorcall_NARGS(nargsf),
-                                  .kwnames = kwnames, .result = result};
+        struct agent_call call = {
+            .self = ufunc, .args = args, .n_args = PyVectorcall_NARGS(nargsf), .kwnames = kwnames, .result = result};
         record_ufunc_call(&call);
     }
     return result;
@@ -147,8 +155,10 @@ static struct np_cost cost_of(const char *name)
         const char *name;
         struct np_cost cost;
     } costs[] = {
-        {"add", {1, 2, false}}, {"subtract", {1, 2, false}}, {"multiply", {1, 6, false}}, {"divide", {1, 10, false}}, {"square", {1, 6, false}},
-        {"reciprocal", {1, 10, false}}, {"sqrt", {1, 0, false}}, {"floor_divide", {1, 0, false}}, {"remainder", {1, 0, false}}, {"fmod", {1, 0, false}},
+        {"add", {1, 2, false}},     {"subtract", {1, 2, false}},     {"multiply", {1, 6, false}},
+        {"divide", {1, 10, false}}, {"square", {1, 6, false}},       {"reciprocal", {1, 10, false}},
+        {"sqrt", {1, 0, false}},    {"floor_divide", {1, 0, false}}, {"remainder", {1, 0, false}},
+        {"fmod", {1, 0, false}},
     };
     for (size_t i = 0; i < sizeof costs / sizeof *costs; i++)
         if (strcmp(costs[i].name, name) == 0)
@@ -232,7 +242,8 @@ static PyObject *hooked_subscript(PyObject *self, PyObject *key)
     return result;
 }
 
-/* Built-in functions take an array's elements one by one. Nothing is timed here: that would take longer than they do. */
+/* Built-in functions take an array's elements one by one. Nothing is timed here: that would take longer than they do.
+ */
 static PyObject *hooked_item(PyObject *self, Py_ssize_t i)
 {
     PyObject *result = original_item(self, i);
@@ -288,7 +299,8 @@ static int hooked_assign_item(PyObject *self, Py_ssize_t i, PyObject *value)
     return status;
 }
 
-/* What may point at each slot's function: the type itself, its subclasses, and the wrapper that is the type's method. */
+/* What may point at each slot's function: the type itself, its subclasses, and the wrapper that is the type's method.
+ */
 static void hook_slots(PyTypeObject *type)
 {
     PyMappingMethods *mapping = type->tp_as_mapping;
@@ -435,8 +447,8 @@ void agent_module_loaded(PyObject *module)
     }
     buffers_module_loaded(module, name);
     processes_module_loaded(module, name);
-    if (!np.array && (strcmp(name, "numpy._core._multiarray_umath") == 0 ||
-                      strcmp(name, "numpy.core._multiarray_umath") == 0))
+    if (!np.array &&
+        (strcmp(name, "numpy._core._multiarray_umath") == 0 || strcmp(name, "numpy.core._multiarray_umath") == 0))
         install_numpy(module);
     if (np.ufunc)
         hook_ufuncs_of(module, name);

@@ -1,7 +1,7 @@
 /* NumPy's objects as far as the agent looks into them. Needs Python.h included first.
  *
- * The agent is built without NumPy's headers. The structures below mirror the beginning of NumPy's own, which its binary
- * interface keeps; before any hook is installed they are compared with what NumPy itself says of an array.
+ * The agent is built without NumPy's headers. The structures below mirror the beginning of NumPy's own, which its
+ * binary interface keeps; before any hook is installed they are compared with what NumPy itself says of an array.
  */
 #ifndef FORETRACE_PYAGENT_NUMPY_H
 #define FORETRACE_PYAGENT_NUMPY_H
@@ -19,8 +19,13 @@ struct np_dtype {
     char kind, type, byteorder, former_flags;
     int type_num;
     union {
-        struct { int item_bytes; } v1;                         /* NumPy 1 */
-        struct { uint64_t flags; Py_ssize_t item_bytes; } v2; /* NumPy 2 */
+        struct {
+            int item_bytes;
+        } v1; /* NumPy 1 */
+        struct {
+            uint64_t flags;
+            Py_ssize_t item_bytes;
+        } v2; /* NumPy 2 */
     } tail;
 };
 
@@ -98,7 +103,8 @@ static inline bool np_is_object(const struct np_array *array)
     return array->dtype->kind == 'O';
 }
 
-/* Adds the offset along dimension `d` that an integer of Python's own means. False if it is none, or none that is there. */
+/* Adds the offset along dimension `d` that an integer of Python's own means. False if it is none, or none that is
+ * there. */
 static inline bool np_add_offset(const struct np_array *array, Py_ssize_t d, PyObject *key, int64_t *offset)
 {
     int64_t i;
@@ -237,8 +243,8 @@ void linear_product(const char *name, const struct np_array *a, const struct np_
 
 /* Counts a call of a routine by the shapes of its first two arrays of floating point and of its largest result, and
  * records one pass over its arrays. False, with nothing done, if the routine is none that is known. */
-bool linear_call(const char *name, PyObject *const *args, Py_ssize_t n_args, PyObject *kwargs,
-                 PyObject *const *results, Py_ssize_t n_results);
+bool linear_call(const char *name, PyObject *const *args, Py_ssize_t n_args, PyObject *kwargs, PyObject *const *results,
+                 Py_ssize_t n_results);
 
 /* Counts a call of einsum. False if its work cannot be told. */
 bool linear_einsum(const struct agent_call *call);

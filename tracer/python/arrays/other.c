@@ -1,10 +1,11 @@
 /* Counts calls, with arrays, of compiled functions that have no template.
  *
- * Built-in functions of NumPy, SciPy and whatever other extension module is loaded are hooked when their module is, unless
- * they have a template, are known to touch no elements, or are the interpreter's own. A call that is given or returns an
- * array counts as unseen; of NumPy's and SciPy's functions it is recorded as one pass over each array. Linear algebra is
- * counted by its shapes instead (linear.c). Functions that f2py made (BLAS, LAPACK, FITPACK) are objects of a type that
- * each module has for itself: `fortran_types` keeps its tp_call. Numba's are objects of one type, `called_types` likewise.
+ * Built-in functions of NumPy, SciPy and whatever other extension module is loaded are hooked when their module is,
+ * unless they have a template, are known to touch no elements, or are the interpreter's own. A call that is given or
+ * returns an array counts as unseen; of NumPy's and SciPy's functions it is recorded as one pass over each array.
+ * Linear algebra is counted by its shapes instead (linear.c). Functions that f2py made (BLAS, LAPACK, FITPACK) are
+ * objects of a type that each module has for itself: `fortran_types` keeps its tp_call. Numba's are objects of one
+ * type, `called_types` likewise.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -21,22 +22,67 @@ static const char FORTRAN[] = "(functions made by f2py)";
 
 /* They look at what an array is, make a view of it, or leave the work to hooked functions. */
 static const char *const no_elements[] = {
-    "numpy._get_implementing_args", "numpy._discover_array_parameters", "numpy._reconstruct", "numpy.add_docstring",
-    "numpy.can_cast", "numpy.empty", "numpy.empty_like", "numpy.from_dlpack", "numpy.frombuffer", "numpy.frompyfunc",
-    "numpy.implement_array_function", "numpy.may_share_memory", "numpy.min_scalar_type", "numpy.nested_iters",
-    "numpy.normalize_axis_index", "numpy.promote_types", "numpy.result_type", "numpy.shares_memory", "numpy.zeros",
-    "numpy.get_handler_name", "numpy.get_handler_version",
-    "numpy.ndarray.__array_finalize__", "numpy.ndarray.__array_function__", "numpy.ndarray.__array_namespace__",
-    "numpy.ndarray.__array_prepare__", "numpy.ndarray.__array_ufunc__", "numpy.ndarray.__array_wrap__",
-    "numpy.ndarray.__class_getitem__", "numpy.ndarray.__dlpack__", "numpy.ndarray.__dlpack_device__",
-    "numpy.ndarray.__sizeof__", "numpy.ndarray.all", "numpy.ndarray.any", "numpy.ndarray.clip", "numpy.ndarray.conj",
-    "numpy.ndarray.conjugate", "numpy.ndarray.cumprod", "numpy.ndarray.cumsum", "numpy.ndarray.diagonal",
-    "numpy.ndarray.dump", "numpy.ndarray.dumps", "numpy.ndarray.getfield", "numpy.ndarray.max", "numpy.ndarray.mean",
-    "numpy.ndarray.min", "numpy.ndarray.newbyteorder", "numpy.ndarray.prod", "numpy.ndarray.ptp", "numpy.ndarray.round",
-    "numpy.ndarray.setflags", "numpy.ndarray.squeeze", "numpy.ndarray.std", "numpy.ndarray.sum",
-    "numpy.ndarray.swapaxes", "numpy.ndarray.to_device", "numpy.ndarray.transpose", "numpy.ndarray.var",
+    "numpy._get_implementing_args",
+    "numpy._discover_array_parameters",
+    "numpy._reconstruct",
+    "numpy.add_docstring",
+    "numpy.can_cast",
+    "numpy.empty",
+    "numpy.empty_like",
+    "numpy.from_dlpack",
+    "numpy.frombuffer",
+    "numpy.frompyfunc",
+    "numpy.implement_array_function",
+    "numpy.may_share_memory",
+    "numpy.min_scalar_type",
+    "numpy.nested_iters",
+    "numpy.normalize_axis_index",
+    "numpy.promote_types",
+    "numpy.result_type",
+    "numpy.shares_memory",
+    "numpy.zeros",
+    "numpy.get_handler_name",
+    "numpy.get_handler_version",
+    "numpy.ndarray.__array_finalize__",
+    "numpy.ndarray.__array_function__",
+    "numpy.ndarray.__array_namespace__",
+    "numpy.ndarray.__array_prepare__",
+    "numpy.ndarray.__array_ufunc__",
+    "numpy.ndarray.__array_wrap__",
+    "numpy.ndarray.__class_getitem__",
+    "numpy.ndarray.__dlpack__",
+    "numpy.ndarray.__dlpack_device__",
+    "numpy.ndarray.__sizeof__",
+    "numpy.ndarray.all",
+    "numpy.ndarray.any",
+    "numpy.ndarray.clip",
+    "numpy.ndarray.conj",
+    "numpy.ndarray.conjugate",
+    "numpy.ndarray.cumprod",
+    "numpy.ndarray.cumsum",
+    "numpy.ndarray.diagonal",
+    "numpy.ndarray.dump",
+    "numpy.ndarray.dumps",
+    "numpy.ndarray.getfield",
+    "numpy.ndarray.max",
+    "numpy.ndarray.mean",
+    "numpy.ndarray.min",
+    "numpy.ndarray.newbyteorder",
+    "numpy.ndarray.prod",
+    "numpy.ndarray.ptp",
+    "numpy.ndarray.round",
+    "numpy.ndarray.setflags",
+    "numpy.ndarray.squeeze",
+    "numpy.ndarray.std",
+    "numpy.ndarray.sum",
+    "numpy.ndarray.swapaxes",
+    "numpy.ndarray.to_device",
+    "numpy.ndarray.transpose",
+    "numpy.ndarray.var",
     "numpy.ndarray.view",
-    "numpy.ufunc._get_strided_loop", "numpy.ufunc._resolve_dtypes_and_context", "numpy.ufunc.resolve_dtypes",
+    "numpy.ufunc._get_strided_loop",
+    "numpy.ufunc._resolve_dtypes_and_context",
+    "numpy.ufunc.resolve_dtypes",
 };
 
 static bool touches_no_elements(const char *name)
@@ -102,18 +148,15 @@ static void hook_other(PyObject *callable, const char *prefix, const char *name)
         return;
     }
     switch (agent_hook_callable(callable, full, other_call)) {
-    case AGENT_HOOKED:
-        return; /* the hook has the name */
-    case AGENT_NO_ROOM:
-        agent_count_unseen(UNHOOKED, 0, false);
-        break;
-    default:
-        break;
+    case AGENT_HOOKED: return; /* the hook has the name */
+    case AGENT_NO_ROOM: agent_count_unseen(UNHOOKED, 0, false); break;
+    default: break;
     }
     free(full);
 }
 
-/* Whether a function that a module has in its dictionary comes from another package: it is hooked there, or not to be. */
+/* Whether a function that a module has in its dictionary comes from another package: it is hooked there, or not to be.
+ */
 static bool is_imported(PyObject *callable, const char *module)
 {
     PyObject *own = PyCFunction_Check(callable) ? ((PyCFunctionObject *)callable)->m_module : NULL;
@@ -173,8 +216,11 @@ static PyObject *hooked_fortran_call(PyObject *self, PyObject *args, PyObject *k
     PyObject *result = original(self, args, kwargs);
     const bool outermost = agent_hook_end(named.outer);
     if (outermost && result && !asks_for_room(kwargs)) {
-        struct agent_call call = {.name = FORTRAN, .args = &PyTuple_GET_ITEM(args, 0),
-                                  .n_args = PyTuple_GET_SIZE(args), .kwargs = kwargs, .result = result};
+        struct agent_call call = {.name = FORTRAN,
+                                  .args = &PyTuple_GET_ITEM(args, 0),
+                                  .n_args = PyTuple_GET_SIZE(args),
+                                  .kwargs = kwargs,
+                                  .result = result};
         agent_record_begin();
         if (!linear_algebra(linear_fortran_name(self), &call) && np_call_bytes(&call)) {
             agent_unseen();
@@ -254,8 +300,11 @@ static PyObject *hooked_object_call(PyObject *self, PyObject *args, PyObject *kw
     const struct called_type *called = called_type_of(Py_TYPE(self));
     if (agent_hook_running())
         return called->original(self, args, kwargs);
-    struct agent_call call = {.name = name_of_called(called, self), .self = self, .args = &PyTuple_GET_ITEM(args, 0),
-                              .n_args = PyTuple_GET_SIZE(args), .kwargs = kwargs};
+    struct agent_call call = {.name = name_of_called(called, self),
+                              .self = self,
+                              .args = &PyTuple_GET_ITEM(args, 0),
+                              .n_args = PyTuple_GET_SIZE(args),
+                              .kwargs = kwargs};
     const struct agent_named named = agent_named_begin(call.name);
     call.result = called->original(self, args, kwargs);
     const bool outermost = agent_hook_end(named.outer);
@@ -272,8 +321,8 @@ static PyObject *hooked_object_call(PyObject *self, PyObject *args, PyObject *kw
 void other_hook_called(PyTypeObject *type, const char *name)
 {
     PyObject *wrapper = type->tp_dict ? PyDict_GetItemString(type->tp_dict, "__call__") : NULL;
-    if (!type->tp_call || type->tp_call == hooked_object_call || !wrapper || !Py_IS_TYPE(wrapper, &PyWrapperDescr_Type) ||
-        PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL) ||
+    if (!type->tp_call || type->tp_call == hooked_object_call || !wrapper ||
+        !Py_IS_TYPE(wrapper, &PyWrapperDescr_Type) || PyType_HasFeature(type, Py_TPFLAGS_HAVE_VECTORCALL) ||
         ((PyWrapperDescrObject *)wrapper)->d_wrapped != (void *)type->tp_call)
         return;
     for (size_t i = 0; i < MAX_CALLED_TYPES; i++)

@@ -33,15 +33,16 @@ static uint64_t hash_of(const struct operation *key)
     uint64_t hash = mix((uintptr_t)key->name, (uint64_t)key->block << 32 | key->site);
     hash = mix(hash, (uint64_t)key->int_ops << 32 | key->flops);
     for (uint32_t i = 0; i < key->n_operands; i++)
-        hash = mix(hash, (uint64_t)key->operands[i].kind << 24 | (uint64_t)key->operands[i].size_bytes << 3 | key->operands[i].is_store << 2 |
-                             key->operands[i].is_indexed << 1 | key->operands[i].is_index);
+        hash = mix(hash, (uint64_t)key->operands[i].kind << 24 | (uint64_t)key->operands[i].size_bytes << 3 |
+                             key->operands[i].is_store << 2 | key->operands[i].is_indexed << 1 |
+                             key->operands[i].is_index);
     return hash;
 }
 
 static bool same(const struct operation *a, const struct operation *b)
 {
-    return a->block == b->block && a->site == b->site && a->name == b->name && a->flops == b->flops && a->int_ops == b->int_ops &&
-           a->n_operands == b->n_operands &&
+    return a->block == b->block && a->site == b->site && a->name == b->name && a->flops == b->flops &&
+           a->int_ops == b->int_ops && a->n_operands == b->n_operands &&
            memcmp(a->operands, b->operands, a->n_operands * sizeof *a->operands) == 0;
 }
 
@@ -81,8 +82,8 @@ static uint32_t operation_id(struct operation *key)
         key->entry = found->entry;
         return key->id = found->id;
     }
-    key->id = ft_writer_append(sizeof(struct ft_side_operation) + strlen(key->name), &last_operation_id,
-                               fill_operation, key);
+    key->id =
+        ft_writer_append(sizeof(struct ft_side_operation) + strlen(key->name), &last_operation_id, fill_operation, key);
     if (key->id) {
         *found = *key;
         operations.used++;
@@ -108,8 +109,12 @@ static struct {
 
 static void shape_of(const struct agent_bulk *bulk, uint32_t block, struct bulk_shape *shape)
 {
-    *shape = (struct bulk_shape){.block = block, .site = agent_charged_site(), .flops = bulk->flops,
-                                 .int_ops = bulk->int_ops, .name = bulk->name, .n_operands = bulk->n_operands};
+    *shape = (struct bulk_shape){.block = block,
+                                 .site = agent_charged_site(),
+                                 .flops = bulk->flops,
+                                 .int_ops = bulk->int_ops,
+                                 .name = bulk->name,
+                                 .n_operands = bulk->n_operands};
     for (uint32_t i = 0; i < bulk->n_operands; i++) {
         const struct agent_operand *o = &bulk->operand[i];
         shape->operands[i / 2] = shape->operands[i / 2] << 32 | (uint64_t)o->kind << 24 | (uint64_t)o->size_bytes << 3 |
@@ -128,8 +133,12 @@ static bool same_shape(const struct bulk_shape *a, const struct bulk_shape *b)
 
 static struct operation described_operation(const struct agent_bulk *bulk, const struct bulk_shape *shape)
 {
-    struct operation key = {.block = shape->block, .site = shape->site, .name = bulk->name, .flops = bulk->flops,
-                            .int_ops = bulk->int_ops, .n_operands = bulk->n_operands};
+    struct operation key = {.block = shape->block,
+                            .site = shape->site,
+                            .name = bulk->name,
+                            .flops = bulk->flops,
+                            .int_ops = bulk->int_ops,
+                            .n_operands = bulk->n_operands};
     for (uint32_t i = 0; i < bulk->n_operands; i++)
         key.operands[i] = (struct ft_operand){.size_bytes = bulk->operand[i].size_bytes,
                                               .is_store = bulk->operand[i].store,
@@ -326,8 +335,8 @@ static void write_record(struct agent_bulk *bulk, uint32_t id, uint32_t dim, int
     ft_write_begin(cursor, words);
     uint64_t *p = cursor->next;
     *p++ = (uint64_t)FT_TAG_BULK << FT_TAG_SHIFT | (uint64_t)words << 32 | id;
-    *p++ = (bulk->continued ? FT_BULK_CONTINUED : 0) | (narrow ? FT_BULK_NARROW : 0) | (uint64_t)payload << 16 | dims << 8 |
-           bulk->n_operands;
+    *p++ = (bulk->continued ? FT_BULK_CONTINUED : 0) | (narrow ? FT_BULK_NARROW : 0) | (uint64_t)payload << 16 |
+           dims << 8 | bulk->n_operands;
     *p++ = (uint64_t)extent;
     for (uint32_t d = dim + 1; d < bulk->n_dims; d++)
         *p++ = (uint64_t)bulk->extent[d];
@@ -411,7 +420,8 @@ uint32_t agent_element_operation(const char *name, uint32_t block, uint32_t site
                                  bool indexed)
 {
     const struct ft_operand operand = {.size_bytes = size_bytes > UINT16_MAX ? UINT16_MAX : (uint16_t)size_bytes,
-                                       .is_store = store, .is_indexed = indexed};
+                                       .is_store = store,
+                                       .is_indexed = indexed};
     struct operation *recent = recent_operation(block, site);
     if (recent->id && recent->block == block && recent->site == site && recent->name == name &&
         memcmp(&recent->operands[0], &operand, sizeof operand) == 0)
@@ -422,7 +432,8 @@ uint32_t agent_element_operation(const char *name, uint32_t block, uint32_t site
     return key.id;
 }
 
-void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store, bool indexed)
+void agent_write_access(const char *name, const void *base, int64_t offset, int64_t size_bytes, bool store,
+                        bool indexed)
 {
     const uint32_t block = agent_charged_block();
     const uint32_t id = agent_element_operation(name, block, agent_charged_site(), size_bytes, store, indexed);

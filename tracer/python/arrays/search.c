@@ -1,8 +1,8 @@
 /* What binary searches touch: searchsorted, which digitize and histograms with uneven bins come down to.
  *
- * The search is run again (npy_binsearch in NumPy's binsearch.cpp): keys that rise go on from where the last one ended. The
- * keys of a chunk are recorded, then the elements that they were compared with. NumPy 2.5 searches in another way: there,
- * and for arrays of other kinds, a search counts as unseen.
+ * The search is run again (npy_binsearch in NumPy's binsearch.cpp): keys that rise go on from where the last one ended.
+ * The keys of a chunk are recorded, then the elements that they were compared with. NumPy 2.5 searches in another way:
+ * there, and for arrays of other kinds, a search counts as unseen.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -54,7 +54,8 @@ static bool is_known_search(void)
         PyObject *text = version ? PyObject_GetAttrString(version, "version") : NULL;
         const char *numbers = text && PyUnicode_Check(text) ? PyUnicode_AsUTF8(text) : NULL;
         char *end = NULL;
-        long major = numbers ? strtol(numbers, &end, 10) : 0, minor = end && *end == '.' ? strtol(end + 1, NULL, 10) : 0;
+        long major = numbers ? strtol(numbers, &end, 10) : 0,
+             minor = end && *end == '.' ? strtol(end + 1, NULL, 10) : 0;
         known = major == 1 || (major == 2 && minor < 5);
         Py_XDECREF(text);
         Py_XDECREF(version);
@@ -140,11 +141,14 @@ void np_searchsorted(const struct agent_call *call)
     const struct np_array *array = np_as_array(call->self), *keys = np_as_array(agent_argument(call, 0, "v"));
     const struct np_array *result = np_as_array(call->result);
     PyObject *side = agent_argument(call, 1, "side"), *sorter = agent_argument(call, 2, "sorter");
-    bool one_type = array && keys && array->dtype->kind == keys->dtype->kind &&
-                    np_item_bytes(array) == np_item_bytes(keys);
+    bool one_type =
+        array && keys && array->dtype->kind == keys->dtype->kind && np_item_bytes(array) == np_item_bytes(keys);
     if (one_type && result && result->nd == 1 && is_number(array) && is_number(keys) && keys->dimensions[0] > 0 &&
         (!sorter || sorter == Py_None) && (!side || PyUnicode_Check(side)) && is_known_search()) {
-        struct search s = {.array = array, .keys = keys, .high = array->dimensions[0], .last_key = number_at(keys, 0),
+        struct search s = {.array = array,
+                           .keys = keys,
+                           .high = array->dimensions[0],
+                           .last_key = number_at(keys, 0),
                            .right = side && PyUnicode_READ_CHAR(side, 0) == 'r'};
         search(&s, result);
         agent_keep_time();

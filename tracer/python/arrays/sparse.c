@@ -2,9 +2,9 @@
  *
  * A product of a CSR matrix walks its rows: for each the row pointer and the row's sum, for each nonzero of the row its
  * column index, its value and the element of x in that column. For CSC, rows and columns change places, and it is the
- * result that is gathered and scattered (scipy/sparse/sparsetools/csr.h, csc.h). Rows are recorded in chunks: first what
- * is touched once for each row of the chunk, then its nonzeros. Conversions and the products of other formats are in
- * conversions.c; the rest of SciPy's sparse functions are one pass over each array and count as unseen.
+ * result that is gathered and scattered (scipy/sparse/sparsetools/csr.h, csc.h). Rows are recorded in chunks: first
+ * what is touched once for each row of the chunk, then its nonzeros. Conversions and the products of other formats are
+ * in conversions.c; the rest of SciPy's sparse functions are one pass over each array and count as unseen.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -53,7 +53,8 @@ static void next_columns(struct agent_index *index, int64_t *offsets, int64_t co
 {
     struct column_index *columns = (struct column_index *)index;
     for (int64_t i = 0; i < count; i++) {
-        offsets[i] = (integer_at(columns->indices, columns->at) * columns->n_vectors + columns->vector) * columns->scale;
+        offsets[i] =
+            (integer_at(columns->indices, columns->at) * columns->n_vectors + columns->vector) * columns->scale;
         if (++columns->vector == columns->n_vectors) {
             columns->vector = 0;
             columns->at++;
@@ -106,8 +107,11 @@ static struct column_index columns_from(const struct product *p, int64_t from)
     const struct np_array *target = p->by_column ? p->y : p->x;
     const bool narrow = p->n_vectors == 1 && np_item_bytes(p->indices) == 4 && p->indices->dtype->kind == 'i' &&
                         p->indices->strides[0] == 4;
-    struct column_index columns = {.indices = p->indices, .at = from, .n_vectors = p->n_vectors,
-                                   .scale = target->strides[0], .index = {.scale = target->strides[0]}};
+    struct column_index columns = {.indices = p->indices,
+                                   .at = from,
+                                   .n_vectors = p->n_vectors,
+                                   .scale = target->strides[0],
+                                   .index = {.scale = target->strides[0]}};
     if (narrow)
         columns.index.next_narrow = next_narrow_columns;
     else
@@ -218,7 +222,8 @@ static bool plausible(const struct product *p)
            never_goes_down(p->pointers, p->n_major + 1);
 }
 
-/* csr_matvec and csc_matvec(n_row, n_col, Ap, Aj, Ax, Xx, Yx); csr_matvecs and csc_matvecs with n_vecs in third place. */
+/* csr_matvec and csc_matvec(n_row, n_col, Ap, Aj, Ax, Xx, Yx); csr_matvecs and csc_matvecs with n_vecs in third place.
+ */
 static void product_function(const struct agent_call *call)
 {
     bool several = call->name[strlen(call->name) - 1] == 's';
@@ -226,7 +231,8 @@ static void product_function(const struct agent_call *call)
     int64_t n_row, n_column;
     PyObject *const *arrays = call->args + 2 + several;
     if (call->n_args != 7 + several || !sparse_integer_argument(call->args[0], &n_row) ||
-        !sparse_integer_argument(call->args[1], &n_column) || (several && !sparse_integer_argument(call->args[2], &p.n_vectors))) {
+        !sparse_integer_argument(call->args[1], &n_column) ||
+        (several && !sparse_integer_argument(call->args[2], &p.n_vectors))) {
         agent_unseen();
         return;
     }

@@ -14,8 +14,8 @@ static inline int64_t sparse_integer_at(const struct np_array *array, int64_t i)
     return np_load_integer(array->data + i * np_item_bytes(array), np_item_bytes(array), array->dtype->kind);
 }
 
-/* The template of a function of scipy.sparse._sparsetools other than the products of CSR and CSC; NULL if there is none.
- * (conversions.c) */
+/* The template of a function of scipy.sparse._sparsetools other than the products of CSR and CSC; NULL if there is
+ * none. (conversions.c) */
 agent_template sparse_conversion(const char *name);
 
 #endif

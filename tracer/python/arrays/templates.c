@@ -1,9 +1,9 @@
 /* What NumPy's other functions and methods touch: copies, fills, searches, products; and the table of them all.
  *
  * A template says "one pass" where an operation reads its inputs and writes its output in an order or number of its own
- * (sorting, searching): each array once, and the call is counted as unseen. Matrix products are an exception: BLAS blocks
- * them so that one pass over each factor is what they cost below the caches; the result is cleared, then loaded and stored
- * for each block of terms. Their flops are exact.
+ * (sorting, searching): each array once, and the call is counted as unseen. Matrix products are an exception: BLAS
+ * blocks them so that one pass over each factor is what they cost below the caches; the result is cleared, then loaded
+ * and stored for each block of terms. Their flops are exact.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -213,7 +213,8 @@ static void dot_method(const struct agent_call *call)
  * vdot that of both as vectors. */
 static void inner_function(const struct agent_call *call)
 {
-    const struct np_array *a = np_as_array(agent_argument(call, 0, "a")), *b = np_as_array(agent_argument(call, 1, "b"));
+    const struct np_array *a = np_as_array(agent_argument(call, 0, "a")),
+                          *b = np_as_array(agent_argument(call, 1, "b"));
     const struct np_array *result = np_as_array(call->result);
     if (a && b && a->nd == 1 && b->nd == 1) {
         np_product(call->name, a, b, call->result);
@@ -420,7 +421,8 @@ static void nonzero_method(const struct agent_call *call)
 /* where(condition[, x, y]) */
 static void where_function(const struct agent_call *call)
 {
-    const struct np_array *result = np_as_array(call->result), *mask = np_as_array(agent_argument(call, 0, "condition"));
+    const struct np_array *result = np_as_array(call->result),
+                          *mask = np_as_array(agent_argument(call, 0, "condition"));
     struct agent_bulk bulk;
     if (call->n_args == 1 && mask) {
         collect_nonzero(call->name, mask, call->result);
@@ -469,7 +471,8 @@ static void compress_method(const struct agent_call *call)
     agent_unseen();
 }
 
-/* a.repeat(repeats, axis=None): each element of the flat array is read for each of its copies, which follow each other. */
+/* a.repeat(repeats, axis=None): each element of the flat array is read for each of its copies, which follow each other.
+ */
 static void repeat_method(const struct agent_call *call)
 {
     const struct np_array *array = np_as_array(call->self), *result = np_as_array(call->result);
@@ -494,8 +497,9 @@ static void trace_method(const struct agent_call *call)
     const struct np_array *array = (const struct np_array *)call->self;
     int64_t offset = 0, axis1 = 0, axis2 = 1;
     struct agent_bulk bulk;
-    if (array->nd != 2 || !integer_argument(call, 0, "offset", &offset) || !integer_argument(call, 1, "axis1", &axis1) ||
-        !integer_argument(call, 2, "axis2", &axis2) || axis1 != 0 || axis2 != 1) {
+    if (array->nd != 2 || !integer_argument(call, 0, "offset", &offset) ||
+        !integer_argument(call, 1, "axis1", &axis1) || !integer_argument(call, 2, "axis2", &axis2) || axis1 != 0 ||
+        axis2 != 1) {
         np_one_pass(call->name, &call->self, 1, call->result);
         agent_unseen();
         return;
@@ -559,24 +563,41 @@ struct entry {
 };
 
 static const struct entry array_methods[] = {
-    {"numpy.ndarray.argmax", read_method},         {"numpy.ndarray.argmin", read_method},
-    {"numpy.ndarray.argpartition", one_pass_method}, {"numpy.ndarray.argsort", one_pass_method},
-    {"numpy.ndarray.astype", copy_method},         {"numpy.ndarray.byteswap", byteswap_method},
-    {"numpy.ndarray.choose", one_pass_method},     {"numpy.ndarray.compress", compress_method},
-    {"numpy.ndarray.copy", copy_method},           {"numpy.ndarray.__copy__", copy_method},
-    {"numpy.ndarray.dot", dot_method},             {"numpy.ndarray.fill", fill_method},
-    {"numpy.ndarray.flatten", copy_method},        {"numpy.ndarray.item", item_method},
-    {"numpy.ndarray.nonzero", nonzero_method},     {"numpy.ndarray.partition", one_pass_in_place},
-    {"numpy.ndarray.put", np_put},                 {"numpy.ndarray.ravel", copy_method},
-    {"numpy.ndarray.repeat", repeat_method},     {"numpy.ndarray.reshape", copy_method},
-    {"numpy.ndarray.searchsorted", np_searchsorted}, {"numpy.ndarray.sort", one_pass_in_place},
-    {"numpy.ndarray.take", np_take},               {"numpy.ndarray.tobytes", read_method},
-    {"numpy.ndarray.tolist", read_method},         {"numpy.ndarray.trace", trace_method},
-    {"numpy.ndarray.__array__", copy_method},      {"numpy.ndarray.__deepcopy__", copy_method},
-    {"numpy.ndarray.__complex__", item_method},    {"numpy.ndarray.__format__", read_method},
+    {"numpy.ndarray.argmax", read_method},
+    {"numpy.ndarray.argmin", read_method},
+    {"numpy.ndarray.argpartition", one_pass_method},
+    {"numpy.ndarray.argsort", one_pass_method},
+    {"numpy.ndarray.astype", copy_method},
+    {"numpy.ndarray.byteswap", byteswap_method},
+    {"numpy.ndarray.choose", one_pass_method},
+    {"numpy.ndarray.compress", compress_method},
+    {"numpy.ndarray.copy", copy_method},
+    {"numpy.ndarray.__copy__", copy_method},
+    {"numpy.ndarray.dot", dot_method},
+    {"numpy.ndarray.fill", fill_method},
+    {"numpy.ndarray.flatten", copy_method},
+    {"numpy.ndarray.item", item_method},
+    {"numpy.ndarray.nonzero", nonzero_method},
+    {"numpy.ndarray.partition", one_pass_in_place},
+    {"numpy.ndarray.put", np_put},
+    {"numpy.ndarray.ravel", copy_method},
+    {"numpy.ndarray.repeat", repeat_method},
+    {"numpy.ndarray.reshape", copy_method},
+    {"numpy.ndarray.searchsorted", np_searchsorted},
+    {"numpy.ndarray.sort", one_pass_in_place},
+    {"numpy.ndarray.take", np_take},
+    {"numpy.ndarray.tobytes", read_method},
+    {"numpy.ndarray.tolist", read_method},
+    {"numpy.ndarray.trace", trace_method},
+    {"numpy.ndarray.__array__", copy_method},
+    {"numpy.ndarray.__deepcopy__", copy_method},
+    {"numpy.ndarray.__complex__", item_method},
+    {"numpy.ndarray.__format__", read_method},
     {"numpy.ndarray.__reduce__", read_method},
-    {"numpy.ndarray.__reduce_ex__", read_method},  {"numpy.ndarray.__setstate__", fill_method},
-    {"numpy.ndarray.tofile", read_method},         {"numpy.ndarray.tostring", read_method},
+    {"numpy.ndarray.__reduce_ex__", read_method},
+    {"numpy.ndarray.__setstate__", fill_method},
+    {"numpy.ndarray.tofile", read_method},
+    {"numpy.ndarray.tostring", read_method},
 };
 
 static const struct entry ufunc_methods[] = {
@@ -586,18 +607,30 @@ static const struct entry ufunc_methods[] = {
 };
 
 static const struct entry functions[] = {
-    {"numpy.arange", fill_result},         {"numpy.array", array_function},
-    {"numpy.asanyarray", array_function},  {"numpy.asarray", array_function},
-    {"numpy.ascontiguousarray", array_function}, {"numpy.asfortranarray", array_function},
-    {"numpy.bincount", np_bincount},       {"numpy.c_einsum", einsum_function},
-    {"numpy.concatenate", concatenate_function}, {"numpy.copyto", copyto_function},
-    {"numpy.correlate", one_pass_function}, {"numpy.count_nonzero", read_function},
-    {"numpy.dot", dot_function},           {"numpy.fromiter", fill_result},
-    {"numpy.inner", inner_function},       {"numpy.interp", one_pass_function},
-    {"numpy.lexsort", one_pass_function},  {"numpy.packbits", one_pass_function},
-    {"numpy.putmask", putmask_function},   {"numpy.unpackbits", one_pass_function},
-    {"numpy._place", place_function},   {"numpy.vdot", inner_function},
-    {"numpy.where", where_function},       {"numpy._monotonicity", monotonicity_function},
+    {"numpy.arange", fill_result},
+    {"numpy.array", array_function},
+    {"numpy.asanyarray", array_function},
+    {"numpy.asarray", array_function},
+    {"numpy.ascontiguousarray", array_function},
+    {"numpy.asfortranarray", array_function},
+    {"numpy.bincount", np_bincount},
+    {"numpy.c_einsum", einsum_function},
+    {"numpy.concatenate", concatenate_function},
+    {"numpy.copyto", copyto_function},
+    {"numpy.correlate", one_pass_function},
+    {"numpy.count_nonzero", read_function},
+    {"numpy.dot", dot_function},
+    {"numpy.fromiter", fill_result},
+    {"numpy.inner", inner_function},
+    {"numpy.interp", one_pass_function},
+    {"numpy.lexsort", one_pass_function},
+    {"numpy.packbits", one_pass_function},
+    {"numpy.putmask", putmask_function},
+    {"numpy.unpackbits", one_pass_function},
+    {"numpy._place", place_function},
+    {"numpy.vdot", inner_function},
+    {"numpy.where", where_function},
+    {"numpy._monotonicity", monotonicity_function},
     {"numpy.fromfile", fill_result},
 };
 

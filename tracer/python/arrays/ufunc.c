@@ -358,8 +358,8 @@ static int64_t first_of_rising(const struct np_array *indices)
 {
     int64_t last = -1, first = -1;
     for (int64_t i = 0; i < indices->dimensions[0]; i++) {
-        int64_t index = np_load_integer(indices->data + i * indices->strides[0], np_item_bytes(indices),
-                                        indices->dtype->kind);
+        int64_t index =
+            np_load_integer(indices->data + i * indices->strides[0], np_item_bytes(indices), indices->dtype->kind);
         if (index < last)
             return -1;
         first = i == 0 ? index : first;
@@ -380,7 +380,8 @@ void np_ufunc_reduceat(const struct agent_call *call)
     if (!array)
         return;
     int64_t first = array->nd == 1 && indices && indices->nd == 1 && np_is_integer(indices) && result
-                        ? first_of_rising(indices) : -1;
+                        ? first_of_rising(indices)
+                        : -1;
     if (first < 0 || first >= array->dimensions[0]) {
         PyObject *inputs[] = {(PyObject *)array, agent_argument(call, 1, "indices")};
         np_one_pass(name, inputs, 2, (PyObject *)result);
@@ -404,7 +405,8 @@ void np_ufunc_outer(const struct agent_call *call)
 {
     struct np_cost cost;
     const char *name = np_ufunc_name(call->self, NP_OUTER, &cost);
-    const struct np_array *a = np_as_array(agent_argument(call, 0, "A")), *b = np_as_array(agent_argument(call, 1, "B"));
+    const struct np_array *a = np_as_array(agent_argument(call, 0, "A")),
+                          *b = np_as_array(agent_argument(call, 1, "B"));
     const struct np_array *result = np_as_array(call->result);
     struct agent_bulk bulk;
     int64_t strides[AGENT_MAX_DIMS] = {0};

@@ -1,8 +1,8 @@
 /* What is not seen, by the block that called it and its name: counts of array operations, times of compiled functions.
  *
  * The counts lie in the side table itself, so that they are right at any moment, also when the program is killed.
- * `entries` is an open-addressing table; an entry with `counts` NULL is free; entries are never removed; at most half are
- * in use. The GIL guards it.
+ * `entries` is an open-addressing table; an entry with `counts` NULL is free; entries are never removed; at most half
+ * are in use. The GIL guards it.
  */
 #include "tracer/python/agent.h"
 
@@ -74,7 +74,10 @@ void agent_count_unseen(const char *name, uint64_t bytes, bool one_pass)
 #define N_COMPILED 4096u /* places for pairs of block and function; timings come at most every few microseconds */
 
 static struct ft_side_compiled *compiled[N_COMPILED];
-static struct { uint32_t block; const char *name; } compiled_keys[N_COMPILED];
+static struct {
+    uint32_t block;
+    const char *name;
+} compiled_keys[N_COMPILED];
 
 static void fill_compiled(void *memory, uint32_t number, void *context)
 {

@@ -1,8 +1,8 @@
-/* Hooks what threads wait at: locks (which `threading` and `queue` make all else of), SimpleQueue (which thread pools use), and
- * the ends of threads. See tracer/transport/waits.h.
+/* Hooks what threads wait at: locks (which `threading` and `queue` make all else of), SimpleQueue (which thread pools
+ * use), and the ends of threads. See tracer/transport/waits.h.
  *
- * An acquisition is tried without waiting first: only one that fails then waits. A release is an event if somebody waits. A
- * lock that a thread waits for while it has it itself is a signal: another thread is to release it.
+ * An acquisition is tried without waiting first: only one that fails then waits. A release is an event if somebody
+ * waits. A lock that a thread waits for while it has it itself is a signal: another thread is to release it.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -97,7 +97,11 @@ static void woken(PyObject *object, bool is_lock)
             return;
     }
     const uint64_t event = ft_waits_last((uintptr_t)object, &ends);
-    ft_write_synchronisation(agent_thread.cursor, ends ? FT_SYNC_JOINED : is_lock ? FT_SYNC_LOCKED : FT_SYNC_WOKEN, event);
+    ft_write_synchronisation(agent_thread.cursor,
+                             ends      ? FT_SYNC_JOINED
+                             : is_lock ? FT_SYNC_LOCKED
+                                       : FT_SYNC_WOKEN,
+                             event);
 }
 
 /* ---- locks ------------------------------------------------------------------------------------------------------ */
@@ -156,8 +160,10 @@ static void hook_lock(PyObject *module, const char *name, struct lock_type *type
     const int keywords = METH_VARARGS | METH_KEYWORDS;
     PyObject *object = PyObject_GetAttrString(module, name);
     if (object && PyType_Check(object)) {
-        type->acquire = AS(var_kw_function, agent_replace_in(object, "acquire", keywords, AS(PyCFunction, hooks.acquire)));
-        type->enter = AS(var_kw_function, agent_replace_in(object, "__enter__", keywords, AS(PyCFunction, hooks.enter)));
+        type->acquire =
+            AS(var_kw_function, agent_replace_in(object, "acquire", keywords, AS(PyCFunction, hooks.acquire)));
+        type->enter =
+            AS(var_kw_function, agent_replace_in(object, "__enter__", keywords, AS(PyCFunction, hooks.enter)));
         type->release = agent_replace_in(object, "release", METH_NOARGS, hooks.release);
         type->exit = agent_replace_in(object, "__exit__", METH_VARARGS, hooks.exit);
     }
@@ -213,7 +219,8 @@ void waits_module_loaded(PyObject *module)
     PyObject *queue = name && strcmp(name, "_queue") == 0 ? PyObject_GetAttrString(module, "SimpleQueue") : NULL;
     const int keywords = METH_FASTCALL | METH_KEYWORDS;
     if (queue && !original_get) {
-        original_get = AS(class_function, agent_replace_in(queue, "get", METH_METHOD | keywords, AS(PyCFunction, hooked_get)));
+        original_get =
+            AS(class_function, agent_replace_in(queue, "get", METH_METHOD | keywords, AS(PyCFunction, hooked_get)));
         original_put = AS(fast_kw_function, agent_replace_in(queue, "put", keywords, AS(PyCFunction, hooked_put)));
     }
     Py_XDECREF(queue);

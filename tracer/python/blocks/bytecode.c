@@ -104,8 +104,7 @@ static int jump_direction(uint8_t opcode)
     case POP_JUMP_IF_TRUE:
 #endif
         return 1;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
@@ -122,8 +121,7 @@ static bool falls_through(uint8_t opcode)
     case RETURN_CONST:
 #endif
         return false;
-    default:
-        return true;
+    default: return true;
     }
 }
 
@@ -137,24 +135,18 @@ static uint32_t observer_of(uint8_t opcode)
 {
     switch (opcode) {
 #if PY_VERSION_HEX >= 0x030c0000
-    case BINARY_SLICE:
-        return MARKER_LOAD | MARKER_SLICE;
-    case STORE_SLICE:
-        return MARKER_STORE | MARKER_SLICE;
+    case BINARY_SLICE: return MARKER_LOAD | MARKER_SLICE;
+    case STORE_SLICE: return MARKER_STORE | MARKER_SLICE;
 #endif
-    case BINARY_SUBSCR:
-        return MARKER_LOAD;
-    case STORE_SUBSCR:
-        return MARKER_STORE;
-    case DELETE_SUBSCR:
-        return MARKER_DELETE;
+    case BINARY_SUBSCR: return MARKER_LOAD;
+    case STORE_SUBSCR: return MARKER_STORE;
+    case DELETE_SUBSCR: return MARKER_DELETE;
     case RETURN_VALUE:
 #if PY_VERSION_HEX >= 0x030c0000
     case RETURN_CONST:
 #endif
         return MARKER_RETURN;
-    default:
-        return 0;
+    default: return 0;
     }
 }
 
@@ -231,7 +223,8 @@ static const uint8_t *read_signed(const uint8_t *p, const uint8_t *end, int32_t 
 }
 
 /* The place an entry of the line table gives, after its first byte; `*line` is carried from entry to entry. */
-static const uint8_t *read_place(const uint8_t *p, const uint8_t *end, uint32_t code, int32_t *line, struct place *place)
+static const uint8_t *read_place(const uint8_t *p, const uint8_t *end, uint32_t code, int32_t *line,
+                                 struct place *place)
 {
     int32_t line_delta = 0;
     uint32_t end_delta = 0, column = 0, end_column = 0; /* columns plus 1 */
@@ -406,7 +399,8 @@ bool bytecode_find_starts(const struct bytecode *source, struct bytecode_unit *u
     struct editor e = {.source = source};
     bool done = decode(&e);
     for (uint32_t i = 0; done && i < e.n_instructions; i++) {
-        const struct instruction *at = &e.instructions[i], *target = at->target <= i ? &e.instructions[at->target] : NULL;
+        const struct instruction *at = &e.instructions[i],
+                                 *target = at->target <= i ? &e.instructions[at->target] : NULL;
         units[at->first_unit].starts_block = at->falls_into_block || at->is_entered_by_block;
         if (target && at->opcode != JUMP_BACKWARD_NO_INTERRUPT && target->place.line == at->place.line)
             units[at->first_unit].same_line_loop = target->first_unit;
@@ -426,13 +420,17 @@ static bool add_item(struct editor *e, uint32_t source, uint8_t opcode, uint32_t
 {
     if (!reserve((void **)&e->items, &e->items_capacity, e->n_items, sizeof *e->items))
         return false;
-    e->items[e->n_items++] = (struct item){.opcode = opcode, .n_caches = n_caches, .argument = argument,
-                                           .n_prefixes = prefixes_for(argument), .target = NONE, .source = source};
+    e->items[e->n_items++] = (struct item){.opcode = opcode,
+                                           .n_caches = n_caches,
+                                           .argument = argument,
+                                           .n_prefixes = prefixes_for(argument),
+                                           .target = NONE,
+                                           .source = source};
     return true;
 }
 
-/* What hands control to a marker: whether it is true, or its inverse, is its to say. The first is an instruction shorter;
- * where the interpreter tells of branches, it would tell of these. */
+/* What hands control to a marker: whether it is true, or its inverse, is its to say. The first is an instruction
+ * shorter; where the interpreter tells of branches, it would tell of these. */
 static bool add_marker(struct editor *e, uint32_t source, uint32_t kind)
 {
     if (!reserve((void **)&e->markers, &e->markers_capacity, e->n_markers, sizeof *e->markers))
@@ -647,8 +645,8 @@ bool bytecode_mark(const struct bytecode *source, struct marked_bytecode *marked
 {
     struct editor e = {.source = source};
     *marked = (struct marked_bytecode){0};
-    bool done = decode(&e) && lay_out(&e) && write_code(&e, assign_addresses(&e), marked) &&
-                write_places(&e, marked) && write_handlers(&e, marked);
+    bool done = decode(&e) && lay_out(&e) && write_code(&e, assign_addresses(&e), marked) && write_places(&e, marked) &&
+                write_handlers(&e, marked);
     if (done) {
         marked->markers = e.markers;
         marked->n_markers = e.n_markers;

@@ -5,8 +5,8 @@
  * it depends on the way there, it is a property of edges: a fall from the instruction before, a jump, an exception. An
  * exception handler that can be reached both from its own line and from others starts no block.
  *
- * A marker is an instruction sequence that hands control to the agent and leaves the stack as it was. Markers are put in
- * front of instructions, so that each edge passes those that are meant for it:
+ * A marker is an instruction sequence that hands control to the agent and leaves the stack as it was. Markers are put
+ * in front of instructions, so that each edge passes those that are meant for it:
  *
  *      fall ->  [entry of the function, resumption, start of a block]  [jump over the next]
  *      jump that starts a block ->  [start of a block]
@@ -32,13 +32,13 @@ struct bytecode {
 };
 
 enum marker_kind {
-    MARKER_ENTRY = 1,  /* the function begins */
-    MARKER_RESUME = 2, /* a generator or coroutine goes on */
-    MARKER_BLOCK = 4,  /* a block starts (also together with one of the first two) */
-    MARKER_LOAD = 8,   /* of container and key: container[key] is about to be loaded, */
-    MARKER_STORE = 16, /* stored, */
+    MARKER_ENTRY = 1,   /* the function begins */
+    MARKER_RESUME = 2,  /* a generator or coroutine goes on */
+    MARKER_BLOCK = 4,   /* a block starts (also together with one of the first two) */
+    MARKER_LOAD = 8,    /* of container and key: container[key] is about to be loaded, */
+    MARKER_STORE = 16,  /* stored, */
     MARKER_DELETE = 32, /* or deleted */
-    MARKER_SLICE = 64, /* with one of the last three: of container, start and stop of a slice */
+    MARKER_SLICE = 64,  /* with one of the last three: of container, start and stop of a slice */
     MARKER_RETURN = 128 /* the function is about to return */
 };
 

@@ -99,7 +99,8 @@ static bool mark_starts(struct code_table *table, PyCodeObject *code, PyObject *
 {
     struct bytecode_unit *units = calloc(table->n_units, sizeof *units);
     const struct bytecode source = {
-        .code = (const uint8_t *)PyBytes_AS_STRING(bytecode), .code_bytes = (size_t)PyBytes_GET_SIZE(bytecode),
+        .code = (const uint8_t *)PyBytes_AS_STRING(bytecode),
+        .code_bytes = (size_t)PyBytes_GET_SIZE(bytecode),
         .lines = (const uint8_t *)PyBytes_AS_STRING(code->co_linetable),
         .lines_bytes = (size_t)PyBytes_GET_SIZE(code->co_linetable),
         .exceptions = (const uint8_t *)PyBytes_AS_STRING(code->co_exceptiontable),
@@ -269,8 +270,8 @@ static uint32_t describe(PyCodeObject *code, struct description *d)
     d->name = PyUnicode_AsEncodedString(code->co_qualname, "utf-8", "surrogateescape");
     d->first_line = code->co_firstlineno < 0 ? 0 : (uint32_t)code->co_firstlineno;
     if (d->file && d->name) {
-        size_t bytes = sizeof(struct ft_side_pyblock) + (size_t)PyBytes_GET_SIZE(d->file) +
-                       (size_t)PyBytes_GET_SIZE(d->name);
+        size_t bytes =
+            sizeof(struct ft_side_pyblock) + (size_t)PyBytes_GET_SIZE(d->file) + (size_t)PyBytes_GET_SIZE(d->name);
         id = ft_writer_append(bytes, &last_block_id, fill_block, d);
     } else {
         PyErr_Clear();
@@ -318,8 +319,10 @@ uint32_t code_resumption_of(PyCodeObject *code, const struct code_table *table, 
     if (!block || facts[block].code_id != table->code_id)
         return 0;
     if (!facts[block].resumption[goes_on]) {
-        struct description d = {.code_id = table->code_id, .offset_bytes = facts[block].offset_bytes,
-                                .line = facts[block].line, .goes_on = goes_on};
+        struct description d = {.code_id = table->code_id,
+                                .offset_bytes = facts[block].offset_bytes,
+                                .line = facts[block].line,
+                                .goes_on = goes_on};
         uint32_t id = describe(code, &d);
         facts[block].resumption[goes_on] = id;
     }

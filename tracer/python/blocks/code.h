@@ -13,7 +13,7 @@
 
 #include "tracer/python/agent.h"
 
-struct code_unit { /* two bytes of bytecode */
+struct code_unit {       /* two bytes of bytecode */
     int32_t line;        /* -1: none */
     uint32_t block;      /* that starts here; 0: none so far */
     bool is_instruction; /* not a cache or a prefix */
@@ -25,9 +25,9 @@ struct code_unit { /* two bytes of bytecode */
 
 /* What is known of a code object: kept as its "extra", freed with it and with the last of its markers.
  *
- * Of code with markers in it, `original` is the program's own code object, and `unit` tells of that. The other way round,
- * a program's code object has its `marked` twin, or NULL, and no units. Of such a pair one holds the other: code that is
- * executed by itself (a module) its twin, and the twin of a function, which lives on in that, the original. */
+ * Of code with markers in it, `original` is the program's own code object, and `unit` tells of that. The other way
+ * round, a program's code object has its `marked` twin, or NULL, and no units. Of such a pair one holds the other: code
+ * that is executed by itself (a module) its twin, and the twin of a function, which lives on in that, the original. */
 struct code_table {
     uint32_t n_references;
     uint32_t code_id;

@@ -1,8 +1,9 @@
 /* Where code is executed, the program's own is replaced by its twin with markers.
  *
- * Whatever Python code begins in (a module that is imported, a script, a string) goes through the built-in functions exec
- * and eval, or through the interpreter's main program. Functions come out of marked code marked. What belongs to the
- * standard library or an installed package, or is made by them from text, is left alone, unless it is the main program.
+ * Whatever Python code begins in (a module that is imported, a script, a string) goes through the built-in functions
+ * exec and eval, or through the interpreter's main program. Functions come out of marked code marked. What belongs to
+ * the standard library or an installed package, or is made by them from text, is left alone, unless it is the main
+ * program.
  *
  * To the program a function's __code__ is its own code object: compilers of bytecode (numba) and picklers (cloudpickle)
  * read that.
@@ -205,8 +206,8 @@ static void hook_code_attribute(void)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------- */
 
-/* Views of frames, generators and tracebacks on their code, and on their place in it. Attributes are replaced in their types'
- * dictionaries: which of them are members, and which properties, depends on the version of Python. */
+/* Views of frames, generators and tracebacks on their code, and on their place in it. Attributes are replaced in their
+ * types' dictionaries: which of them are members, and which properties, depends on the version of Python. */
 static PyObject *original_attribute(PyObject *self, void *closure);
 static PyObject *get_code_of(PyObject *self, void *closure);
 static PyObject *get_frame_lasti(PyObject *self, void *closure);
@@ -296,7 +297,8 @@ bool exec_adopt(PyObject *function)
 {
     PyObject *code = PyFunction_GetCode(function), *globals = PyFunction_GetGlobals(function);
     PyCodeObject *own = (PyCodeObject *)code;
-    if (!markers_in_use || !original_set_code || is_installed_file(own->co_filename) || is_generated_function(own, globals))
+    if (!markers_in_use || !original_set_code || is_installed_file(own->co_filename) ||
+        is_generated_function(own, globals))
         return false;
     PyObject *marked = markers_in_function(code);
     const bool done = marked != code && original_set_code(function, marked, NULL) == 0;
@@ -401,7 +403,8 @@ static bool show_lines(const char *text)
 {
 #if PY_VERSION_HEX >= 0x030d0000
     PyObject *linecache = PyImport_ImportModule("linecache");
-    PyObject *done = linecache ? PyObject_CallMethod(linecache, "_register_code", "sss", "<string>", text, "<string>") : NULL;
+    PyObject *done =
+        linecache ? PyObject_CallMethod(linecache, "_register_code", "sss", "<string>", text, "<string>") : NULL;
     Py_XDECREF(linecache);
     Py_XDECREF(done);
     return done != NULL;

@@ -13,7 +13,10 @@
 #define AGENT_CURRENT_FRAME(thread) ((thread)->current_frame)
 #define AGENT_FRAME_CODE(frame) ((frame)->f_executable)
 #define AGENT_FRAME_UNIT(frame) ((frame)->instr_ptr)
-static inline PyThreadState *agent_thread_state(void) { return PyThreadState_GetUnchecked(); }
+static inline PyThreadState *agent_thread_state(void)
+{
+    return PyThreadState_GetUnchecked();
+}
 #else
 #define AGENT_CURRENT_FRAME(thread) ((thread)->cframe->current_frame)
 #define AGENT_FRAME_CODE(frame) ((PyObject *)(frame)->f_code)
@@ -28,7 +31,10 @@ static inline PyThreadState *agent_thread_state(void) /* what _PyThreadState_Unc
     return (PyThreadState *)_Py_atomic_load_relaxed(&_PyRuntime.gilstate.tstate_current);
 }
 #else
-static inline PyThreadState *agent_thread_state(void) { return _PyThreadState_UncheckedGet(); }
+static inline PyThreadState *agent_thread_state(void)
+{
+    return _PyThreadState_UncheckedGet();
+}
 #endif
 #endif
 

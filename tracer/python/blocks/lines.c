@@ -1,10 +1,11 @@
-/* Lines of Python that are always the same, run in the middle of a traced program: they tell how fast its interpreter is
- * just then, which others on the machine slow down.
+/* Lines of Python that are always the same, run in the middle of a traced program: they tell how fast its interpreter
+ * is just then, which others on the machine slow down.
  *
  * Nobody may notice. The lines are in a row, and the instruction is taken out that begins a function, so that the
- * interpreter comes past no place where it looks for another thread that waits: it has no other reason to do something else.
- * Nothing is made that the garbage collector counts, and where the program watches calls, none is made. Only signals are
- * looked for, by arithmetic on large numbers: what the program's handler raises then is raised where the program is.
+ * interpreter comes past no place where it looks for another thread that waits: it has no other reason to do something
+ * else. Nothing is made that the garbage collector counts, and where the program watches calls, none is made. Only
+ * signals are looked for, by arithmetic on large numbers: what the program's handler raises then is raised where the
+ * program is.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -7,7 +7,8 @@
 /* False, with no exception set, if there is no way to tell. */
 bool lines_init(void);
 
-/* Nanoseconds that a round takes: all the lines once. 0: not now. Less: the handler of a signal has raised an exception. */
+/* Nanoseconds that a round takes: all the lines once. 0: not now. Less: the handler of a signal has raised an
+ * exception. */
 double lines_round_ns(void);
 
 #endif

@@ -3,8 +3,8 @@
  * A thread's stack holds the marked frames that run, innermost last. Only beginnings are seen: an entry or resumption
  * pushes its frame. That a frame has ended shows when another one goes on: a marker of the frame below finds it on top
  * (`find_frame`) and drops it, and only then does the word follow that says where control went on. So exceptions,
- * closed generators and whatever else leaves a frame need no care of their own. Frames are compared by address and code:
- * an address is used again only by a frame that begins, which its entry tells.
+ * closed generators and whatever else leaves a frame need no care of their own. Frames are compared by address and
+ * code: an address is used again only by a frame that begins, which its entry tells.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -24,9 +24,9 @@ typedef struct {
     PyObject_HEAD
     struct code_table *table;
     const PyObject *code; /* that it is in, to be compared only */
-    uint32_t kind; /* of enum marker_kind */
+    uint32_t kind;        /* of enum marker_kind */
     bool is_slice;
-    uint32_t unit; /* of the original's bytecode */
+    uint32_t unit;  /* of the original's bytecode */
     uint32_t place; /* among its frame's variables and stack, where it is when it runs; 0: not known yet */
     uint32_t block; /* that starts here; 0: not known yet */
     struct timing_pace pace;
@@ -41,8 +41,9 @@ struct marked_frame {
     bool is_generator;
 };
 
-/* Generators and coroutines that have left the stack: an exception that is thrown into one passes no resumption. Where two
- * share a place here, the later stays, and a step of the other's, from where it stood to its handler, is not told. */
+/* Generators and coroutines that have left the stack: an exception that is thrown into one passes no resumption. Where
+ * two share a place here, the later stays, and a step of the other's, from where it stood to its handler, is not told.
+ */
 #define N_SUSPENDED 1024u
 static struct marked_frame suspended[N_SUSPENDED];
 
@@ -119,8 +120,8 @@ static void write_resumption_of(const struct marked_frame *entry, bool goes_on)
     agent_write_block(code_resumption_of(names_of(entry), entry->table, entry->block, goes_on));
 }
 
-/* Where control has gone on after frames were dropped: each went back to the one below it. Of those between, the code may be gone:
- * their resumptions are written where they have an id. */
+/* Where control has gone on after frames were dropped: each went back to the one below it. Of those between, the code
+ * may be gone: their resumptions are written where they have an id. */
 static void write_returns(uint32_t dropped)
 {
     const struct marked_thread *t = &marked_thread;
@@ -189,13 +190,25 @@ static struct marked_frame *begun_frame(const _PyInterpreterFrame *frame, struct
 #if PY_VERSION_HEX < 0x030c0000
 #define MARKER_SLOT Py_nb_bool
 typedef int marker_result;
-static marker_result go_on(void) { return true; }
-static marker_result raise_it(void) { return -1; }
+static marker_result go_on(void)
+{
+    return true;
+}
+static marker_result raise_it(void)
+{
+    return -1;
+}
 #else
 #define MARKER_SLOT Py_nb_invert
 typedef PyObject *marker_result;
-static marker_result go_on(void) { return Py_NewRef(Py_None); }
-static marker_result raise_it(void) { return NULL; }
+static marker_result go_on(void)
+{
+    return Py_NewRef(Py_None);
+}
+static marker_result raise_it(void)
+{
+    return NULL;
+}
 #endif
 
 static void begin(const Marker *marker, struct marked_frame *top)
@@ -324,7 +337,8 @@ static marker_result run_return_marker(PyObject *self)
     return go_on();
 }
 
-/* Where a marker is on the stack of the frame that runs it, which is as deep there each time. NULL if it is not there. */
+/* Where a marker is on the stack of the frame that runs it, which is as deep there each time. NULL if it is not there.
+ */
 static PyObject **place_of(Marker *marker, _PyInterpreterFrame *frame)
 {
     PyObject **variables = frame->localsplus;
@@ -354,7 +368,8 @@ static inline bool find_element(PyObject *container, PyObject *key, struct buffe
     return true;
 }
 
-/* A subscript of an array or buffer is about to happen. Most loads are written here; others, and stores, when they happen. */
+/* A subscript of an array or buffer is about to happen. Most loads are written here; others, and stores, when they
+ * happen. */
 static void observe_array(Marker *marker, uint32_t block, PyObject *container, PyObject *key)
 {
     struct buffer_element element;
@@ -373,7 +388,8 @@ static void observe_array(Marker *marker, uint32_t block, PyObject *container, P
 }
 
 /* A subscript is about to happen, of whatever. */
-static __attribute__((noinline)) void observe_subscript(Marker *marker, uint32_t block, PyObject *container, PyObject *key)
+static __attribute__((noinline)) void observe_subscript(Marker *marker, uint32_t block, PyObject *container,
+                                                        PyObject *key)
 {
     if (buffer_is_hooked(Py_TYPE(container)))
         observe_array(marker, block, container, key);
@@ -404,7 +420,8 @@ static marker_result run_subscript_marker(PyObject *self)
     Marker *marker = (Marker *)self;
     const struct marked_thread *t = &marked_thread;
     _PyInterpreterFrame *frame = agent_interpreter_frame();
-    if (__builtin_expect(marker->place && !marker->is_slice && t->n_frames && AGENT_FRAME_CODE(frame) == marker->code, 1)) {
+    if (__builtin_expect(marker->place && !marker->is_slice && t->n_frames && AGENT_FRAME_CODE(frame) == marker->code,
+                         1)) {
         const struct marked_frame *top = &t->frames[t->n_frames - 1];
         PyObject **place = frame->localsplus + marker->place;
         if (__builtin_expect(top->frame == frame && *place == self, 1)) {
@@ -441,10 +458,10 @@ static PyTypeObject *new_marker_type(const char *name, marker_result (*run)(PyOb
 static PyObject *new_marker(struct code_table *table, const PyObject *code, const struct marker *from)
 {
     const uint32_t subscripts = MARKER_LOAD | MARKER_STORE | MARKER_DELETE;
-    Marker *marker = PyObject_New(Marker, from->kind == MARKER_BLOCK       ? block_marker_type
-                                          : from->kind & subscripts ? subscript_marker_type
+    Marker *marker = PyObject_New(Marker, from->kind == MARKER_BLOCK   ? block_marker_type
+                                          : from->kind & subscripts    ? subscript_marker_type
                                           : from->kind & MARKER_RETURN ? return_marker_type
-                                                                    : marker_type);
+                                                                       : marker_type);
     if (marker) {
         marker->table = table;
         marker->code = code;
@@ -471,8 +488,8 @@ static PyObject *marked_constants(PyCodeObject *code, uint32_t n_markers)
     PyObject *constants = PyTuple_New(n + n_markers);
     for (Py_ssize_t i = 0; constants && i < n; i++) {
         PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i);
-        PyTuple_SET_ITEM(constants, i, PyCode_Check(constant) ? marked_code((PyCodeObject *)constant, true)
-                                                              : Py_NewRef(constant));
+        PyTuple_SET_ITEM(constants, i,
+                         PyCode_Check(constant) ? marked_code((PyCodeObject *)constant, true) : Py_NewRef(constant));
     }
     for (uint32_t i = 0; constants && i < n_markers; i++)
         PyTuple_SET_ITEM(constants, n + i, Py_NewRef(Py_None));
@@ -483,10 +500,13 @@ static PyObject *replaced(PyCodeObject *code, const struct marked_bytecode *mark
 {
     PyObject *constants = marked_constants(code, marked->n_markers), *result = NULL;
     PyObject *method = PyObject_GetAttrString((PyObject *)code, "replace"), *none = PyTuple_New(0);
-    PyObject *fields = constants && method && none ? Py_BuildValue(
-        "{s:y#,s:y#,s:y#,s:O,s:i}", "co_code", marked->code, (Py_ssize_t)marked->code_bytes, "co_linetable", marked->lines,
-        (Py_ssize_t)marked->lines_bytes, "co_exceptiontable", marked->exceptions, (Py_ssize_t)marked->exceptions_bytes,
-        "co_consts", constants, "co_stacksize", code->co_stacksize + BYTECODE_EXTRA_STACK) : NULL;
+    PyObject *fields =
+        constants && method && none
+            ? Py_BuildValue("{s:y#,s:y#,s:y#,s:O,s:i}", "co_code", marked->code, (Py_ssize_t)marked->code_bytes,
+                            "co_linetable", marked->lines, (Py_ssize_t)marked->lines_bytes, "co_exceptiontable",
+                            marked->exceptions, (Py_ssize_t)marked->exceptions_bytes, "co_consts", constants,
+                            "co_stacksize", code->co_stacksize + BYTECODE_EXTRA_STACK)
+            : NULL;
     if (fields)
         result = PyObject_Call(method, none, fields);
     Py_XDECREF(constants);
@@ -532,12 +552,14 @@ static PyObject *marked_code(PyCodeObject *code, bool is_function)
         return Py_NewRef(code);
     }
     const struct bytecode source = {
-        .code = (const uint8_t *)PyBytes_AS_STRING(bytecode), .code_bytes = (size_t)PyBytes_GET_SIZE(bytecode),
+        .code = (const uint8_t *)PyBytes_AS_STRING(bytecode),
+        .code_bytes = (size_t)PyBytes_GET_SIZE(bytecode),
         .lines = (const uint8_t *)PyBytes_AS_STRING(code->co_linetable),
         .lines_bytes = (size_t)PyBytes_GET_SIZE(code->co_linetable),
         .exceptions = (const uint8_t *)PyBytes_AS_STRING(code->co_exceptiontable),
         .exceptions_bytes = (size_t)PyBytes_GET_SIZE(code->co_exceptiontable),
-        .first_line = code->co_firstlineno, .n_constants = (uint32_t)PyTuple_GET_SIZE(code->co_consts),
+        .first_line = code->co_firstlineno,
+        .n_constants = (uint32_t)PyTuple_GET_SIZE(code->co_consts),
     };
     if (bytecode_mark(&source, &marked)) {
         twin = replaced(code, &marked);
@@ -667,4 +689,5 @@ static void end_thread(void)
     marked_thread = (struct marked_thread){0};
 }
 
-const struct agent_core agent_markers_core = {init, trace_thread, leave_blocks, end_thread, charged_block, charged_site};
+const struct agent_core agent_markers_core = {init,       trace_thread,  leave_blocks,
+                                              end_thread, charged_block, charged_site};

@@ -6,7 +6,8 @@
 #include "code.h"
 #include "tracer/python/arrays/hooks.h"
 
-/* A new reference to what is to be executed in place of `code`: its twin with markers, or itself if it cannot have them. */
+/* A new reference to what is to be executed in place of `code`: its twin with markers, or itself if it cannot have
+ * them. */
 PyObject *markers_in(PyObject *code);
 
 /* The same for the code of a function. */

@@ -1,7 +1,7 @@
 /* The `settrace` core: a C trace function that writes a word for each block.
  *
- * The thread's stack of frames pairs calls with returns: a return that matches no frame (a frame that ran before tracing
- * began, or was left by a stack switch) leaves the stack as far as it is known.
+ * The thread's stack of frames pairs calls with returns: a return that matches no frame (a frame that ran before
+ * tracing began, or was left by a stack switch) leaves the stack as far as it is known.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -99,8 +99,8 @@ static void push_frame(PyFrameObject *frame, const struct code_table *table, uin
     enter_block(top, table, block);
 }
 
-/* Python 3.13 reports a jump back to its own line where the jump stands, not where it goes to; the line of that jump may
- * have been reported there just before. */
+/* Python 3.13 reports a jump back to its own line where the jump stands, not where it goes to; the line of that jump
+ * may have been reported there just before. */
 static uint32_t reported_unit(const struct code_table *table, uint32_t unit)
 {
     const struct agent_thread *t = &agent_thread;
@@ -214,4 +214,5 @@ static void end_thread(void)
     agent_thread.n_frames = agent_thread.frames_capacity = 0;
 }
 
-const struct agent_core agent_settrace_core = {init, trace_thread, leave_blocks, end_thread, charged_block, charged_site};
+const struct agent_core agent_settrace_core = {init,       trace_thread,  leave_blocks,
+                                               end_thread, charged_block, charged_site};

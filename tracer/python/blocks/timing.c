@@ -48,9 +48,9 @@ struct compiled_time { /* in a compiled function whose accesses are not seen */
 
 /* What a thread keeps. */
 struct thread_times {
-    struct agent_times times; /* agent_thread.times, while it runs */
+    struct agent_times times;                    /* agent_thread.times, while it runs */
     struct compiled_time compiled[MAX_COMPILED]; /* of that timing */
-    struct array_time { /* of that timing: time in recorded array operations */
+    struct array_time {                          /* of that timing: time in recorded array operations */
         struct ft_side_operation *operation;
         uint64_t ns, processor_ns, faults;
     } arrays[MAX_ARRAYS];
@@ -61,7 +61,7 @@ struct thread_times {
 };
 
 static _Thread_local struct thread_times *own __attribute__((tls_model("initial-exec"))); /* NULL: nothing yet */
-static int64_t native_rounds; /* that lines were charged for native threads */
+static int64_t native_rounds;              /* that lines were charged for native threads */
 static const struct thread_times *running; /* whose thread began a timing last */
 
 static uint64_t clock_ns(clockid_t clock)
@@ -127,7 +127,7 @@ static uint64_t without_waiting(uint64_t taken_ns)
 /* ---- the interpreter's speed ------------------------------------------------------------------------------------ */
 
 static double rounds_ns[N_ROUNDS], readings_ns[N_ROUNDS]; /* the last ones, in no order */
-static double round_ns;        /* the median; 0: not known, and nothing is timed */
+static double round_ns;                                   /* the median; 0: not known, and nothing is timed */
 static double reading_ns;      /* what reading the clock takes, likewise: a machine's, of which lines tell nothing */
 static uint64_t round_seen_ns; /* when the last round was */
 
@@ -201,7 +201,8 @@ static bool has_come_back(void)
     return is_back;
 }
 
-/* Asking costs as much as some short operations, and slows down those right behind it: only where each execution is long. */
+/* Asking costs as much as some short operations, and slows down those right behind it: only where each execution is
+ * long. */
 static bool asks_kernel(const struct ft_side_pyblock *block, uint64_t mean)
 {
     return mean + block->array_ns >= LONG_NS;
@@ -258,15 +259,15 @@ static void time_rounds(bool *is_raised)
         *is_raised = !time_round(timing_now_ns());
 }
 
-/* The rounds of an execution that took very long, by the speed after it. Before it the reader may have been busy, with what
- * the program had written, on the same core; in so long an execution nothing was, nor is now. */
+/* The rounds of an execution that took very long, by the speed after it. Before it the reader may have been busy, with
+ * what the program had written, on the same core; in so long an execution nothing was, nor is now. */
 static uint64_t very_long_rounds(uint64_t taken_ns, bool *is_raised)
 {
     time_rounds(is_raised);
     return (uint64_t)((double)taken_ns / round_ns * 1e6 + 0.5);
 }
 
-static struct long_execution { /* one that took very long, counted by the speed before it */
+static struct long_execution {     /* one that took very long, counted by the speed before it */
     struct ft_side_pyblock *block; /* NULL: none */
     double own_ns;
     uint64_t rounds;
@@ -274,7 +275,7 @@ static struct long_execution { /* one that took very long, counted by the speed 
     struct compiled_time compiled[MAX_COMPILED];
     uint32_t n_compiled;
     double round_ns; /* the speed it was counted by */
-} judged; /* the last one, of any thread */
+} judged;            /* the last one, of any thread */
 
 /* Judges it by the speed now that it has just ended. */
 static void judge_again(bool *is_raised)
@@ -334,14 +335,16 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     }
     if (round_ns <= 0)
         return true;
-    /* A short execution that lets go of the interpreter waits for it then. That is told from what the clocks said when the
-     * thread had last come back. */
+    /* A short execution that lets go of the interpreter waits for it then. That is told from what the clocks said when
+     * the thread had last come back. */
     const bool is_back = has_come_back(), may_be_long = is_back || pace->n_first < N_FIRST || asks_kernel(block, mean);
     if (is_back)
         waited_ns();
     struct agent_times *t = agent_thread.times = &own->times;
     *t = (struct agent_times){
-        .block = block, .stands_for = pace->stands_for, .goes_on = goes_on,
+        .block = block,
+        .stands_for = pace->stands_for,
+        .goes_on = goes_on,
         .is_short = pace->n_first >= N_FIRST && mean < REST_NS,
         .reader_ns = ft_writer_waited_ns(),
         .asked_faults = may_be_long ? minor_faults() : 0,
@@ -353,9 +356,9 @@ bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struc
     return true;
 }
 
-/* Looks at the clocks, and returns when. The kernel is asked only where executions may take long, and not twice in a short
- * time: between two looks that follow each other at once the thread ran. What asking takes ends at `looked_ns`; the thread
- * may have had to wait meanwhile, which its processor's time does not hold. */
+/* Looks at the clocks, and returns when. The kernel is asked only where executions may take long, and not twice in a
+ * short time: between two looks that follow each other at once the thread ran. What asking takes ends at `looked_ns`;
+ * the thread may have had to wait meanwhile, which its processor's time does not hold. */
 static uint64_t look(struct agent_times *t)
 {
     const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -498,8 +501,9 @@ static bool charge_array(uint64_t ns, uint64_t processor_ns, uint64_t faults)
     return true;
 }
 
-/* Recording is left out, and so is a call that was recorded whole. One that was not seen, or only as a pass over its arrays,
- * is charged by name, or else left out if there is such a pass; one that has called back stays with the block. */
+/* Recording is left out, and so is a call that was recorded whole. One that was not seen, or only as a pass over its
+ * arrays, is charged by name, or else left out if there is such a pass; one that has called back stays with the block.
+ */
 void agent_times_recorded(void)
 {
     struct agent_times *t = agent_thread.times;
@@ -523,8 +527,8 @@ void agent_times_recorded(void)
     t->call_ns = 0;
 }
 
-/* Adds what of a block's own time compiled functions took: their `share` of it is returned. That was read off the clock, the
- * own time may be without waiting. */
+/* Adds what of a block's own time compiled functions took: their `share` of it is returned. That was read off the
+ * clock, the own time may be without waiting. */
 static double count_compiled(const struct ft_side_pyblock *block, uint32_t first, uint32_t end, double own_ns,
                              uint64_t stands_for)
 {
@@ -558,7 +562,8 @@ static void add_rounds(struct ft_side_pyblock *block, uint32_t first, uint32_t e
         atomic_fetch_add_explicit(&block->timed_rounds, in_rounds((double)stands_for * own_ns), memory_order_relaxed);
 }
 
-/* Of what a timing took, without what was left out, the part behind its frame's return: 0 if that is too short to tell. */
+/* Of what a timing took, without what was left out, the part behind its frame's return: 0 if that is too short to tell.
+ */
 static double share_of_rest(uint64_t now_ns)
 {
     const struct agent_times *t = agent_thread.times;
@@ -570,7 +575,8 @@ static double share_of_rest(uint64_t now_ns)
 }
 
 /* Adds to array operations what their calls took. */
-static void count_arrays(const struct agent_times *t, uint64_t stands_for, double share_that_ran, bool is_processor_time)
+static void count_arrays(const struct agent_times *t, uint64_t stands_for, double share_that_ran,
+                         bool is_processor_time)
 {
     for (uint32_t i = 0; i < t->n_arrays; i++) {
         const struct array_time *array = &own->arrays[i];
@@ -581,8 +587,8 @@ static void count_arrays(const struct agent_times *t, uint64_t stands_for, doubl
     }
 }
 
-/* Adds to blocks what their timing found: `taken_ns` without what was left out, less what reading the clock took, which can
- * be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
+/* Adds to blocks what their timing found: `taken_ns` without what was left out, less what reading the clock took, which
+ * can be more than the clock's next tick tells. Runs no Python: the interpreter may have ended. */
 static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t left_out_ns, uint64_t stands_for,
                   double share_of_rest)
 {
@@ -602,8 +608,8 @@ static void count(const struct agent_times *t, uint64_t taken_ns, uint64_t left_
         block->array_ns = t->left_out_ns;
 }
 
-/* Charges the line that was timed with what native threads have done since a line was last: it started them, or waited for
- * them. All that runs so long is timed, or nearly so. */
+/* Charges the line that was timed with what native threads have done since a line was last: it started them, or waited
+ * for them. All that runs so long is timed, or nearly so. */
 static void charge_native_threads(const struct ft_side_pyblock *block)
 {
     const uint64_t ns = native_threads_new_ns();
@@ -670,7 +676,9 @@ static void begin_again(struct ft_side_pyblock *block)
 {
     struct agent_times *t = agent_thread.times = &own->times;
     *t = (struct agent_times){
-        .block = block, .stands_for = t->stands_for, .goes_on = true,
+        .block = block,
+        .stands_for = t->stands_for,
+        .goes_on = true,
         .reader_ns = ft_writer_waited_ns(),
         .processor_begun_ns = t->processor_begun_ns ? clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0,
         .asked_faults = t->asked_faults,
@@ -679,13 +687,13 @@ static void begin_again(struct ft_side_pyblock *block)
     t->begun_ns = t->asked_ns = clock_ns(CLOCK_MONOTONIC);
 }
 
-/* What follows is noted, and split off when the timing ends: to end it here and begin another would disturb what is short. */
+/* What follows is noted, and split off when the timing ends: to end it here and begin another would disturb what is
+ * short. */
 void timing_return(struct ft_side_pyblock *to, bool in_hook)
 {
     struct agent_times *t = agent_thread.times;
     t->n_returns++;
-    if (!to || (to == t->block && !t->returned_to) ||
-        (t->is_short && !in_hook))
+    if (!to || (to == t->block && !t->returned_to) || (t->is_short && !in_hook))
         return;
     const uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     if (t->returned_to && (t->in_hook || now_ns - t->frame_end_ns >= REST_NS)) {

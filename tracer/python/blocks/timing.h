@@ -1,10 +1,12 @@
-/* Times some of the executions of blocks while the program runs: what the interpreter takes for them, and what it calls.
+/* Times some of the executions of blocks while the program runs: what the interpreter takes for them, and what it
+ * calls.
  *
  * That is in no stream: the bytes that a dictionary, a sort or a regular expression touch are not seen, nor what they
- * compute. A timing begins when a block's marker has run and ends when the thread's next marker does, in any code; what takes
- * 2 us and more behind a return is the caller's. Each thread times itself. So it holds what the block calls of compiled code, and of Python code without
- * markers; what functions with markers take is theirs. Compiled functions that are hooked and not seen are charged by
- * name as well. The times of all executions add up to that of the program. Left out are
+ * compute. A timing begins when a block's marker has run and ends when the thread's next marker does, in any code; what
+ * takes 2 us and more behind a return is the caller's. Each thread times itself. So it holds what the block calls of
+ * compiled code, and of Python code without markers; what functions with markers take is theirs. Compiled functions
+ * that are hooked and not seen are charged by name as well. The times of all executions add up to that of the program.
+ * Left out are
  *  - array operations that are in the stream in full: their time follows from what they touch;
  *  - the time for which another thread ran, or this one waited for the reader;
  *  - the time for which a thread slept, where a block is known to take long;
@@ -34,7 +36,8 @@ void timing_init(void);
 
 /* Begins a timing of `block`, whose execution has just begun, or goes on after a yield. `before` is the block that its
  * frame was in until now, or NULL. False, with an exception set, if the handler of a signal has raised it meanwhile. */
-bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before, bool goes_on);
+bool timing_begin(struct timing_pace *pace, struct ft_side_pyblock *block, struct ft_side_pyblock *before,
+                  bool goes_on);
 
 uint64_t timing_now_ns(void);
 
@@ -47,8 +50,8 @@ uint64_t timing_native_rounds(void);
 /* Has the next execution timed in place of this one, of which nothing is to be counted. */
 void timing_put_off(struct timing_pace *pace);
 
-/* While a timing of this thread runs: the frame that is timed returns to that of the block `to` (NULL: not known), through a hooked
- * function if `in_hook`. What takes long until the next marker is that block's. */
+/* While a timing of this thread runs: the frame that is timed returns to that of the block `to` (NULL: not known),
+ * through a hooked function if `in_hook`. What takes long until the next marker is that block's. */
 void timing_return(struct ft_side_pyblock *to, bool in_hook);
 
 /* Frees what is kept for the thread that ends. Without the GIL. */

@@ -1,5 +1,5 @@
-/* Calls into types of extension modules, and into modules of the standard library that compute: what Python can call of them
- * is hooked, and what takes longer than bytecode is charged by name, as compiled code whose accesses are not seen.
+/* Calls into types of extension modules, and into modules of the standard library that compute: what Python can call of
+ * them is hooked, and what takes longer than bytecode is charged by name, as compiled code whose accesses are not seen.
  *
  *   types.c         finds types and functions, and hooks their methods, properties and slots
  *   trampolines.c   what a hook runs
@@ -33,8 +33,8 @@ typedef void (*extension_function)(void);
 
 /* A new hook: a function that calls `original` and charges its time to `name`, which is kept. NULL if there is no room.
  * `has_own_name`: an object that is called may have a better one. */
-extension_function extension_new_hook(enum extension_convention convention, extension_function original, const char *name,
-                                      bool has_own_name);
+extension_function extension_new_hook(enum extension_convention convention, extension_function original,
+                                      const char *name, bool has_own_name);
 
 /* A call into compiled code: what that calls of compiled code itself is part of it. */
 struct extension_call {

@@ -1,7 +1,8 @@
 /* What a hook of an extension type runs: trampoline k of a convention calls the function that its `hooks[k]` holds.
  *
  * A slot or method is given no context of its own. A trampoline is as short as can be: it loads its number as one more
- * argument, behind those that the convention has, and jumps to the convention's function, below. Hooks are never removed.
+ * argument, behind those that the convention has, and jumps to the convention's function, below. Hooks are never
+ * removed.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -95,8 +96,9 @@ void extension_call_end(const struct extension_call *call)
 
 #define N_OWN_NAMES 256u
 
-/* The name of an object that is called, where that lies in the object's own dictionary: "_ctypes.CFuncPtr: qsort" of a foreign
- * function. No code of the program's runs. Names are told apart by address: those that were made last are remembered. */
+/* The name of an object that is called, where that lies in the object's own dictionary: "_ctypes.CFuncPtr: qsort" of a
+ * foreign function. No code of the program's runs. Names are told apart by address: those that were made last are
+ * remembered. */
 static const char *name_of(const struct hook *hook, PyObject *self)
 {
     static struct {
@@ -129,11 +131,16 @@ static const char *name_of(const struct hook *hook, PyObject *self)
 }
 
 /* Counts a call with arrays: its accesses are not seen. */
-static void count_arrays(const struct hook *hook, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
-                         PyObject *kwargs, PyObject *result)
+static void count_arrays(const struct hook *hook, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                         PyObject *kwnames, PyObject *kwargs, PyObject *result)
 {
-    const struct agent_call call = {.name = hook->name, .self = self, .args = args, .n_args = n, .kwnames = kwnames,
-                                    .kwargs = kwargs, .result = result};
+    const struct agent_call call = {.name = hook->name,
+                                    .self = self,
+                                    .args = args,
+                                    .n_args = n,
+                                    .kwnames = kwnames,
+                                    .kwargs = kwargs,
+                                    .result = result};
     if (!np.array || !result || agent_hook_running())
         return;
     const uint64_t bytes = np_call_bytes(&call);
@@ -144,8 +151,9 @@ static void count_arrays(const struct hook *hook, PyObject *self, PyObject *cons
 static void count_in_tuple(const struct hook *hook, PyObject *self, PyObject *args, PyObject *kwargs, PyObject *result)
 {
     const bool is_tuple = args && PyTuple_CheckExact(args); /* not of METH_O, METH_NOARGS and operators */
-    count_arrays(hook, self, is_tuple ? &PyTuple_GET_ITEM(args, 0) : &args, is_tuple ? PyTuple_GET_SIZE(args) : args != NULL,
-                 NULL, kwargs && PyDict_CheckExact(kwargs) ? kwargs : NULL, result);
+    count_arrays(hook, self, is_tuple ? &PyTuple_GET_ITEM(args, 0) : &args,
+                 is_tuple ? PyTuple_GET_SIZE(args) : args != NULL, NULL,
+                 kwargs && PyDict_CheckExact(kwargs) ? kwargs : NULL, result);
 }
 
 /* Calls the original of hook `number`, as `call` says, which needs `self`. */
@@ -277,15 +285,15 @@ TRAMPOLINES(set_index, ARGUMENT_3);
 TRAMPOLINES(size, ARGUMENT_1);
 
 static const char *const trampolines[N_EXTENSION_CONVENTIONS] = {
-    trampolines_fast, trampolines_fast_kw, trampolines_method, trampolines_unary, trampolines_binary,
-    trampolines_ternary, trampolines_index, trampolines_compare, trampolines_inquiry, trampolines_contains,
-    trampolines_set, trampolines_set_index, trampolines_size,
+    trampolines_fast,    trampolines_fast_kw,   trampolines_method,  trampolines_unary,   trampolines_binary,
+    trampolines_ternary, trampolines_index,     trampolines_compare, trampolines_inquiry, trampolines_contains,
+    trampolines_set,     trampolines_set_index, trampolines_size,
 };
 
 /* ---- hooks -------------------------------------------------------------------------------------------------------- */
 
-extension_function extension_new_hook(enum extension_convention convention, extension_function original, const char *name,
-                                      bool has_own_name)
+extension_function extension_new_hook(enum extension_convention convention, extension_function original,
+                                      const char *name, bool has_own_name)
 {
 #ifdef NO_TRAMPOLINES
     return NULL;

@@ -1,10 +1,10 @@
 /* Finds what to hook: the methods, properties and slots of extension types, and functions of modules that compute.
  *
- * All types that are ready are subclasses of `object`: whenever a module is loaded, those that are new are looked at. Whose
- * code a function is, its object file tells. Of the interpreter's own, modules that compute are hooked; what else is in it
- * (dict, itertools, functools) is what bytecode works with, or hands calls on; and its slots are shared by many types. A
- * slot belongs to the type that has its wrapper among its attributes; types that have inherited it get the same hook.
- * `seen` holds the types that were looked at, `known` the hooks of slots.
+ * All types that are ready are subclasses of `object`: whenever a module is loaded, those that are new are looked at.
+ * Whose code a function is, its object file tells. Of the interpreter's own, modules that compute are hooked; what else
+ * is in it (dict, itertools, functools) is what bytecode works with, or hands calls on; and its slots are shared by
+ * many types. A slot belongs to the type that has its wrapper among its attributes; types that have inherited it get
+ * the same hook. `seen` holds the types that were looked at, `known` the hooks of slots.
  */
 #define _GNU_SOURCE
 #define PY_SSIZE_T_CLEAN
@@ -24,11 +24,15 @@ static const char UNHOOKED[] = "(compiled functions beyond those that can be hoo
 
 /* Modules of the standard library whose functions and types compute, by the first part of their names. */
 static const char *const computing[] = {
-    "_blake2", "_bz2", "_codecs_cn", "_codecs_hk", "_codecs_iso2022", "_codecs_jp", "_codecs_kr", "_codecs_tw", "_csv",
-    "_ctypes", "_dbm", "_decimal", "_elementtree", "_gdbm", "_hashlib", "_hmac", "_json", "_lzma", "_md5", "_multibytecodec",
-    "_pickle", "_sha1", "_sha2", "_sha256", "_sha3", "_sha512", "_sqlite3", "_sre", "_statistics", "_struct", "_zstd",
-    "audioop", "binascii", "ctypes", "decimal", "hashlib", "mmap", "pyexpat", "re", "sqlite3", "unicodedata",
-    "xml", "zlib",
+    "_blake2",     "_bz2",       "_codecs_cn",   "_codecs_hk",  "_codecs_iso2022",
+    "_codecs_jp",  "_codecs_kr", "_codecs_tw",   "_csv",        "_ctypes",
+    "_dbm",        "_decimal",   "_elementtree", "_gdbm",       "_hashlib",
+    "_hmac",       "_json",      "_lzma",        "_md5",        "_multibytecodec",
+    "_pickle",     "_sha1",      "_sha2",        "_sha256",     "_sha3",
+    "_sha512",     "_sqlite3",   "_sre",         "_statistics", "_struct",
+    "_zstd",       "audioop",    "binascii",     "ctypes",      "decimal",
+    "hashlib",     "mmap",       "pyexpat",      "re",          "sqlite3",
+    "unicodedata", "xml",        "zlib",
 };
 
 /* Packages whose own types are hooked elsewhere, or hand calls on to Python code: by the first part of their names. */
@@ -83,7 +87,8 @@ static bool is_in_scope(extension_function function, const char *module)
 
 /* ---- memory of others --------------------------------------------------------------------------------------------- */
 
-/* Whether a word is writable: method tables can lie in read-only memory. Tested by having the kernel rewrite its value. */
+/* Whether a word is writable: method tables can lie in read-only memory. Tested by having the kernel rewrite its value.
+ */
 static bool is_writable(void *word)
 {
     static uintptr_t last_page;
@@ -95,7 +100,8 @@ static bool is_writable(void *word)
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
     last_page = page;
-    last = write(ends[1], word, sizeof(void *)) == sizeof(void *) && read(ends[0], word, sizeof(void *)) == sizeof(void *);
+    last =
+        write(ends[1], word, sizeof(void *)) == sizeof(void *) && read(ends[0], word, sizeof(void *)) == sizeof(void *);
     close(ends[0]);
     close(ends[1]);
     return last;
@@ -130,20 +136,14 @@ static extension_function hook_or_count(enum extension_convention convention, ex
 static int convention_of(int flags)
 {
     switch (flags & ~(METH_CLASS | METH_STATIC | METH_COEXIST)) {
-    case METH_FASTCALL:
-        return EXTENSION_FAST;
-    case METH_FASTCALL | METH_KEYWORDS:
-        return EXTENSION_FAST_KW;
-    case METH_METHOD | METH_FASTCALL | METH_KEYWORDS:
-        return EXTENSION_METHOD;
+    case METH_FASTCALL: return EXTENSION_FAST;
+    case METH_FASTCALL | METH_KEYWORDS: return EXTENSION_FAST_KW;
+    case METH_METHOD | METH_FASTCALL | METH_KEYWORDS: return EXTENSION_METHOD;
     case METH_VARARGS:
     case METH_O:
-    case METH_NOARGS:
-        return EXTENSION_BINARY;
-    case METH_VARARGS | METH_KEYWORDS:
-        return EXTENSION_TERNARY;
-    default:
-        return -1;
+    case METH_NOARGS: return EXTENSION_BINARY;
+    case METH_VARARGS | METH_KEYWORDS: return EXTENSION_TERNARY;
+    default: return -1;
     }
 }
 
@@ -217,8 +217,9 @@ static void hook_function(PyObject *function, const char *prefix, const char *mo
         hook_method(&((PyCFunctionObject *)function)->m_ml, prefix, module);
 }
 
-/* A function in whatever wraps it in a class: pybind11 has all methods in such. Not the interpreter's, which are shared: there
- * is one `__new__` for all types. Of a class that may be Python's, static methods in C alone: others are somebody else's. */
+/* A function in whatever wraps it in a class: pybind11 has all methods in such. Not the interpreter's, which are
+ * shared: there is one `__new__` for all types. Of a class that may be Python's, static methods in C alone: others are
+ * somebody else's. */
 static void hook_wrapped(PyObject *value, PyTypeObject *type, const char *prefix, const char *module)
 {
     static const char *const accessors[] = {"fget", "fset", "fdel"};
@@ -287,33 +288,68 @@ static const struct slot {
     enum extension_convention convention;
     const char *name;
 } slots[] = {
-    TYPE(tp_call, TERNARY, "__call__"), TYPE(tp_new, TERNARY, "__new__"), TYPE(tp_init, SET, "__init__"),
-    TYPE(tp_iter, UNARY, "__iter__"), TYPE(tp_iternext, UNARY, "__next__"), TYPE(tp_repr, UNARY, "__repr__"),
-    TYPE(tp_str, UNARY, "__str__"), TYPE(tp_hash, SIZE, "__hash__"), TYPE(tp_richcompare, COMPARE, "__eq__"),
-    TYPE(tp_getattro, BINARY, "__getattribute__"), TYPE(tp_setattro, SET, "__setattr__"),
-    TYPE(tp_descr_get, TERNARY, "__get__"), TYPE(tp_descr_set, SET, "__set__"),
-    MAPPING(mp_length, SIZE, "__len__"), MAPPING(mp_subscript, BINARY, "__getitem__"),
-    MAPPING(mp_ass_subscript, SET, "__setitem__"), SEQUENCE(sq_length, SIZE, "__len__"),
-    SEQUENCE(sq_item, INDEX, "__getitem__"), SEQUENCE(sq_ass_item, SET_INDEX, "__setitem__"),
-    SEQUENCE(sq_contains, CONTAINS, "__contains__"), SEQUENCE(sq_concat, BINARY, "__add__"),
-    SEQUENCE(sq_repeat, INDEX, "__mul__"), SEQUENCE(sq_inplace_concat, BINARY, "__iadd__"),
-    SEQUENCE(sq_inplace_repeat, INDEX, "__imul__"), NUMBER(nb_add, BINARY, "__add__"),
-    NUMBER(nb_subtract, BINARY, "__sub__"), NUMBER(nb_multiply, BINARY, "__mul__"),
-    NUMBER(nb_remainder, BINARY, "__mod__"), NUMBER(nb_divmod, BINARY, "__divmod__"),
-    NUMBER(nb_power, TERNARY, "__pow__"), NUMBER(nb_negative, UNARY, "__neg__"), NUMBER(nb_positive, UNARY, "__pos__"),
-    NUMBER(nb_absolute, UNARY, "__abs__"), NUMBER(nb_bool, INQUIRY, "__bool__"), NUMBER(nb_invert, UNARY, "__invert__"),
-    NUMBER(nb_lshift, BINARY, "__lshift__"), NUMBER(nb_rshift, BINARY, "__rshift__"), NUMBER(nb_and, BINARY, "__and__"),
-    NUMBER(nb_xor, BINARY, "__xor__"), NUMBER(nb_or, BINARY, "__or__"), NUMBER(nb_int, UNARY, "__int__"),
-    NUMBER(nb_float, UNARY, "__float__"), NUMBER(nb_index, UNARY, "__index__"),
-    NUMBER(nb_inplace_add, BINARY, "__iadd__"), NUMBER(nb_inplace_subtract, BINARY, "__isub__"),
-    NUMBER(nb_inplace_multiply, BINARY, "__imul__"), NUMBER(nb_inplace_remainder, BINARY, "__imod__"),
-    NUMBER(nb_inplace_power, TERNARY, "__ipow__"), NUMBER(nb_inplace_lshift, BINARY, "__ilshift__"),
-    NUMBER(nb_inplace_rshift, BINARY, "__irshift__"), NUMBER(nb_inplace_and, BINARY, "__iand__"),
-    NUMBER(nb_inplace_xor, BINARY, "__ixor__"), NUMBER(nb_inplace_or, BINARY, "__ior__"),
-    NUMBER(nb_floor_divide, BINARY, "__floordiv__"), NUMBER(nb_true_divide, BINARY, "__truediv__"),
-    NUMBER(nb_inplace_floor_divide, BINARY, "__ifloordiv__"), NUMBER(nb_inplace_true_divide, BINARY, "__itruediv__"),
-    NUMBER(nb_matrix_multiply, BINARY, "__matmul__"), NUMBER(nb_inplace_matrix_multiply, BINARY, "__imatmul__"),
-    ASYNC(am_await, UNARY, "__await__"), ASYNC(am_aiter, UNARY, "__aiter__"), ASYNC(am_anext, UNARY, "__anext__"),
+    TYPE(tp_call, TERNARY, "__call__"),
+    TYPE(tp_new, TERNARY, "__new__"),
+    TYPE(tp_init, SET, "__init__"),
+    TYPE(tp_iter, UNARY, "__iter__"),
+    TYPE(tp_iternext, UNARY, "__next__"),
+    TYPE(tp_repr, UNARY, "__repr__"),
+    TYPE(tp_str, UNARY, "__str__"),
+    TYPE(tp_hash, SIZE, "__hash__"),
+    TYPE(tp_richcompare, COMPARE, "__eq__"),
+    TYPE(tp_getattro, BINARY, "__getattribute__"),
+    TYPE(tp_setattro, SET, "__setattr__"),
+    TYPE(tp_descr_get, TERNARY, "__get__"),
+    TYPE(tp_descr_set, SET, "__set__"),
+    MAPPING(mp_length, SIZE, "__len__"),
+    MAPPING(mp_subscript, BINARY, "__getitem__"),
+    MAPPING(mp_ass_subscript, SET, "__setitem__"),
+    SEQUENCE(sq_length, SIZE, "__len__"),
+    SEQUENCE(sq_item, INDEX, "__getitem__"),
+    SEQUENCE(sq_ass_item, SET_INDEX, "__setitem__"),
+    SEQUENCE(sq_contains, CONTAINS, "__contains__"),
+    SEQUENCE(sq_concat, BINARY, "__add__"),
+    SEQUENCE(sq_repeat, INDEX, "__mul__"),
+    SEQUENCE(sq_inplace_concat, BINARY, "__iadd__"),
+    SEQUENCE(sq_inplace_repeat, INDEX, "__imul__"),
+    NUMBER(nb_add, BINARY, "__add__"),
+    NUMBER(nb_subtract, BINARY, "__sub__"),
+    NUMBER(nb_multiply, BINARY, "__mul__"),
+    NUMBER(nb_remainder, BINARY, "__mod__"),
+    NUMBER(nb_divmod, BINARY, "__divmod__"),
+    NUMBER(nb_power, TERNARY, "__pow__"),
+    NUMBER(nb_negative, UNARY, "__neg__"),
+    NUMBER(nb_positive, UNARY, "__pos__"),
+    NUMBER(nb_absolute, UNARY, "__abs__"),
+    NUMBER(nb_bool, INQUIRY, "__bool__"),
+    NUMBER(nb_invert, UNARY, "__invert__"),
+    NUMBER(nb_lshift, BINARY, "__lshift__"),
+    NUMBER(nb_rshift, BINARY, "__rshift__"),
+    NUMBER(nb_and, BINARY, "__and__"),
+    NUMBER(nb_xor, BINARY, "__xor__"),
+    NUMBER(nb_or, BINARY, "__or__"),
+    NUMBER(nb_int, UNARY, "__int__"),
+    NUMBER(nb_float, UNARY, "__float__"),
+    NUMBER(nb_index, UNARY, "__index__"),
+    NUMBER(nb_inplace_add, BINARY, "__iadd__"),
+    NUMBER(nb_inplace_subtract, BINARY, "__isub__"),
+    NUMBER(nb_inplace_multiply, BINARY, "__imul__"),
+    NUMBER(nb_inplace_remainder, BINARY, "__imod__"),
+    NUMBER(nb_inplace_power, TERNARY, "__ipow__"),
+    NUMBER(nb_inplace_lshift, BINARY, "__ilshift__"),
+    NUMBER(nb_inplace_rshift, BINARY, "__irshift__"),
+    NUMBER(nb_inplace_and, BINARY, "__iand__"),
+    NUMBER(nb_inplace_xor, BINARY, "__ixor__"),
+    NUMBER(nb_inplace_or, BINARY, "__ior__"),
+    NUMBER(nb_floor_divide, BINARY, "__floordiv__"),
+    NUMBER(nb_true_divide, BINARY, "__truediv__"),
+    NUMBER(nb_inplace_floor_divide, BINARY, "__ifloordiv__"),
+    NUMBER(nb_inplace_true_divide, BINARY, "__itruediv__"),
+    NUMBER(nb_matrix_multiply, BINARY, "__matmul__"),
+    NUMBER(nb_inplace_matrix_multiply, BINARY, "__imatmul__"),
+    ASYNC(am_await, UNARY, "__await__"),
+    ASYNC(am_aiter, UNARY, "__aiter__"),
+    ASYNC(am_anext, UNARY, "__anext__"),
     TYPE(tp_vectorcall, FAST_KW, "__new__"),
 };
 
@@ -394,7 +430,8 @@ static void hook_slot(PyTypeObject *type, const struct slot *slot, const char *p
     extension_function hook = known_hook(original, slot);
     const bool is_call = slot->suite == IN_TYPE && slot->offset == offsetof(PyTypeObject, tp_call);
     if (!hook && prefix && owner_of(original) != INTERPRETER && is_in_scope(original, module) && defines(type, slot) &&
-        known_hooks_make_room(&known_hooks) && (hook = hook_or_count(slot->convention, original, prefix, slot->name, is_call))) {
+        known_hooks_make_room(&known_hooks) &&
+        (hook = hook_or_count(slot->convention, original, prefix, slot->name, is_call))) {
         const struct known added = {original, slot, hook};
         *known_hooks_at(&known_hooks, &added) = added;
         known_hooks.used++;
@@ -424,8 +461,7 @@ static void hook_wrappers(PyTypeObject *type)
             continue;
         PyWrapperDescrObject *wrapper = (PyWrapperDescrObject *)value;
         const struct slot *slot = slot_of(wrapper);
-        const extension_function hook =
-            slot ? known_hook((extension_function)wrapper->d_wrapped, slot) : NULL;
+        const extension_function hook = slot ? known_hook((extension_function)wrapper->d_wrapped, slot) : NULL;
         if (hook)
             wrapper->d_wrapped = (void *)(uintptr_t)hook;
     }
@@ -471,8 +507,8 @@ static struct seen *entry_of(const PyTypeObject *type)
     return entry;
 }
 
-/* "zlib" of "zlib.Compress", as text that is its caller's to free. Types that have no module, or only think so, are of that
- * which is being loaded. */
+/* "zlib" of "zlib.Compress", as text that is its caller's to free. Types that have no module, or only think so, are of
+ * that which is being loaded. */
 static char *module_of(const PyTypeObject *type, const char *loading)
 {
     const char *end = strrchr(type->tp_name, '.');

@@ -1,16 +1,18 @@
 /* What loops carry from one iteration to a later one. See dependences.h.
  *
  * Invariants
- *  - Levels of a thread: entry <= start <= the entry of the next one inside. Those of one frame of the stack are together.
+ *  - Levels of a thread: entry <= start <= the entry of the next one inside. Those of one frame of the stack are
+ * together.
  *  - A cell without a writer has `written` 0, one that was not read since it was written `first_read` 0.
- *  - Where a block runs for the first time, the tree cannot know yet whether it is in the loops that ran so far: a branch of
- *    theirs may have led there, or they were left. The levels of its frame are then in doubt, since that time. A block that
- *    first ran before it ends the doubt: a level stays if that block is in its loop. A level in doubt begins no iteration.
+ *  - Where a block runs for the first time, the tree cannot know yet whether it is in the loops that ran so far: a
+ * branch of theirs may have led there, or they were left. The levels of its frame are then in doubt, since that time. A
+ * block that first ran before it ends the doubt: a level stays if that block is in its loop. A level in doubt begins no
+ * iteration.
  *  - `doubtful` has the rows of levels in doubt, with the number of the level instead of the loop.
- *  - Levels that are in doubt are so since a time that ascends from the outermost to the innermost one; where one is, so are
- *    those of its frame around it.
- *  - A store is the first of its place in an iteration of the loops from some level on inwards. Its bytes are counted once, by that
- *    level and by the innermost loop; what each loop wrote anew in its iterations is a sum of such rows.
+ *  - Levels that are in doubt are so since a time that ascends from the outermost to the innermost one; where one is,
+ * so are those of its frame around it.
+ *  - A store is the first of its place in an iteration of the loops from some level on inwards. Its bytes are counted
+ * once, by that level and by the innermost loop; what each loop wrote anew in its iterations is a sum of such rows.
  *  - A page's number is in the table if and only if its hash is at most `limit`, and it was touched.
  */
 #include "dependences.h"
@@ -75,7 +77,7 @@ struct thread {
     uint32_t num_frames, frames_capacity;
     struct rows doubtful;
     uint32_t doubtful_levels; /* rows in doubt are of no level beyond so many */
-    bool doubts_ended; /* of a level, since rows in doubt were gone through */
+    bool doubts_ended;        /* of a level, since rows in doubt were gone through */
 };
 
 struct loop {
@@ -83,7 +85,7 @@ struct loop {
     uint32_t function, slot, array_id;
     uint32_t around; /* the loop around it when it was entered first, NONE; there is no way back to itself */
     uint32_t chunks_run, chunks_examined; /* that began in it; that were examined while it ran */
-    uint64_t asked_at; /* see times_asked */
+    uint64_t asked_at;                    /* see times_asked */
 };
 
 struct operation {
@@ -109,9 +111,9 @@ struct ft_dependences {
     uint32_t threads_capacity;
     struct thread *thread;
     uint32_t thread_number, last_operation;
-    struct ft_tree_place place; /* of the block at hand, or its part */
+    struct ft_tree_place place;                 /* of the block at hand, or its part */
     uint32_t next, next_at, block_instructions; /* its next part, and the instruction that this begins with */
-    struct page **pages; /* open addressing */
+    struct page **pages;                        /* open addressing */
     uint64_t pages_capacity, num_pages;
     struct page *cached[CACHED_PAGES];
     struct loop *loops;
@@ -147,7 +149,8 @@ static inline bool is_used(const struct row *row)
 
 static inline bool is_same(const struct row *one, const struct row *other)
 {
-    return one->source == other->source && one->sink == other->sink && one->loop == other->loop && one->kind == other->kind;
+    return one->source == other->source && one->sink == other->sink && one->loop == other->loop &&
+           one->kind == other->kind;
 }
 
 FT_TABLE(rows, struct row, 64, hash_of, is_used, is_same)
@@ -208,7 +211,8 @@ static bool add_to_level(struct ft_dependences *d, struct row row)
     return add_sure_row(d, &row);
 }
 
-/* Adds a row of FT_WRITTEN, of the levels from `row.loop` to `row.source`. Those inside all that are in doubt are sure. */
+/* Adds a row of FT_WRITTEN, of the levels from `row.loop` to `row.source`. Those inside all that are in doubt are sure.
+ */
 static bool add_to_levels(struct ft_dependences *d, struct row row)
 {
     const struct level *levels = d->thread->levels;
@@ -247,9 +251,10 @@ static inline uint32_t levels_at(const struct thread *t, uint64_t then)
     return number;
 }
 
-/* Enters that operation `op` depends on what `source` did at the time of `stamp`, by `bytes`. What was in the same iteration
- * counts for FT_FLOW only. */
-static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t source, uint32_t op, uint32_t kind, uint64_t bytes)
+/* Enters that operation `op` depends on what `source` did at the time of `stamp`, by `bytes`. What was in the same
+ * iteration counts for FT_FLOW only. */
+static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t source, uint32_t op, uint32_t kind,
+                           uint64_t bytes)
 {
     const struct thread *t = d->thread;
     const uint64_t then = stamp >> THREAD_BITS;
@@ -267,8 +272,8 @@ static inline bool depends(struct ft_dependences *d, uint64_t stamp, uint32_t so
     return add_to_level(d, row);
 }
 
-/* Enters that operation `op` stores where a store went at the time of `stamp` last: for the loops inside the one that was
- * entered by then, or that one too if its iteration is another, no store of the iteration went there. */
+/* Enters that operation `op` stores where a store went at the time of `stamp` last: for the loops inside the one that
+ * was entered by then, or that one too if its iteration is another, no store of the iteration went there. */
 static inline bool writes(struct ft_dependences *d, uint64_t stamp, uint32_t op, uint64_t bytes)
 {
     const struct thread *t = d->thread;
@@ -280,8 +285,8 @@ static inline bool writes(struct ft_dependences *d, uint64_t stamp, uint32_t op,
            add_to_levels(d, (struct row){1, 0, 0, bytes, t->num_levels - 1, op, first, FT_WRITTEN});
 }
 
-/* Ends all levels but the first `number`, and enters what is no longer in doubt. A level that ends in doubt had been left
- * before: what it seemed to carry was within one iteration of the level around it. */
+/* Ends all levels but the first `number`, and enters what is no longer in doubt. A level that ends in doubt had been
+ * left before: what it seemed to carry was within one iteration of the level around it. */
 static bool end_levels(struct ft_dependences *d, uint32_t number)
 {
     struct thread *t = d->thread;
@@ -426,8 +431,8 @@ static struct thread *thread_of(struct ft_dependences *d, uint32_t number)
 static bool follow_frames(struct ft_dependences *d, const struct ft_tree_place *place)
 {
     struct thread *t = d->thread;
-    const struct frame fresh = {.since = d->time + 1, .node = place->node, .function = place->function,
-                                .version = place->version};
+    const struct frame fresh = {
+        .since = d->time + 1, .node = place->node, .function = place->function, .version = place->version};
     if (!ft_reserve(&t->frames, &t->frames_capacity, place->depth, sizeof *t->frames))
         return false;
     struct frame *frame = &t->frames[place->depth];
@@ -491,7 +496,8 @@ static bool enter_loops(struct ft_dependences *d, const struct ft_tree_place *pl
         return true;
     const struct ft_tree_loop_place loop = ft_tree_loop_place(d->tree, place->function, slot);
     const struct loop like = {.node = place->node, .function = place->function, .slot = slot};
-    return enter_loops(d, place, loop.parent, number - 1) && push_level(d, like, place->depth, entry_of(d, place, &loop));
+    return enter_loops(d, place, loop.parent, number - 1) &&
+           push_level(d, like, place->depth, entry_of(d, place, &loop));
 }
 
 /* Leaves the loops that are not around a block, and enters those that are. */
@@ -554,7 +560,8 @@ static bool run_part(struct ft_dependences *d)
     const struct level *top = t->num_levels ? &t->levels[t->num_levels - 1] : NULL;
     const bool is_same = part.slot == NONE ? !top || top->depth != place->depth || top->doubt_since
                                            : top && top->depth == place->depth && top->slot == part.slot;
-    if (part.is_header && is_same && !ends_doubts && !top->doubt_since && t->frames[place->depth].version == place->version) {
+    if (part.is_header && is_same && !ends_doubts && !top->doubt_since &&
+        t->frames[place->depth].version == place->version) {
         if (!begin_iteration(d, &t->levels[t->num_levels - 1]))
             return false;
     } else if ((ends_doubts || !is_same || part.is_header) && !follow_loops(d, place, part)) {
@@ -562,7 +569,8 @@ static bool run_part(struct ft_dependences *d)
     }
     t->frames[place->depth].version = place->version;
     d->next = part.next;
-    d->next_at = part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
+    d->next_at =
+        part.next == NONE ? 0 : d->block_instructions - ft_tree_part(d->tree, place->function, part.next).instructions;
     runs->first = runs->first ? runs->first : d->time;
     runs->last = d->time;
     return true;
@@ -617,8 +625,8 @@ bool ft_dependences_enter(struct ft_dependences *d)
 
 /* ---- windows ------------------------------------------------------------------------------------------------------ */
 
-/* How many chunks more a loop wants, whose header has run so often: as many as hold two whole iterations, wherever they begin. 0 for
- * none. */
+/* How many chunks more a loop wants, whose header has run so often: as many as hold two whole iterations, wherever they
+ * begin. 0 for none. */
 static uint32_t wanted_by(const struct loop *loop, uint64_t iterations)
 {
     if (iterations < 2 || CHUNKS_RUN * (uint64_t)loop->chunks_examined >= loop->chunks_run)
@@ -643,8 +651,8 @@ static uint32_t ask_loops(struct ft_dependences *d, struct asked *asked)
         struct ft_tree_place place;
         if (!ft_tree_stands_in(d->tree, depth - below, &place))
             continue;
-        for (uint32_t slot = ft_tree_part(d->tree, place.function, place.local).slot; slot != NONE && number < MOST_ASKED;
-             slot = parent_of(d, &place, slot)) {
+        for (uint32_t slot = ft_tree_part(d->tree, place.function, place.local).slot;
+             slot != NONE && number < MOST_ASKED; slot = parent_of(d, &place, slot)) {
             const uint32_t name =
                 number_of(d, (struct loop){.node = place.node, .function = place.function, .slot = slot});
             if (name == NONE)
@@ -688,8 +696,9 @@ bool ft_dependences_array(struct ft_dependences *d, uint32_t array_id, bool goes
         return false;
     const struct frame *frame = &t->frames[t->num_frames - 1];
     d->time++;
-    return push_level(d, (struct loop){.node = frame->node, .function = frame->function, .slot = NONE, .array_id = array_id},
-                      ARRAY_DEPTH, d->time);
+    return push_level(
+        d, (struct loop){.node = frame->node, .function = frame->function, .slot = NONE, .array_id = array_id},
+        ARRAY_DEPTH, d->time);
 }
 
 bool ft_dependences_point(struct ft_dependences *d)
@@ -780,7 +789,8 @@ static bool split_page(struct ft_dependences *d, struct page *page, uint32_t gra
     return true;
 }
 
-/* A page with cells of 2^`granule_bits` bytes or less; `*page` is NULL for one that is not followed. False when memory ran out. */
+/* A page with cells of 2^`granule_bits` bytes or less; `*page` is NULL for one that is not followed. False when memory
+ * ran out. */
 static bool find_page(struct ft_dependences *d, uint64_t number, uint32_t granule_bits, struct page **page)
 {
     struct page **cached = &d->cached[number % CACHED_PAGES];
@@ -789,7 +799,8 @@ static bool find_page(struct ft_dependences *d, uint64_t number, uint32_t granul
         *page = NULL;
         if (mix(number) > d->limit)
             return true;
-        if (2 * d->num_pages >= d->pages_capacity && !rebuild_pages(d, d->pages_capacity ? 2 * d->pages_capacity : 1024))
+        if (2 * d->num_pages >= d->pages_capacity &&
+            !rebuild_pages(d, d->pages_capacity ? 2 * d->pages_capacity : 1024))
             return false;
         struct page **place = page_place(d, number);
         if (!*place && !(*place = new_page(d, number)))
@@ -890,7 +901,8 @@ bool ft_dependences_access(struct ft_dependences *d, uint64_t address, uint32_t 
                 piece = (struct piece){*cell, address, 0};
             piece.bytes += step;
             if (is_store)
-                *cell = (struct cell){.written = d->time << THREAD_BITS | d->thread_number, .writer = op, .last_reader = NONE};
+                *cell = (struct cell){
+                    .written = d->time << THREAD_BITS | d->thread_number, .writer = op, .last_reader = NONE};
             else
                 note_read(d, cell, op);
         }
@@ -976,9 +988,13 @@ uint64_t ft_dependences_loops(const struct ft_dependences *d, uint64_t *out)
     for (uint32_t i = 0; i < d->num_loops && out; i++, out += FT_DEPENDENCE_LOOP_COLUMNS) {
         const struct loop *loop = &d->loops[i];
         const uint32_t header = loop->array_id ? 0 : ft_tree_loop_place(d->tree, loop->function, loop->slot).block;
-        const uint64_t values[FT_DEPENDENCE_LOOP_COLUMNS] = {
-            loop->node, ft_tree_function_block(d->tree, loop->function), header, loop->array_id, loop->iterations,
-            loop->entries, loop->entries ? loop->around : NONE};
+        const uint64_t values[FT_DEPENDENCE_LOOP_COLUMNS] = {loop->node,
+                                                             ft_tree_function_block(d->tree, loop->function),
+                                                             header,
+                                                             loop->array_id,
+                                                             loop->iterations,
+                                                             loop->entries,
+                                                             loop->entries ? loop->around : NONE};
         memcpy(out, values, sizeof values);
     }
     return d->num_loops;

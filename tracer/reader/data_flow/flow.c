@@ -51,13 +51,13 @@ struct ft_flow {
     struct slot *slots; /* by hash: open addressing */
     uint32_t num_slots, num_blocks, max_blocks;
     uint32_t log_weight, last_hash, epoch; /* blocks up to that hash are followed */
-    uint64_t accesses, followed; /* since the last look; the latter without those of hot blocks */
-    uint64_t free_left;          /* accesses that may be followed in any case */
-    uint64_t hot_from, hot_bytes; /* addresses whose blocks are all followed */
+    uint64_t accesses, followed;           /* since the last look; the latter without those of hot blocks */
+    uint64_t free_left;                    /* accesses that may be followed in any case */
+    uint64_t hot_from, hot_bytes;          /* addresses whose blocks are all followed */
 };
 
-/* Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4), whose high bits tell whether a block is
- * followed. */
+/* Fibonacci hashing (Knuth, The Art of Computer Programming, volume 3, section 6.4), whose high bits tell whether a
+ * block is followed. */
 static inline uint32_t hash_of(uint64_t number)
 {
     return (uint32_t)number * UINT32_C(0x9e3779b1);
@@ -337,7 +337,7 @@ static bool pass(struct ft_flow *flow, uint64_t accesses)
     flow->accesses += accesses;
     if (LIKELY(flow->accesses < WINDOW_ACCESSES))
         return true;
-    const bool is_free = flow->followed < flow->free_left, is_slow = flow->followed > flow->accesses / LEAST_SKIPPED;
+    const bool is_free = flow->followed<flow->free_left, is_slow = flow->followed> flow->accesses / LEAST_SKIPPED;
     flow->free_left -= is_free ? flow->followed : flow->free_left;
     flow->accesses = flow->followed = 0;
     return is_free || !is_slow || !flow->num_blocks || !flow->last_hash || halve(flow);
@@ -405,8 +405,8 @@ static inline bool apply(struct ft_flow *flow, struct ft_flow_block *block, uint
 }
 
 /* The same of bytes that may be in several blocks. */
-static bool apply_all(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address, uint64_t size_bytes,
-                      bool is_store)
+static bool apply_all(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address,
+                      uint64_t size_bytes, bool is_store)
 {
     while (size_bytes > 0) {
         const uint64_t number = address >> FT_FLOW_BLOCK_SHIFT, offset = address & OFFSET_MASK;
@@ -431,7 +431,8 @@ bool ft_flow_bytes(struct ft_flow *flow, uint32_t place, uint64_t first, uint64_
 }
 
 /* Bytes of [first, end) that are in a block: given to an object, or else their versions end. */
-static bool change_block(struct ft_flow *flow, struct ft_flow_block *block, uint64_t first, uint64_t end, uint32_t object)
+static bool change_block(struct ft_flow *flow, struct ft_flow_block *block, uint64_t first, uint64_t end,
+                         uint32_t object)
 {
     const uint64_t begin = block->number << FT_FLOW_BLOCK_SHIFT;
     const uint64_t from = first > begin ? first - begin : 0;
@@ -478,8 +479,8 @@ bool ft_flow_release(struct ft_flow *flow, uint64_t first, uint64_t length_bytes
     return first + length_bytes <= first || change(flow, first, first + length_bytes, 0);
 }
 
-bool ft_flow_access(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address, uint32_t size_bytes,
-                    bool is_store)
+bool ft_flow_access(struct ft_flow *flow, struct ft_flow_hint *hint, uint32_t place, uint64_t address,
+                    uint32_t size_bytes, bool is_store)
 {
     const uint32_t epoch = flow->epoch;
     if (!pass(flow, 1))
@@ -502,8 +503,8 @@ static __attribute__((noinline)) bool run_other(struct ft_flow *flow, struct ft_
 }
 
 /* One access, by the slot's hint if that is for it. */
-static inline bool run_access(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, struct ft_flow_slot *slot,
-                              uint64_t address)
+static inline bool run_access(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots,
+                              struct ft_flow_slot *slot, uint64_t address)
 {
     const uint64_t offset = address & OFFSET_MASK;
     const bool is_known = slot->hint.number == (address >> FT_FLOW_BLOCK_SHIFT) + 1;
@@ -513,8 +514,8 @@ static inline bool run_access(struct ft_flow *flow, struct ft_flow_slot *slots, 
     return !block || apply(flow, block, (uint32_t)offset, slot->size_bytes, slot->place, slot->is_store);
 }
 
-/* Whether some of the addresses in words may be of a block that is followed, or accesses of up to `most_bytes` there go on in
- * another block. */
+/* Whether some of the addresses in words may be of a block that is followed, or accesses of up to `most_bytes` there go
+ * on in another block. */
 FT_FOR_WIDE_PROCESSORS static bool may_matter(const struct ft_flow *flow, const uint64_t *words, uint64_t num_words,
                                               uint64_t address_mask, uint32_t most_bytes)
 {
@@ -545,8 +546,8 @@ static bool run_some(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t 
     return true;
 }
 
-bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words, uint32_t num_words,
-                 uint64_t address_mask, uint64_t iterations)
+bool ft_flow_run(struct ft_flow *flow, struct ft_flow_slot *slots, uint32_t num_slots, const uint64_t *words,
+                 uint32_t num_words, uint64_t address_mask, uint64_t iterations)
 {
     const uint32_t before = flow->epoch;
     uint32_t most_bytes = 0;
@@ -611,14 +612,15 @@ static inline uint64_t marks_at(const uint8_t *marks, uint64_t number)
     return number < 8 ? found & ((UINT64_C(1) << 8 * number) - 1) : found;
 }
 
-bool ft_flow_run_marked(struct ft_flow *flow, struct ft_flow_marks *marks, struct ft_flow_slot *slots, uint32_t num_slots,
-                        const uint16_t *slot_of_word, const uint64_t *words, uint32_t num_words, uint64_t address_mask,
-                        uint64_t iterations)
+bool ft_flow_run_marked(struct ft_flow *flow, struct ft_flow_marks *marks, struct ft_flow_slot *slots,
+                        uint32_t num_slots, const uint16_t *slot_of_word, const uint64_t *words, uint32_t num_words,
+                        uint64_t address_mask, uint64_t iterations)
 {
     const uint32_t before = flow->epoch;
     const uint8_t *const marked = marks->bytes + (words - marks->words);
     const uint64_t number = iterations * num_words;
-    const struct ft_flow_slot *last = NULL; /* done in the iteration at hand: an access has a mark for each of its parts */
+    const struct ft_flow_slot *last =
+        NULL; /* done in the iteration at hand: an access has a mark for each of its parts */
     uint64_t begin = 0;
     if (!pass_marked(flow, marks, iterations * num_slots))
         return false;
@@ -781,7 +783,8 @@ static bool bring_over(struct ft_flow *flow, const struct ft_flow_states *before
 }
 
 /* The same of what objects left behind. */
-static bool bring_left_over(struct ft_flow *flow, const struct ft_flow_states *before, const uint32_t *place_of, uint32_t *set_map)
+static bool bring_left_over(struct ft_flow *flow, const struct ft_flow_states *before, const uint32_t *place_of,
+                            uint32_t *set_map)
 {
     struct left *const left = flow->left;
     const uint32_t number = flow->num_left;
@@ -805,7 +808,8 @@ bool ft_flow_tidy(struct ft_flow *flow, const uint32_t *place_of)
     uint32_t *state_map = calloc(flow->states.num_states, sizeof *state_map);
     bool done = set_map && state_map;
     if (done) {
-        done = ft_flow_states_renew(&flow->states, &before) && bring_over(flow, &before, place_of, set_map, state_map) &&
+        done = ft_flow_states_renew(&flow->states, &before) &&
+               bring_over(flow, &before, place_of, set_map, state_map) &&
                bring_left_over(flow, &before, place_of, set_map);
         ft_flow_states_free(&before);
     }
@@ -822,10 +826,10 @@ void ft_flow_finish(struct ft_flow *flow)
     for (uint32_t i = 0; i < flow->num_slots; i++) {
         const struct ft_flow_block *block = flow->slots[i].block;
         for (uint32_t j = 0; block && j < FT_FLOW_BLOCK_BYTES >> block->shift; j++)
-            flow->states.bytes[block->entries[j].state][block->part] += UINT64_C(1) << (block->shift + block->log_weight);
+            flow->states.bytes[block->entries[j].state][block->part] += UINT64_C(1)
+                                                                        << (block->shift + block->log_weight);
     }
 }
-
 
 uint64_t ft_flow_sets(const struct ft_flow *flow, uint32_t *out)
 {

@@ -1,8 +1,8 @@
 /* Places of a program, numbered as they come up: a piece of code in a calling context. See flow.h.
  *
- * A library's code is the program's that calls it: all that runs between a call into libraries and its return, other than functions of
- * the program that libraries call back, is one place, and all of the dynamic loader is one. Else each lazy binding and each formatted
- * number would be hundreds of places.
+ * A library's code is the program's that calls it: all that runs between a call into libraries and its return, other
+ * than functions of the program that libraries call back, is one place, and all of the dynamic loader is one. Else each
+ * lazy binding and each formatted number would be hundreds of places.
  */
 #ifndef FORETRACE_FLOW_PLACES_H
 #define FORETRACE_FLOW_PLACES_H
@@ -36,8 +36,8 @@ struct ft_flow_places {
     uint32_t num_places, capacity;
     struct ft_code_range *ranges; /* by address, without overlaps; what lies in none is the program's */
     uint32_t num_ranges;
-    uint32_t loader;       /* the first of its contexts; FT_FLOW_NONE */
-    uint32_t version;      /* of the ranges */
+    uint32_t loader;                  /* the first of its contexts; FT_FLOW_NONE */
+    uint32_t version;                 /* of the ranges */
     struct ft_flow_context *contexts; /* by number */
     uint32_t num_contexts, contexts_capacity;
 };

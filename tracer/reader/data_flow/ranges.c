@@ -78,7 +78,8 @@ static bool insert(struct ft_flow_ranges *r, struct spot spot, struct ft_flow_ra
             spot = (struct spot){spot.piece + 1, spot.index - full->length};
     }
     struct ft_flow_piece *piece = &r->pieces[spot.piece];
-    memmove(piece->ranges + spot.index + 1, piece->ranges + spot.index, (piece->length - spot.index) * sizeof *piece->ranges);
+    memmove(piece->ranges + spot.index + 1, piece->ranges + spot.index,
+            (piece->length - spot.index) * sizeof *piece->ranges);
     piece->ranges[spot.index] = range;
     piece->first = piece->ranges->first;
     piece->length++;
@@ -91,7 +92,8 @@ static void erase(struct ft_flow_ranges *r, struct spot spot)
     struct ft_flow_piece *piece = &r->pieces[spot.piece];
     piece->length--;
     r->num_ranges--;
-    memmove(piece->ranges + spot.index, piece->ranges + spot.index + 1, (piece->length - spot.index) * sizeof *piece->ranges);
+    memmove(piece->ranges + spot.index, piece->ranges + spot.index + 1,
+            (piece->length - spot.index) * sizeof *piece->ranges);
     piece->first = piece->ranges->first;
     if (piece->length)
         return;

@@ -1,7 +1,7 @@
 /* Which object each address belongs to: ranges of addresses, in order.
  *
- * Ranges lie in pieces of at most FT_FLOW_PIECE, pieces by address, so that one is found by two binary searches and added by moving
- * few others. Ranges do not overlap. A range stays until another one is set over it.
+ * Ranges lie in pieces of at most FT_FLOW_PIECE, pieces by address, so that one is found by two binary searches and
+ * added by moving few others. Ranges do not overlap. A range stays until another one is set over it.
  */
 #ifndef FORETRACE_FLOW_RANGES_H
 #define FORETRACE_FLOW_RANGES_H

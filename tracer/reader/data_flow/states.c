@@ -44,7 +44,8 @@ static void place_set(struct ft_flow_states *s, uint32_t number)
     s->buckets[i & (s->num_buckets - 1)] = number + 1;
 }
 
-/* The set whose members are the last `length` in the list of all; they are taken off the list if it is known already. */
+/* The set whose members are the last `length` in the list of all; they are taken off the list if it is known already.
+ */
 static uint32_t intern_last(struct ft_flow_states *s, uint32_t length)
 {
     const uint32_t first = s->num_members - length, *members = s->members + first;
@@ -148,11 +149,15 @@ static uint32_t state_of(struct ft_flow_states *s, uint32_t writer, uint32_t obj
         return merge(s, set) == FT_FLOW_NONE ? FT_FLOW_NONE : state_of(s, writer, object, FT_FLOW_MERGED);
     number = s->num_states;
     if (!ft_reserve(&s->states, &s->states_capacity, number, sizeof *s->states) ||
-        !ft_reserve(&s->bytes, &s->bytes_capacity, number, sizeof *s->bytes) || 
+        !ft_reserve(&s->bytes, &s->bytes_capacity, number, sizeof *s->bytes) ||
         !ft_flow_pairs_put(&s->pairs, origin, set, number))
         return FT_FLOW_NONE;
-    s->states[number] = (struct ft_flow_state){.writer = writer, .set = set, .object = object, .origin = origin,
-                                               .last_place = FT_FLOW_NONE, .store_place = FT_FLOW_NONE};
+    s->states[number] = (struct ft_flow_state){.writer = writer,
+                                               .set = set,
+                                               .object = object,
+                                               .origin = origin,
+                                               .last_place = FT_FLOW_NONE,
+                                               .store_place = FT_FLOW_NONE};
     s->num_states++;
     return number;
 }
@@ -257,7 +262,8 @@ static uint64_t size_of(const struct ft_flow_states *s)
 bool ft_flow_states_have_grown(const struct ft_flow_states *s)
 {
     const uint64_t size = size_of(s), few = s->max_sets / 2 < FEW ? s->max_sets / 2 : FEW;
-    const bool is_nearly_full = s->num_sets > s->max_sets - s->max_sets / 8 || s->num_members > MAX_MEMBERS - MAX_MEMBERS / 8 ||
+    const bool is_nearly_full = s->num_sets > s->max_sets - s->max_sets / 8 ||
+                                s->num_members > MAX_MEMBERS - MAX_MEMBERS / 8 ||
                                 s->num_states > MAX_STATES - MAX_STATES / 8 || size > MANY;
     return size > few && size > (is_nearly_full ? s->used + s->used / 4 : 2 * s->used);
 }

@@ -1,7 +1,8 @@
 /* Interned sets of places, and states: a writer, an object, and a set of readers. See flow.h.
  *
- * Most sets and states are only passed through, on the way to one that is used: by a version that has bytes, or by memory. So all that
- * is used is brought over into new tables now and then (ft_flow_tidy), and limits hold for what is used.
+ * Most sets and states are only passed through, on the way to one that is used: by a version that has bytes, or by
+ * memory. So all that is used is brought over into new tables now and then (ft_flow_tidy), and limits hold for what is
+ * used.
  */
 #ifndef FORETRACE_FLOW_STATES_H
 #define FORETRACE_FLOW_STATES_H
@@ -10,7 +11,7 @@
 #include "pairs.h"
 
 struct ft_flow_set {
-    uint32_t first, length;       /* in `members`, ascending; FT_FLOW_MERGED's are elsewhere */
+    uint32_t first, length;        /* in `members`, ascending; FT_FLOW_MERGED's are elsewhere */
     uint32_t last_place, last_set; /* the place that was added last, and the set that came of it */
 };
 
@@ -36,8 +37,8 @@ struct ft_flow_states {
     uint64_t (*bytes)[FT_FLOW_PARTS]; /* by state */
     uint32_t num_states, states_capacity, bytes_capacity;
     uint32_t num_origins;
-    struct ft_flow_pairs unions, origins, pairs, reads; /* (set, place): set; (writer, object): origin; (origin, set): state;
-                                                           (state, place): state */
+    struct ft_flow_pairs unions, origins, pairs, reads; /* (set, place): set; (writer, object): origin; (origin, set):
+                                                           state; (state, place): state */
 };
 
 /* Whether there is so much, compared with what the last tidying kept, that what is used no more should go. */
@@ -52,8 +53,8 @@ void ft_flow_states_free(struct ft_flow_states *s);
 /* Begins anew with what is used: `s` becomes empty, and its content `before`. */
 bool ft_flow_states_renew(struct ft_flow_states *s, struct ft_flow_states *before);
 
-/* The set and the state that stand for one of `before`, each place being `place_of[place]` now. `map` has what was found so far, by
- * number, plus 1. FT_FLOW_NONE when memory ran out. */
+/* The set and the state that stand for one of `before`, each place being `place_of[place]` now. `map` has what was
+ * found so far, by number, plus 1. FT_FLOW_NONE when memory ran out. */
 uint32_t ft_flow_set_again(struct ft_flow_states *s, const struct ft_flow_states *before, const uint32_t *place_of,
                            uint32_t *map, uint32_t set);
 uint32_t ft_flow_state_again(struct ft_flow_states *s, const struct ft_flow_states *before, const uint32_t *place_of,

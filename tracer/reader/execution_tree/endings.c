@@ -1,8 +1,8 @@
 /* See endings.h. Sources: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, appendix A; Arm
- * Architecture Reference Manual for A-profile (DDI 0487), section C4.1; The RISC-V Instruction Set Manual, volume I, sections 2.5
- * and 16.4, table 2.1 (which registers hold return addresses). Of procedure linkage tables: System V ABI, AMD64 supplement,
- * section 5.2, "Procedure Linkage Table"; Procedure Call Standard for the Arm 64-bit Architecture, section 6.1.1 (IP0 and IP1);
- * RISC-V ELF psABI, "Program Linkage Table". */
+ * Architecture Reference Manual for A-profile (DDI 0487), section C4.1; The RISC-V Instruction Set Manual, volume I,
+ * sections 2.5 and 16.4, table 2.1 (which registers hold return addresses). Of procedure linkage tables: System V ABI,
+ * AMD64 supplement, section 5.2, "Procedure Linkage Table"; Procedure Call Standard for the Arm 64-bit Architecture,
+ * section 6.1.1 (IP0 and IP1); RISC-V ELF psABI, "Program Linkage Table". */
 #include "endings.h"
 
 #include <stdbool.h>
@@ -25,13 +25,13 @@ static uint32_t word_at(const unsigned char *code, uint32_t bytes)
 
 static bool is_prefix(unsigned char byte)
 {
-    return byte == 0x66 || byte == 0x67 || byte == 0xf2 || byte == 0xf3 || byte == 0x2e || byte == 0x36 || byte == 0x3e ||
-           byte == 0x26 || byte == 0x64 || byte == 0x65 || byte == 0xf0;
+    return byte == 0x66 || byte == 0x67 || byte == 0xf2 || byte == 0xf3 || byte == 0x2e || byte == 0x36 ||
+           byte == 0x3e || byte == 0x26 || byte == 0x64 || byte == 0x65 || byte == 0xf0;
 }
 
 /* A direct jump or call with a displacement of some bytes at its end. */
-static enum ft_ending relative(enum ft_ending ending, const unsigned char *at, uint32_t left, uint32_t bytes, uint64_t end,
-                               uint64_t *target)
+static enum ft_ending relative(enum ft_ending ending, const unsigned char *at, uint32_t left, uint32_t bytes,
+                               uint64_t end, uint64_t *target)
 {
     if (left != bytes)
         return FT_ENDING_PLAIN;
@@ -113,14 +113,15 @@ static enum ft_ending compressed(uint32_t word, uint64_t address, uint64_t *targ
 {
     const uint32_t quadrant = word & 3, function = word >> 13, rs1 = word >> 7 & 31;
     if (quadrant == 1 && function == 5) {
-        const uint32_t offset = (word >> 12 & 1) << 11 | (word >> 11 & 1) << 4 | (word >> 9 & 3) << 8 | (word >> 8 & 1) << 10 |
-                                (word >> 7 & 1) << 6 | (word >> 6 & 1) << 7 | (word >> 3 & 7) << 1 | (word >> 2 & 1) << 5;
+        const uint32_t offset = (word >> 12 & 1) << 11 | (word >> 11 & 1) << 4 | (word >> 9 & 3) << 8 |
+                                (word >> 8 & 1) << 10 | (word >> 7 & 1) << 6 | (word >> 6 & 1) << 7 |
+                                (word >> 3 & 7) << 1 | (word >> 2 & 1) << 5;
         *target = address + (uint64_t)sign_extended(offset, 12);
         return FT_ENDING_JUMP;
     }
     if (quadrant == 1 && function >= 6) {
-        const uint32_t offset = (word >> 12 & 1) << 8 | (word >> 10 & 3) << 3 | (word >> 5 & 3) << 6 | (word >> 3 & 3) << 1 |
-                                (word >> 2 & 1) << 5;
+        const uint32_t offset = (word >> 12 & 1) << 8 | (word >> 10 & 3) << 3 | (word >> 5 & 3) << 6 |
+                                (word >> 3 & 3) << 1 | (word >> 2 & 1) << 5;
         *target = address + (uint64_t)sign_extended(offset, 9);
         return FT_ENDING_BRANCH;
     }
@@ -138,19 +139,19 @@ static enum ft_ending riscv64(const unsigned char *code, uint32_t length, uint64
     const uint32_t word = word_at(code, 4), rd = word >> 7 & 31, rs1 = word >> 15 & 31;
     switch (word & 0x7f) {
     case 0x6f: {
-        const uint32_t offset = (word >> 31) << 20 | (word >> 12 & 0xff) << 12 | (word >> 20 & 1) << 11 | (word >> 21 & 0x3ff) << 1;
+        const uint32_t offset =
+            (word >> 31) << 20 | (word >> 12 & 0xff) << 12 | (word >> 20 & 1) << 11 | (word >> 21 & 0x3ff) << 1;
         *target = address + (uint64_t)sign_extended(offset, 21);
         return is_link(rd) ? FT_ENDING_CALL : FT_ENDING_JUMP;
     }
-    case 0x67:
-        return register_jump(rd, rs1);
+    case 0x67: return register_jump(rd, rs1);
     case 0x63: {
-        const uint32_t offset = (word >> 31) << 12 | (word >> 7 & 1) << 11 | (word >> 25 & 0x3f) << 5 | (word >> 8 & 15) << 1;
+        const uint32_t offset =
+            (word >> 31) << 12 | (word >> 7 & 1) << 11 | (word >> 25 & 0x3f) << 5 | (word >> 8 & 15) << 1;
         *target = address + (uint64_t)sign_extended(offset, 13);
         return FT_ENDING_BRANCH;
     }
-    default:
-        return word == 0x73 ? FT_ENDING_SYSTEM_CALL : FT_ENDING_PLAIN;
+    default: return word == 0x73 ? FT_ENDING_SYSTEM_CALL : FT_ENDING_PLAIN;
     }
 }
 
@@ -159,14 +160,10 @@ enum ft_ending ft_ending_of(enum ft_guest guest, const unsigned char *code, uint
 {
     *target = 0;
     switch (guest) {
-    case FT_GUEST_X86_64:
-        return x86_64(code, length, address + length, target);
-    case FT_GUEST_AARCH64:
-        return aarch64(code, length, address, target);
-    case FT_GUEST_RISCV64:
-        return riscv64(code, length, address, target);
-    default:
-        return FT_ENDING_PLAIN;
+    case FT_GUEST_X86_64: return x86_64(code, length, address + length, target);
+    case FT_GUEST_AARCH64: return aarch64(code, length, address, target);
+    case FT_GUEST_RISCV64: return riscv64(code, length, address, target);
+    default: return FT_ENDING_PLAIN;
     }
 }
 
@@ -213,13 +210,9 @@ static enum ft_linkage riscv64_linkage(const unsigned char *code, uint32_t bytes
 enum ft_linkage ft_linkage_of(enum ft_guest guest, const unsigned char *code, uint32_t bytes, uint32_t length)
 {
     switch (guest) {
-    case FT_GUEST_X86_64:
-        return x86_64_linkage(code, bytes, length);
-    case FT_GUEST_AARCH64:
-        return aarch64_linkage(code, bytes);
-    case FT_GUEST_RISCV64:
-        return riscv64_linkage(code, bytes, length);
-    default:
-        return FT_LINKAGE_NONE;
+    case FT_GUEST_X86_64: return x86_64_linkage(code, bytes, length);
+    case FT_GUEST_AARCH64: return aarch64_linkage(code, bytes);
+    case FT_GUEST_RISCV64: return riscv64_linkage(code, bytes, length);
+    default: return FT_LINKAGE_NONE;
     }
 }

@@ -17,8 +17,8 @@ enum ft_ending {
     FT_ENDING_BYTECODE /* no machine code */
 };
 
-/* The kind of the instruction at `address` whose `length` bytes are at `code`. `*target` becomes where a direct jump or call
- * goes to, 0 for others. An instruction that is cut off is plain. */
+/* The kind of the instruction at `address` whose `length` bytes are at `code`. `*target` becomes where a direct jump or
+ * call goes to, 0 for others. An instruction that is cut off is plain. */
 enum ft_ending ft_ending_of(enum ft_guest guest, const unsigned char *code, uint32_t length, uint64_t address,
                             uint64_t *target);
 
@@ -26,7 +26,8 @@ enum ft_ending ft_ending_of(enum ft_guest guest, const unsigned char *code, uint
 enum ft_linkage {
     FT_LINKAGE_NONE,
     FT_LINKAGE_STUB, /* jumps to a function whose address the loader has written down: a tail call by definition */
-    FT_LINKAGE_LAZY  /* the table's first entry: goes to the loader's resolver, which jumps to the function it has found */
+    FT_LINKAGE_LAZY  /* the table's first entry: goes to the loader's resolver, which jumps to the function it has found
+                      */
 };
 
 /* What a block is whose code ends with an indirect jump, the last `length` of its `bytes` bytes. */

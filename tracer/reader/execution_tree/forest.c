@@ -1,11 +1,11 @@
 /* The loops of a function, from the edges between its blocks that were taken so far. See parts.h.
  *
- * As in tracer/analysis/loops.py, loops are nested strongly connected components: a component's header is its entry, and what
- * remains without all its entries has the loops inside. Of several entries the one stays header that is, or else the first
- * that ran.
+ * As in tracer/analysis/loops.py, loops are nested strongly connected components: a component's header is its entry,
+ * and what remains without all its entries has the loops inside. Of several entries the one stays header that is, or
+ * else the first that ran.
  *
- * Where blocks of an engine overlap (a jump went into the middle of one), the longer one is its beginning, followed by the
- * shorter one: `next` leads along that chain, and edges leave its end.
+ * Where blocks of an engine overlap (a jump went into the middle of one), the longer one is its beginning, followed by
+ * the shorter one: `next` leads along that chain, and edges leave its end.
  */
 #include "parts.h"
 
@@ -107,7 +107,7 @@ static bool begin_work(struct work *w, struct ft_function *f)
         return false;
     uint32_t *at = w->memory;
     uint32_t **const parts[] = {&w->succ_first, &w->pred_first, &w->group, &w->number, &w->lowest,
-                                &w->stack, &w->path, &w->at, &w->slot_of};
+                                &w->stack,      &w->path,       &w->at,    &w->slot_of};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++, at += n + 1)
         *parts[i] = at;
     w->succ = at;
@@ -229,8 +229,9 @@ static bool has_edge_to_itself(const struct work *w, uint32_t block)
     return false;
 }
 
-/* The components of a segment that a block leads to (Tarjan, "Depth-First Search and Linear Graph Algorithms", SIAM Journal on
- * Computing 1(2), 1972, without recursion). A block's number is 0 until it is visited, UINT32_MAX once its component is known. */
+/* The components of a segment that a block leads to (Tarjan, "Depth-First Search and Linear Graph Algorithms", SIAM
+ * Journal on Computing 1(2), 1972, without recursion). A block's number is 0 until it is visited, UINT32_MAX once its
+ * component is known. */
 static bool visit(struct work *w, uint32_t root, struct segment segment)
 {
     uint32_t depth = 0;
@@ -397,8 +398,8 @@ static void mark_reached(struct work *w, uint32_t from)
     }
 }
 
-/* Puts an entry with one iteration aside for each call of a node, on a thread's stack, that another one of the same node interrupted
- * behind the header of a loop that is new. `*number` is how many entries are open so. */
+/* Puts an entry with one iteration aside for each call of a node, on a thread's stack, that another one of the same
+ * node interrupted behind the header of a loop that is new. `*number` is how many entries are open so. */
 static bool save_interrupted(struct work *w, struct ft_tree_thread *t, uint32_t node, uint32_t slot, uint64_t most,
                              uint64_t *number)
 {
@@ -412,8 +413,7 @@ static bool save_interrupted(struct work *w, struct ft_tree_thread *t, uint32_t 
         uint32_t below = i;
         while (below > 0 && t->frames[below].node != node)
             below--;
-        if (t->frames[below].node != node || *number >= most ||
-            !w->number[f->locals[t->frames[below].current].last])
+        if (t->frames[below].node != node || *number >= most || !w->number[f->locals[t->frames[below].current].last])
             continue;
         const uint32_t at = is_last ? t->num_saved : t->frames[i + 1].saved;
         if (!ft_reserve(&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))

@@ -20,8 +20,13 @@ bool ft_tree_add_block(struct ft_tree *tree, uint32_t id, uint64_t address, cons
         before += lengths[i];
     const uint32_t length = n && before + lengths[n - 1] <= bytes ? lengths[n - 1] : 0;
     struct ft_code *block = &tree->codes[id];
-    *block = (struct ft_code){.address = address, .end = address + before + length, .last = address + before, .canonical = id,
-                              .entered = FT_NONE, .function = FT_NONE, .instructions = n};
+    *block = (struct ft_code){.address = address,
+                              .end = address + before + length,
+                              .last = address + before,
+                              .canonical = id,
+                              .entered = FT_NONE,
+                              .function = FT_NONE,
+                              .instructions = n};
     block->ending = (uint8_t)ft_ending_of(tree->guest, code + before, length, block->last, &block->target);
     if (block->ending == FT_ENDING_INDIRECT_JUMP)
         block->linkage = (uint8_t)ft_linkage_of(tree->guest, code, before + length, length);

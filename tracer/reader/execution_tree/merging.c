@@ -1,5 +1,6 @@
-/* Keeps the tree within its bounds: contexts with the least executions below them are given up, all at once, until about half are
- * left. What they counted goes to one node of their function, below the root of their thread. See parts.h. */
+/* Keeps the tree within its bounds: contexts with the least executions below them are given up, all at once, until
+ * about half are left. What they counted goes to one node of their function, below the root of their thread. See
+ * parts.h. */
 #include "parts.h"
 
 #include <stdlib.h>

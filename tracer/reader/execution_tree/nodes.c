@@ -52,8 +52,8 @@ void ft_node_free(struct ft_node *node)
     free(node);
 }
 
-/* The node, or the next one above it, of a function; FT_NONE if there is none. What was left by a tail call is over: it is none,
- * unless by tail calls alone up to another one, or those in turn would have no end of nodes. */
+/* The node, or the next one above it, of a function; FT_NONE if there is none. What was left by a tail call is over: it
+ * is none, unless by tail calls alone up to another one, or those in turn would have no end of nodes. */
 static uint32_t ancestor_of(const struct ft_tree *tree, uint32_t node, uint32_t function, enum ft_tree_call call)
 {
     bool is_over = false, only_tail_calls = call == FT_TAIL_CALL;
@@ -74,8 +74,11 @@ static uint32_t find_or_add_child(struct ft_tree *tree, uint32_t parent, uint64_
         return child;
     child = ancestor_of(tree, parent, function, call);
     if (child == FT_NONE)
-        child = add_node(tree, (struct ft_node){.parent = parent, .function = function, .site = site_block,
-                                                .thread = tree->nodes[parent]->thread, .call = (uint8_t)call});
+        child = add_node(tree, (struct ft_node){.parent = parent,
+                                                .function = function,
+                                                .site = site_block,
+                                                .thread = tree->nodes[parent]->thread,
+                                                .call = (uint8_t)call});
     if (child == FT_NONE || !ft_table_put(&tree->child_table, a, site, child))
         return FT_NONE;
     return child;
@@ -160,7 +163,8 @@ static void lengthen_places(struct ft_distribution *distribution)
     struct ft_place *places = distribution->places;
     for (uint32_t i = 0; i < FT_STRETCHES; i++) {
         const struct ft_place none = {0}, *pair = i < FT_STRETCHES / 2 ? &places[2 * i] : NULL;
-        places[i] = pair ? (struct ft_place){pair[0].entries + pair[1].entries, pair[0].iterations + pair[1].iterations} : none;
+        places[i] =
+            pair ? (struct ft_place){pair[0].entries + pair[1].entries, pair[0].iterations + pair[1].iterations} : none;
     }
     distribution->place_shift++;
 }

@@ -27,11 +27,11 @@ bool ft_table_put(struct ft_table *table, uint64_t a, uint64_t b, uint32_t value
 
 struct ft_code {
     uint64_t address, end, last; /* of its last instruction */
-    uint64_t target; /* of a direct jump or call; 0 for others */
+    uint64_t target;             /* of a direct jump or call; 0 for others */
     uint64_t hash;
     uint32_t canonical; /* the first block that is the same code */
-    uint32_t entered; /* the function that it is the first block of, FT_NONE */
-    uint32_t function; /* that it was first found in, FT_NONE */
+    uint32_t entered;   /* the function that it is the first block of, FT_NONE */
+    uint32_t function;  /* that it was first found in, FT_NONE */
     uint8_t ending;
     uint8_t linkage;  /* of enum ft_linkage */
     uint8_t bytecode; /* of enum ft_bytecode */
@@ -60,13 +60,13 @@ struct ft_tree_edge {
 };
 
 struct ft_tree_loop {
-    uint32_t header, parent, depth; /* parent: a slot or FT_NONE */
+    uint32_t header, parent, depth;  /* parent: a slot or FT_NONE */
     uint32_t first_cover, num_cover; /* in the function's cover: the local blocks that run the header */
     bool alive, is_estimated;
 };
 
 struct ft_function {
-    uint32_t entry; /* block */
+    uint32_t entry;     /* block */
     uint64_t low, high; /* addresses of its blocks */
     struct ft_local *locals;
     uint32_t num_locals, locals_capacity;
@@ -76,7 +76,8 @@ struct ft_function {
     uint32_t num_loops, loops_capacity;
     uint32_t *cover;
     uint32_t cover_capacity;
-    uint32_t *actions; /* lists of loops (slots), each with its length before it; an action is where its list begins, 0: none */
+    uint32_t *actions; /* lists of loops (slots), each with its length before it; an action is where its list begins, 0:
+                          none */
     uint32_t num_actions, actions_capacity;
     uint32_t entry_action; /* of being called */
     uint32_t version;      /* changes with the loops */
@@ -90,12 +91,12 @@ uint32_t ft_function_of(struct ft_tree *tree, uint32_t id);
 /* A block's local number; FT_NONE if the function has no such block. */
 uint32_t ft_local_find(const struct ft_tree *tree, uint32_t function, uint32_t id);
 
-/* The same, adding it. `*is_end` says that it is new, and that no edge leaves it: none that overlaps it was known. FT_NONE when
- * memory ran out. */
+/* The same, adding it. `*is_end` says that it is new, and that no edge leaves it: none that overlaps it was known.
+ * FT_NONE when memory ran out. */
 uint32_t ft_local_of(struct ft_tree *tree, uint32_t function, uint32_t id, bool *is_end);
 
-/* The number of the edge between two blocks of a function; it is added, and loops are found again, if it is new. FT_NONE when
- * memory ran out. */
+/* The number of the edge between two blocks of a function; it is added, and loops are found again, if it is new.
+ * FT_NONE when memory ran out. */
 uint32_t ft_edge_of(struct ft_tree *tree, uint32_t function, uint32_t from, uint32_t id);
 
 /* ---- forest.c ------------------------------------------------------------------------------------------------- */
@@ -126,11 +127,11 @@ enum ft_tree_call { FT_CALL, FT_TAIL_CALL, FT_SIGNAL, FT_BASE };
 
 #define FT_STRETCHES 32u
 
-/* Entries of a loop by iterations; in order: stretches of 2^shift entries each, the last of what there is; and by place: the
- * iteration of the loop around it in which an entry was, in places of 2^place_shift iterations each. */
+/* Entries of a loop by iterations; in order: stretches of 2^shift entries each, the last of what there is; and by
+ * place: the iteration of the loop around it in which an entry was, in places of 2^place_shift iterations each. */
 struct ft_distribution {
     uint64_t buckets[FT_BUCKETS];
-    uint64_t recorded; /* entries in stretches */
+    uint64_t recorded;                /* entries in stretches */
     uint64_t stretches[FT_STRETCHES]; /* iterations */
     struct ft_place {
         uint64_t entries, iterations;
@@ -142,10 +143,10 @@ struct ft_distribution {
 struct ft_loop_state {
     uint64_t entries, rank;
     uint64_t recorded, iterations, least, most; /* of the entries in the distribution */
-    uint64_t start; /* executions of the header before the last entry */
-    uint64_t place; /* the iteration of the loop around it that the last entry is in, from 0 */
+    uint64_t start;                             /* executions of the header before the last entry */
+    uint64_t place;                       /* the iteration of the loop around it that the last entry is in, from 0 */
     struct ft_distribution *distribution; /* NULL while all entries are alike */
-    bool pending; /* the last entry is not in the distribution yet */
+    bool pending;                         /* the last entry is not in the distribution yet */
 };
 
 struct ft_node {
@@ -170,8 +171,8 @@ struct ft_node {
 
 struct ft_node *ft_node_at(const struct ft_tree *tree, uint32_t node);
 
-/* The node of a function called below another one, from `site` (an address, and the block). `*folds` says that it is an ancestor,
- * or the node itself. FT_NONE when memory ran out. */
+/* The node of a function called below another one, from `site` (an address, and the block). `*folds` says that it is an
+ * ancestor, or the node itself. FT_NONE when memory ran out. */
 uint32_t ft_child_of(struct ft_tree *tree, uint32_t node, uint64_t site, uint32_t site_block, uint32_t function,
                      enum ft_tree_call call, bool *folds);
 
@@ -203,8 +204,8 @@ bool ft_loop_record(struct ft_loop_state *state, uint64_t iterations, uint64_t t
 
 void ft_node_free(struct ft_node *node);
 
-/* What is known of a context for good: its function, the context that called it (FT_NONE of a root), which has a lower number, and the
- * context that it was merged into, or itself. */
+/* What is known of a context for good: its function, the context that called it (FT_NONE of a root), which has a lower
+ * number, and the context that it was merged into, or itself. */
 struct ft_tree_context {
     uint32_t function, caller, into;
 };
@@ -218,9 +219,9 @@ uint32_t ft_root_new(struct ft_tree *tree, uint32_t thread);
 /* ---- the machine: tree.c -------------------------------------------------------------------------------------- */
 
 struct ft_frame {
-    uint64_t behind; /* address to return to; 0: none */
+    uint64_t behind;        /* address to return to; 0: none */
     uint32_t node, current; /* where the caller stands */
-    uint32_t saved; /* open loops that were put aside before */
+    uint32_t saved;         /* open loops that were put aside before */
     uint8_t call;
     bool folds, restores;
 };
@@ -243,7 +244,8 @@ struct ft_tree_thread {
 };
 
 /* Calls a function, whose block is to be run or stood at. */
-bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind, uint64_t behind);
+bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind,
+                    uint64_t behind);
 
 /* Stands in a function below the thread's root, with nothing on the stack. */
 bool ft_thread_begin(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function);
@@ -271,7 +273,8 @@ struct ft_tree {
     struct ft_function *functions;
     uint32_t num_functions, functions_capacity;
     struct ft_table local_table, edge_table, child_table;
-    struct ft_table landing_table; /* where calls return to, and exceptions from them continue; and each of the latter with 0 */
+    struct ft_table
+        landing_table; /* where calls return to, and exceptions from them continue; and each of the latter with 0 */
     struct ft_node **nodes;
     uint32_t num_nodes, nodes_capacity;
     struct ft_tree_thread **threads; /* by number, from 1 */
@@ -280,8 +283,8 @@ struct ft_tree {
     struct ft_tree_context *contexts;
     uint32_t num_contexts, contexts_capacity;
     uint64_t loops_known; /* times that loops were found */
-    uint64_t clock; /* of first runs */
-    uint64_t events; /* wakings */
+    uint64_t clock;       /* of first runs */
+    uint64_t events;      /* wakings */
     struct ft_waits *waits;
     struct ft_tree_remarks remarks;
 };

@@ -27,8 +27,12 @@ bool ft_tree_stands_in(const struct ft_tree *tree, uint32_t depth, struct ft_tre
     const uint32_t local = depth == t->num_frames ? t->current : t->frames[depth].current;
     if (node->function == FT_NONE || local >= tree->functions[node->function].num_locals)
         return false;
-    *place = (struct ft_tree_place){.node = node->rank, .thread = t->number, .depth = depth, .function = node->function,
-                                    .version = tree->functions[node->function].version, .local = local};
+    *place = (struct ft_tree_place){.node = node->rank,
+                                    .thread = t->number,
+                                    .depth = depth,
+                                    .function = node->function,
+                                    .version = tree->functions[node->function].version,
+                                    .local = local};
     return true;
 }
 
@@ -55,8 +59,8 @@ struct ft_tree_loop_place ft_tree_loop_place(const struct ft_tree *tree, uint32_
 {
     const struct ft_function *f = &tree->functions[function];
     const struct ft_tree_loop *loop = &f->loops[slot];
-    return (struct ft_tree_loop_place){loop->parent, loop->header, f->locals[loop->header].id, f->cover + loop->first_cover,
-                                       loop->num_cover};
+    return (struct ft_tree_loop_place){loop->parent, loop->header, f->locals[loop->header].id,
+                                       f->cover + loop->first_cover, loop->num_cover};
 }
 
 uint32_t ft_tree_function_block(const struct ft_tree *tree, uint32_t function)

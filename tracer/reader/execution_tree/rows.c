@@ -78,9 +78,14 @@ uint64_t ft_tree_loops(const struct ft_tree *tree, uint64_t *out)
             if (!out)
                 continue;
             const struct ft_function *f = &tree->functions[node->function];
-            const uint64_t row[FT_TREE_LOOP_COLUMNS] = {
-                i, f->locals[f->loops[slot].header].id, state->entries, state->iterations, state->least, state->most,
-                state->rank, f->loops[slot].is_estimated || !f->loops[slot].alive};
+            const uint64_t row[FT_TREE_LOOP_COLUMNS] = {i,
+                                                        f->locals[f->loops[slot].header].id,
+                                                        state->entries,
+                                                        state->iterations,
+                                                        state->least,
+                                                        state->most,
+                                                        state->rank,
+                                                        f->loops[slot].is_estimated || !f->loops[slot].alive};
             for (uint32_t j = 0; j < FT_TREE_LOOP_COLUMNS; j++)
                 *out++ = row[j];
         }

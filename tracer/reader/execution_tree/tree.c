@@ -120,8 +120,8 @@ static bool save_loops(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t 
             continue;
         if (!ft_reserve(&t->saved, &t->saved_capacity, t->num_saved, sizeof *t->saved))
             return false;
-        t->saved[t->num_saved++] = (struct ft_saved_loop){number, slot, ft_header_count(f, node, slot) - state->start,
-                                                      state->place};
+        t->saved[t->num_saved++] =
+            (struct ft_saved_loop){number, slot, ft_header_count(f, node, slot) - state->start, state->place};
         state->pending = false;
     }
     return true;
@@ -162,8 +162,8 @@ static bool pop_to(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t num_
     return refresh(tree, t);
 }
 
-/* Whether a tail call goes to a function that was left by a tail call since the last other one: then it is entered again, and what
- * is above it on the stack is over. */
+/* Whether a tail call goes to a function that was left by a tail call since the last other one: then it is entered
+ * again, and what is above it on the stack is over. */
 static bool goes_round(const struct ft_tree_thread *t, uint32_t child, uint32_t *num_left)
 {
     uint32_t i = t->num_frames;
@@ -188,7 +188,8 @@ bool ft_thread_stand_at(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t
     return local != FT_NONE && refresh(tree, t);
 }
 
-bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind, uint64_t behind)
+bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, enum ft_tree_call kind,
+                    uint64_t behind)
 {
     bool folds;
     tree->events++;
@@ -201,16 +202,19 @@ bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t fun
     const struct ft_code *code = &tree->codes[t->locals[t->current].id];
     const uint64_t site = code->end | (kind == FT_SIGNAL ? SITE_SIGNAL : kind == FT_TAIL_CALL ? SITE_TAIL : 0);
     const uint32_t child = ft_child_of(tree, t->node, site, t->locals[t->current].id, function, kind, &folds);
-    if (child == FT_NONE ||
-        !ft_reserve(&t->frames, &t->frames_capacity, t->num_frames, sizeof *t->frames))
+    if (child == FT_NONE || !ft_reserve(&t->frames, &t->frames_capacity, t->num_frames, sizeof *t->frames))
         return false;
     uint32_t num_left;
     if (kind == FT_TAIL_CALL && folds && goes_round(t, child, &num_left)) {
         tree->nodes[child]->recursive_entries++;
         return pop_to(tree, t, num_left);
     }
-    t->frames[t->num_frames++] = (struct ft_frame){.behind = behind, .node = t->node, .current = t->current,
-                                                   .saved = t->num_saved, .call = (uint8_t)kind, .folds = folds};
+    t->frames[t->num_frames++] = (struct ft_frame){.behind = behind,
+                                                   .node = t->node,
+                                                   .current = t->current,
+                                                   .saved = t->num_saved,
+                                                   .call = (uint8_t)kind,
+                                                   .folds = folds};
     struct ft_node *node = tree->nodes[child];
     if (UNLIKELY(folds)) {
         if (!save_loops(tree, t, child))
@@ -225,8 +229,8 @@ bool ft_thread_push(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t fun
 }
 
 /* Calls a function, of which block `id` runs first: its own first one, or another where it is resumed. */
-static inline bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, uint32_t id, enum ft_tree_call kind,
-                        uint64_t behind)
+static inline bool call(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t function, uint32_t id,
+                        enum ft_tree_call kind, uint64_t behind)
 {
     return ft_thread_push(tree, t, function, kind, behind) && ft_thread_run(tree, t, id);
 }
@@ -275,8 +279,8 @@ static bool has_block(const struct ft_tree *tree, uint32_t function, uint32_t id
     return tree->codes[id].address >= f->low && tree->codes[id].address < f->high;
 }
 
-/* How many frames are below the one of a function that ran a block before; FT_NONE if there is none. The function at hand is left
- * out. */
+/* How many frames are below the one of a function that ran a block before; FT_NONE if there is none. The function at
+ * hand is left out. */
 static uint32_t find_frame_that_ran(const struct ft_tree *tree, const struct ft_tree_thread *t, uint32_t id)
 {
     for (uint32_t i = t->num_frames; i > 0 && t->num_frames - i < FRAMES_SEARCHED; i--)
@@ -298,13 +302,15 @@ static uint32_t find_frame_with(const struct ft_tree *tree, const struct ft_tree
     return FT_NONE;
 }
 
-/* The number of frames below the one whose call an exception left to continue at an address; FT_NONE if there is none. */
+/* The number of frames below the one whose call an exception left to continue at an address; FT_NONE if there is none.
+ */
 static uint32_t find_frame_that_lands(const struct ft_tree *tree, const struct ft_tree_thread *t, uint64_t pad)
 {
     if (LIKELY(ft_table_find(&tree->landing_table, 0, pad) == FT_NONE))
         return FT_NONE;
     for (uint32_t i = t->num_frames; i > 0; i--)
-        if (t->frames[i - 1].call == FT_CALL && ft_table_find(&tree->landing_table, t->frames[i - 1].behind, pad) != FT_NONE)
+        if (t->frames[i - 1].call == FT_CALL &&
+            ft_table_find(&tree->landing_table, t->frames[i - 1].behind, pad) != FT_NONE)
             return i - 1;
     return FT_NONE;
 }
@@ -332,7 +338,8 @@ static bool returns(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
     if (lands != FT_NONE)
         return land(tree, t, lands, id);
     uint32_t i = t->num_frames, top;
-    while (i > 0 && t->num_frames - i < FRAMES_SEARCHED && (t->frames[i - 1].call != FT_CALL || t->frames[i - 1].behind != address))
+    while (i > 0 && t->num_frames - i < FRAMES_SEARCHED &&
+           (t->frames[i - 1].call != FT_CALL || t->frames[i - 1].behind != address))
         i--;
     if (i > 0 && t->frames[i - 1].call == FT_CALL && t->frames[i - 1].behind == address) {
         for (top = t->num_frames; top > i && t->frames[top - 1].call == FT_TAIL_CALL; top--)
@@ -361,17 +368,12 @@ static bool returns(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 static bool leads_to(const struct ft_code *code, const struct ft_code *next)
 {
     switch (code->ending) {
-    case FT_ENDING_JUMP:
-        return next->address == code->target;
-    case FT_ENDING_BRANCH:
-        return next->address == code->target || next->address == code->end;
-    case FT_ENDING_CALL:
-        return !code->target || next->address == code->target;
+    case FT_ENDING_JUMP: return next->address == code->target;
+    case FT_ENDING_BRANCH: return next->address == code->target || next->address == code->end;
+    case FT_ENDING_CALL: return !code->target || next->address == code->target;
     case FT_ENDING_INDIRECT_JUMP:
-    case FT_ENDING_RETURN:
-        return true;
-    default:
-        return next->address == code->end;
+    case FT_ENDING_RETURN: return true;
+    default: return next->address == code->end;
     }
 }
 
@@ -395,7 +397,8 @@ static bool is_restoring(const struct ft_tree_thread *t)
     return false;
 }
 
-/* A tail call of what a linkage table or the resolver jumps to: a function that begins there, wherever the block ran before. */
+/* A tail call of what a linkage table or the resolver jumps to: a function that begins there, wherever the block ran
+ * before. */
 static bool links(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
     const bool is_lazy = tree->codes[t->locals[t->current].id].linkage == FT_LINKAGE_LAZY;
@@ -438,7 +441,8 @@ static bool go(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
 {
     const struct ft_code *code = &tree->codes[t->locals[t->current].id], *next = &tree->codes[id];
     const bool repeats = next->address == code->last && code->end != code->last;
-    if (repeats || (next->address == code->end && code->ending != FT_ENDING_RETURN && code->ending != FT_ENDING_INDIRECT_JUMP))
+    if (repeats ||
+        (next->address == code->end && code->ending != FT_ENDING_RETURN && code->ending != FT_ENDING_INDIRECT_JUMP))
         return follow(tree, t, id);
     if (!leads_to(code, next)) {
         if (is_restoring(t) && code->ending == FT_ENDING_SYSTEM_CALL)
@@ -454,13 +458,10 @@ static bool go(struct ft_tree *tree, struct ft_tree_thread *t, uint32_t id)
         const uint32_t function = ft_function_of(tree, id);
         return function != FT_NONE && call(tree, t, function, id, FT_CALL, code->end);
     }
-    case FT_ENDING_RETURN:
-        return returns(tree, t, id);
-    case FT_ENDING_INDIRECT_JUMP:
-        return jumps_indirectly(tree, t, id);
+    case FT_ENDING_RETURN: return returns(tree, t, id);
+    case FT_ENDING_INDIRECT_JUMP: return jumps_indirectly(tree, t, id);
     default:
-        if (next->entered != FT_NONE && next->entered != t->function &&
-            ft_local_find(tree, t->function, id) == FT_NONE)
+        if (next->entered != FT_NONE && next->entered != t->function && ft_local_find(tree, t->function, id) == FT_NONE)
             return replace(tree, t, id);
         return follow(tree, t, id);
     }
@@ -520,13 +521,13 @@ static inline bool leads_quietly(const struct ft_local *from, uint32_t id)
     return successor->id == id && !successor->action;
 }
 
-/* The common case: the path was followed before in this function without waking, so that it is enough to count. Returns how often. */
+/* The common case: the path was followed before in this function without waking, so that it is enough to count. Returns
+ * how often. */
 static inline uint64_t count_path(const struct ft_tree *tree, struct ft_tree_thread *t, const struct ft_tree_path *path,
                                   uint32_t number, uint64_t times)
 {
     if (path->number < number || path->function != t->function ||
-        path->version != tree->functions[t->function].version ||
-        !leads_quietly(&t->locals[t->current], path->ids[0]))
+        path->version != tree->functions[t->function].version || !leads_quietly(&t->locals[t->current], path->ids[0]))
         return 0;
     const uint32_t last = path->locals[number - 1];
     if (times > 1 && !leads_quietly(&t->locals[last], path->ids[0]))
@@ -645,7 +646,8 @@ static struct ft_tree_thread *add_thread(struct ft_tree *tree, uint32_t number, 
     struct ft_tree_thread *t = calloc(1, sizeof *t);
     if (!t)
         return NULL;
-    *t = (struct ft_tree_thread){.number = number, .first = position, .last = position, .node = FT_NONE, .locals = nowhere};
+    *t = (struct ft_tree_thread){
+        .number = number, .first = position, .last = position, .node = FT_NONE, .locals = nowhere};
     t->root = ft_root_new(tree, number);
     if (t->root == FT_NONE) {
         free(t);

@@ -1,9 +1,9 @@
 /* Which thread waited for which, and where both were then. See tree.h.
  *
- * Events are matched with those that waited for them as both are read, in any order. Of the events that still may be waited for,
- * a table of fixed size keeps the places: where two have the same slot, the first one's place is forgotten, and who waits for it
- * later on waits for its thread at a place that is not known. Places, and pairs of places (edges), are told apart up to MAX_EDGES
- * of them; beyond that only threads are.
+ * Events are matched with those that waited for them as both are read, in any order. Of the events that still may be
+ * waited for, a table of fixed size keeps the places: where two have the same slot, the first one's place is forgotten,
+ * and who waits for it later on waits for its thread at a place that is not known. Places, and pairs of places (edges),
+ * are told apart up to MAX_EDGES of them; beyond that only threads are.
  */
 #include "parts.h"
 
@@ -18,11 +18,12 @@
 #define FAR (FT_NONE - 1)
 
 struct place {
-    uint32_t thread, node, block; /* node FT_NONE: not known. FAR: of another process, with its number above that of the thread */
+    uint32_t thread, node,
+        block; /* node FT_NONE: not known. FAR: of another process, with its number above that of the thread */
 };
 
 struct event {
-    uint64_t number; /* 0: free */
+    uint64_t number;  /* 0: free */
     uint32_t place;   /* FT_NONE until it is read */
     uint32_t waiters; /* the first one, FT_NONE */
 };
@@ -75,7 +76,8 @@ static uint32_t place_of(struct ft_waits *waits, struct place place)
 static uint32_t far_place(struct ft_waits *waits, uint64_t place)
 {
     const uint32_t thread = (uint32_t)(place >> FT_FAR_THREAD_SHIFT) & (FT_FAR_MAX_PROCESS << 14 | FT_FAR_MAX_THREAD);
-    return place_of(waits, (struct place){thread, FAR, waits->num_places < MAX_EDGES ? (uint32_t)place & FT_FAR_MAX_BLOCK : 0});
+    return place_of(
+        waits, (struct place){thread, FAR, waits->num_places < MAX_EDGES ? (uint32_t)place & FT_FAR_MAX_BLOCK : 0});
 }
 
 static uint32_t unknown_place(struct ft_waits *waits, uint32_t thread)
@@ -101,8 +103,9 @@ static bool add_edge(struct ft_tree *tree, uint32_t kind, uint32_t source, uint3
     uint32_t number = ft_table_find(&waits->edge_table, a, b);
     if (number == FT_NONE && waits->num_edges >= MAX_EDGES) {
         tree->remarks.unplaced_waits++;
-        source = waits->places[source].node == FAR ? far_place(waits, (uint64_t)waits->places[source].thread << FT_FAR_THREAD_SHIFT)
-                                                   : unknown_place(waits, waits->places[source].thread);
+        source = waits->places[source].node == FAR
+                     ? far_place(waits, (uint64_t)waits->places[source].thread << FT_FAR_THREAD_SHIFT)
+                     : unknown_place(waits, waits->places[source].thread);
         target = unknown_place(waits, waits->places[target].thread);
         if (source == FT_NONE || target == FT_NONE)
             return false;
@@ -172,7 +175,8 @@ bool ft_tree_wait(struct ft_tree *tree, uint32_t kind, uint64_t number)
         return false;
     if (kind == FT_SYNC_FAR) {
         const uint32_t source = far_place(waits, number), far_kind = (uint32_t)(number >> FT_FAR_KIND_SHIFT);
-        return far_kind == FT_SYNC_EVENT || far_kind >= FT_SYNC_FAR || (source != FT_NONE && add_edge(tree, far_kind, source, here));
+        return far_kind == FT_SYNC_EVENT || far_kind >= FT_SYNC_FAR ||
+               (source != FT_NONE && add_edge(tree, far_kind, source, here));
     }
     if (thread == 0 || thread > FT_MAX_THREADS)
         return true;

@@ -132,10 +132,9 @@ static PyObject *unit_diagnostics(Unit *self, PyObject *Py_UNUSED(unused))
         CXFile file;
         unsigned line = 0, column, offset;
         clang.getExpansionLocation(clang.getDiagnosticLocation(diagnostic), &file, &line, &column, &offset);
-        PyObject *item = Py_BuildValue("(iNINI)", clang.getDiagnosticSeverity(diagnostic),
-                                       string_object(clang.getDiagnosticSpelling(diagnostic)), line,
-                                       file ? file_name_object(clang.getFileName(file)) : PyUnicode_FromString(""),
-                                       column);
+        PyObject *item = Py_BuildValue(
+            "(iNINI)", clang.getDiagnosticSeverity(diagnostic), string_object(clang.getDiagnosticSpelling(diagnostic)),
+            line, file ? file_name_object(clang.getFileName(file)) : PyUnicode_FromString(""), column);
         clang.disposeDiagnostic(diagnostic);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
@@ -219,11 +218,11 @@ static PyObject *unit_walk(Unit *self, PyObject *args)
         }
         for (size_t i = 0; i < number; i++) {
             const struct ft_node *n = &nodes[i];
-            const int values[NUM_COLUMNS - 1] = {n->kind, n->operation, n->end, n->type, n->conversion, n->declaration,
-                                                 n->line, n->column, n->last_line, n->last_column,
-                                                 n->file};
-            PyObject *value = column < NUM_COLUMNS - 1 ? PyLong_FromLong(values[column])
-                                                       : value_object(self->syntax, n);
+            const int values[NUM_COLUMNS - 1] = {n->kind,       n->operation,   n->end,  n->type,
+                                                 n->conversion, n->declaration, n->line, n->column,
+                                                 n->last_line,  n->last_column, n->file};
+            PyObject *value =
+                column < NUM_COLUMNS - 1 ? PyLong_FromLong(values[column]) : value_object(self->syntax, n);
             if (!value) {
                 Py_DECREF(list);
                 Py_CLEAR(columns);
@@ -266,10 +265,10 @@ static PyObject *unit_declarations(Unit *self, PyObject *args)
     PyObject *list = PyList_New(0);
     for (size_t i = first > 0 ? (size_t)first : 0; list && i < number; i++) {
         const struct ft_declaration *d = &declarations[i];
-        PyObject *item = Py_BuildValue("(iNNiiiIiiiiiL)", d->kind, text_object(ft_syntax_text(self->syntax, d->name)),
-                                       text_object(ft_syntax_text(self->syntax, d->full_name)), d->type, d->parent,
-                                       d->storage, d->flags, d->line, d->last_line, d->file, d->definition,
-                                       d->template, d->value);
+        PyObject *item =
+            Py_BuildValue("(iNNiiiIiiiiiL)", d->kind, text_object(ft_syntax_text(self->syntax, d->name)),
+                          text_object(ft_syntax_text(self->syntax, d->full_name)), d->type, d->parent, d->storage,
+                          d->flags, d->line, d->last_line, d->file, d->definition, d->template, d->value);
         if (!item || PyList_Append(list, item) < 0)
             Py_CLEAR(list);
         Py_XDECREF(item);
@@ -341,8 +340,7 @@ static PyMethodDef unit_methods[] = {
 };
 
 static PyTypeObject unit_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "foretrace.tracer.source.c_code._syntax.Unit",
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "foretrace.tracer.source.c_code._syntax.Unit",
     .tp_doc = "A parsed translation unit: Unit(path, arguments, options).",
     .tp_basicsize = sizeof(Unit),
     .tp_flags = Py_TPFLAGS_DEFAULT,
@@ -358,7 +356,10 @@ static PyMethodDef functions[] = {
 };
 
 static PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, .m_name = "foretrace.tracer.source.c_code._syntax", .m_size = -1, .m_methods = functions,
+    PyModuleDef_HEAD_INIT,
+    .m_name = "foretrace.tracer.source.c_code._syntax",
+    .m_size = -1,
+    .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit__syntax(void)

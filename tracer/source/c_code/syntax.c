@@ -6,19 +6,71 @@
 
 /* Kinds of cursors and types, from clang-c/Index.h. */
 enum {
-    UNEXPOSED_DECLARATION = 1, STRUCT = 2, UNION = 3, CLASS = 4, ENUM = 5, ENUMERATOR = 7, FUNCTION = 8, VARIABLE = 9,
-    PARAMETER = 10, TYPEDEF = 20, METHOD = 21, NAMESPACE = 22, LINKAGE = 23, CONSTRUCTOR = 24, DESTRUCTOR = 25,
-    CONVERSION = 26, FUNCTION_TEMPLATE = 30, CLASS_TEMPLATE = 31, PARTIAL_TEMPLATE = 32, TYPE_ALIAS = 36,
-    FIRST_REFERENCE = 43, MEMBER_REFERENCE = 47, LABEL_REFERENCE = 48, LAST_REFERENCE = 50,
-    UNEXPOSED_EXPRESSION = 100, NAME = 101, MEMBER = 102, CALL = 103, INTEGER = 106, NUMBER = 107, STRING = 109,
-    CHARACTER = 110, PARENTHESES = 111, UNARY = 112, BINARY = 114, COMPOUND = 115, BOOLEAN = 130, SIZE = 136,
-    PACK_SIZE = 143, LAMBDA = 144, FIRST_STATEMENT = 200, FIRST_ATTRIBUTE = 400, LAST_ATTRIBUTE = 500, FRIEND = 603,
-    LAST_INVALID = 73, FIRST_INVALID = 70, TRANSLATION_UNIT = 350,
+    UNEXPOSED_DECLARATION = 1,
+    STRUCT = 2,
+    UNION = 3,
+    CLASS = 4,
+    ENUM = 5,
+    ENUMERATOR = 7,
+    FUNCTION = 8,
+    VARIABLE = 9,
+    PARAMETER = 10,
+    TYPEDEF = 20,
+    METHOD = 21,
+    NAMESPACE = 22,
+    LINKAGE = 23,
+    CONSTRUCTOR = 24,
+    DESTRUCTOR = 25,
+    CONVERSION = 26,
+    FUNCTION_TEMPLATE = 30,
+    CLASS_TEMPLATE = 31,
+    PARTIAL_TEMPLATE = 32,
+    TYPE_ALIAS = 36,
+    FIRST_REFERENCE = 43,
+    MEMBER_REFERENCE = 47,
+    LABEL_REFERENCE = 48,
+    LAST_REFERENCE = 50,
+    UNEXPOSED_EXPRESSION = 100,
+    NAME = 101,
+    MEMBER = 102,
+    CALL = 103,
+    INTEGER = 106,
+    NUMBER = 107,
+    STRING = 109,
+    CHARACTER = 110,
+    PARENTHESES = 111,
+    UNARY = 112,
+    BINARY = 114,
+    COMPOUND = 115,
+    BOOLEAN = 130,
+    SIZE = 136,
+    PACK_SIZE = 143,
+    LAMBDA = 144,
+    FIRST_STATEMENT = 200,
+    FIRST_ATTRIBUTE = 400,
+    LAST_ATTRIBUTE = 500,
+    FRIEND = 603,
+    LAST_INVALID = 73,
+    FIRST_INVALID = 70,
+    TRANSLATION_UNIT = 350,
 };
 enum {
-    TYPE_BOOLEAN = 3, TYPE_NULL = 24, TYPE_FIRST_WIDE = 30, TYPE_LAST_WIDE = 32, TYPE_POINTER = 101, TYPE_BLOCK_POINTER = 102, TYPE_REFERENCE = 103, TYPE_RVALUE = 104, TYPE_RECORD = 105,
-    TYPE_ENUM = 106, TYPE_FUNCTION = 111, TYPE_FIRST_ARRAY = 112, TYPE_VECTOR = 113,
-    TYPE_INCOMPLETE_ARRAY = 114, TYPE_VARIABLE_ARRAY = 115, TYPE_LAST_ARRAY = 116,
+    TYPE_BOOLEAN = 3,
+    TYPE_NULL = 24,
+    TYPE_FIRST_WIDE = 30,
+    TYPE_LAST_WIDE = 32,
+    TYPE_POINTER = 101,
+    TYPE_BLOCK_POINTER = 102,
+    TYPE_REFERENCE = 103,
+    TYPE_RVALUE = 104,
+    TYPE_RECORD = 105,
+    TYPE_ENUM = 106,
+    TYPE_FUNCTION = 111,
+    TYPE_FIRST_ARRAY = 112,
+    TYPE_VECTOR = 113,
+    TYPE_INCOMPLETE_ARRAY = 114,
+    TYPE_VARIABLE_ARRAY = 115,
+    TYPE_LAST_ARRAY = 116,
     TYPE_COMPLEX = 100,
 };
 enum { EVALUATED_INTEGER = 1, EVALUATED_NUMBER = 2, EVALUATED_TEXT = 4 };
@@ -86,7 +138,7 @@ struct ft_syntax {
     enum ft_wrong wrong;
     size_t most_nodes;
     int parent_kind; /* of the node that is being made */
-    bool dependent; /* the walk is in a template: values may not be asked for */
+    bool dependent;  /* the walk is in a template: values may not be asked for */
     CXFile last_file;
     int last_file_number;
     CXFile line_file; /* of the last place asked for */
@@ -150,8 +202,7 @@ static int declaration_number(struct ft_syntax *syntax, CXCursor cursor);
 static bool has_size(int kind)
 {
     return (kind >= TYPE_BOOLEAN && kind <= TYPE_NULL) || (kind >= TYPE_FIRST_WIDE && kind <= TYPE_LAST_WIDE) ||
-           (kind >= TYPE_COMPLEX && kind <= TYPE_ENUM) ||
-           (kind >= TYPE_FIRST_ARRAY && kind < TYPE_LAST_ARRAY);
+           (kind >= TYPE_COMPLEX && kind <= TYPE_ENUM) || (kind >= TYPE_FIRST_ARRAY && kind < TYPE_LAST_ARRAY);
 }
 
 static int type_number(struct ft_syntax *syntax, CXType type, int depth)
@@ -178,15 +229,12 @@ static int type_number(struct ft_syntax *syntax, CXType type, int depth)
     made.flags = (clang.isConstQualifiedType(canonical) ? FT_CONST : 0) |
                  (clang.isRestrictQualifiedType(canonical) ? FT_RESTRICT : 0);
     switch (canonical.kind) {
-    case TYPE_POINTER: case TYPE_BLOCK_POINTER: case TYPE_REFERENCE: case TYPE_RVALUE:
-        made.inner = type_number(syntax, clang.getPointeeType(canonical), depth + 1);
-        break;
-    case TYPE_COMPLEX:
-        made.inner = type_number(syntax, clang.getElementType(canonical), depth + 1);
-        break;
-    case TYPE_FUNCTION:
-        made.inner = type_number(syntax, clang.getResultType(canonical), depth + 1);
-        break;
+    case TYPE_POINTER:
+    case TYPE_BLOCK_POINTER:
+    case TYPE_REFERENCE:
+    case TYPE_RVALUE: made.inner = type_number(syntax, clang.getPointeeType(canonical), depth + 1); break;
+    case TYPE_COMPLEX: made.inner = type_number(syntax, clang.getElementType(canonical), depth + 1); break;
+    case TYPE_FUNCTION: made.inner = type_number(syntax, clang.getResultType(canonical), depth + 1); break;
     case TYPE_ENUM:
         made.inner = type_number(syntax, clang.getEnumDeclIntegerType(clang.getTypeDeclaration(canonical)), depth + 1);
         break;
@@ -557,7 +605,11 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
         made.type = type_number(syntax, clang.getCursorType(cursor), 0);
     bool deeper = true;
     switch (kind) {
-    case NAME: case MEMBER: case CALL: case MEMBER_REFERENCE: case LABEL_REFERENCE:
+    case NAME:
+    case MEMBER:
+    case CALL:
+    case MEMBER_REFERENCE:
+    case LABEL_REFERENCE:
         made.declaration = declaration_number(syntax, clang.getCursorReferenced(cursor));
         if (made.declaration < 0 || kind == LABEL_REFERENCE) {
             made.value_kind = FT_TEXT;
@@ -572,24 +624,23 @@ static int node_visitor(CXCursor cursor, CXCursor parent, void *data)
         made.declaration = declaration_number(syntax, cursor);
         deeper = made.type >= 0 && is_sized(((struct ft_type *)syntax->types.elements)[made.type].kind);
         break;
-    case UNARY:
-        made.operation = clang.getCursorUnaryOperatorKind(cursor);
-        break;
-    case BINARY: case COMPOUND:
-        made.operation = clang.getCursorBinaryOperatorKind(cursor);
-        break;
+    case UNARY: made.operation = clang.getCursorUnaryOperatorKind(cursor); break;
+    case BINARY:
+    case COMPOUND: made.operation = clang.getCursorBinaryOperatorKind(cursor); break;
     case STRING:
         made.value_kind = FT_TEXT;
         made.value.text = string_kept(syntax, clang.getCursorSpelling(cursor));
         deeper = false;
         break;
-    case INTEGER: case NUMBER: case CHARACTER: case BOOLEAN:
+    case INTEGER:
+    case NUMBER:
+    case CHARACTER:
+    case BOOLEAN:
         evaluated(syntax, cursor, &made);
         deeper = false;
         break;
-    case SIZE: case PACK_SIZE:
-        deeper = syntax->dependent || !evaluated(syntax, cursor, &made);
-        break;
+    case SIZE:
+    case PACK_SIZE: deeper = syntax->dependent || !evaluated(syntax, cursor, &made); break;
     case 201: /* a label */
         made.value_kind = FT_TEXT;
         made.value.text = string_kept(syntax, clang.getCursorSpelling(cursor));
@@ -675,7 +726,7 @@ struct ft_syntax *ft_syntax_new(CXTranslationUnit unit)
 void ft_syntax_free(struct ft_syntax *syntax)
 {
     struct array *arrays[] = {&syntax->nodes, &syntax->types, &syntax->declarations, &syntax->cursors,
-                              &syntax->files, &syntax->texts, &syntax->roots, &syntax->open};
+                              &syntax->files, &syntax->texts, &syntax->roots,        &syntax->open};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
         free(arrays[i]->elements);
     free(syntax->type_numbers.entries);

@@ -15,11 +15,12 @@
 enum ft_value { FT_NO_VALUE, FT_INTEGER, FT_UNSIGNED, FT_NUMBER, FT_TEXT };
 
 struct ft_node {
-    int kind; /* CXCursorKind */
-    int operation; /* of operators: CXBinaryOperatorKind, CXUnaryOperatorKind; of variables: 1 if there is a value */
-    int end; /* the node behind the last one inside */
-    int type; /* -1: none */
-    int conversion; /* the type that implicit conversions make of it, also of an lvalue that is read; -1: there are none */
+    int kind;       /* CXCursorKind */
+    int operation;  /* of operators: CXBinaryOperatorKind, CXUnaryOperatorKind; of variables: 1 if there is a value */
+    int end;        /* the node behind the last one inside */
+    int type;       /* -1: none */
+    int conversion; /* the type that implicit conversions make of it, also of an lvalue that is read; -1: there are none
+                     */
     int declaration; /* that it refers to, or that it is; -1: none */
     int line, column, last_line;
     int last_column; /* of the character behind the node's last one, of statements and the like */
@@ -36,36 +37,36 @@ struct ft_node {
 enum { FT_CONST = 1, FT_RESTRICT = 2 };
 
 struct ft_type {
-    int kind; /* CXTypeKind of the canonical type */
-    long long bytes; /* below 0: unknown */
-    int inner; /* type pointed or referred to, element of an array, result of a function; -1: none */
+    int kind;         /* CXTypeKind of the canonical type */
+    long long bytes;  /* below 0: unknown */
+    int inner;        /* type pointed or referred to, element of an array, result of a function; -1: none */
     long long length; /* of an array; below 0: unknown */
     unsigned flags;
     size_t spelling;
-    int declaration; /* of a structure; -1: none */
+    int declaration;  /* of a structure; -1: none */
     int arguments[2]; /* the first template arguments of a structure; -1: none, or not a type */
 };
 
 enum {
-    FT_LOCAL = 1, /* inside a function */
+    FT_LOCAL = 1,  /* inside a function */
     FT_SYSTEM = 2, /* in a system header */
     FT_STATIC_METHOD = 4,
     FT_VIRTUAL = 8,
     FT_INSTANCE = 16, /* of a template, or a member of such a class */
-    FT_PATTERN = 32, /* a template, or a member of a class template */
-    FT_DEFINED = 64, /* `definition` has a body or a value */
+    FT_PATTERN = 32,  /* a template, or a member of a class template */
+    FT_DEFINED = 64,  /* `definition` has a body or a value */
 };
 
 struct ft_declaration {
     int kind;
     size_t name, full_name;
-    int type; /* -1: none */
-    int parent; /* class or function it is part of; -1: none */
+    int type;    /* -1: none */
+    int parent;  /* class or function it is part of; -1: none */
     int storage; /* CX_StorageClass */
     unsigned flags;
     int line, last_line, file;
-    int definition; /* declaration that has the body; -1: none known */
-    int template; /* -1: none */
+    int definition;  /* declaration that has the body; -1: none known */
+    int template;    /* -1: none */
     long long value; /* of an enumerator */
 };
 
