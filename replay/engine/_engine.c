@@ -7,7 +7,26 @@
 
 #include "engine.h"
 
-enum { OPERATIONS, STARTS, CLASSES, RESOURCES, OBJECTS, CORES, CONDITIONS, POINTS, N_BUFFERS };
+enum {
+    OPERATIONS,
+    STARTS,
+    CLASSES,
+    USES,
+    RESOURCES,
+    OBJECTS,
+    CORES,
+    CONDITIONS,
+    POINTS,
+    MESSAGES,
+    COMMUNICATORS,
+    MEMBERS,
+    COLLECTIVES,
+    COUNTS,
+    SLOT_LISTS,
+    REGIMES,
+    NETWORK,
+    N_BUFFERS
+};
 
 struct engine_object {
     PyObject_HEAD
@@ -30,6 +49,10 @@ static const char *wrong_operation(const struct ft_engine *e, const struct ft_op
                                           [FT_POST] = (int64_t)e->n_objects,
                                           [FT_WAIT] = (int64_t)e->n_objects,
                                           [FT_BROADCAST] = (int64_t)e->n_objects,
+                                          [FT_SEND] = (int64_t)e->n_messages,
+                                          [FT_RECEIVE] = (int64_t)e->n_messages,
+                                          [FT_AWAIT] = INT32_MAX,
+                                          [FT_COLLECTIVE] = (int64_t)e->n_collectives,
                                           [FT_USE] = (int64_t)e->n_objects,
                                           [FT_SPAWN] = (int64_t)e->n_entities,
                                           [FT_JOIN] = (int64_t)e->n_entities};
@@ -37,7 +60,8 @@ static const char *wrong_operation(const struct ft_engine *e, const struct ft_op
         return "an operation has no such code";
     if (op->a < 0 || op->a >= limits[op->code])
         return "an operation refers to what does not exist";
-    if (op->b < 0 || op->b > FT_REGISTERS)
+    const bool of_request = op->code == FT_SEND || op->code == FT_RECEIVE;
+    if (op->b < 0 || (op->b > FT_REGISTERS && !of_request))
         return "an operation names no such register";
     if (op->label < 0 || (size_t)op->label >= e->n_labels)
         return "an operation has no such label";
@@ -45,6 +69,8 @@ static const char *wrong_operation(const struct ft_engine *e, const struct ft_op
         return "a time is negative or not finite";
     if ((op->code == FT_POST || op->code == FT_WAIT) && (op->n < 0 || op->n > INT32_MAX))
         return "units posted or waited for are negative or too many";
+    if (op->code == FT_AWAIT && op->n >= 0 && (size_t)op->a + (size_t)op->n > e->n_slot_lists)
+        return "requests are awaited that are not listed";
     return NULL;
 }
 
@@ -65,7 +91,8 @@ static const char *wrong_loops(const struct ft_engine *e)
     return depth || !ends ? "the last program does not end" : NULL;
 }
 
-static const char *wrong_class(const struct ft_engine *e, const struct ft_class *one, size_t n_conditions)
+static const char *wrong_class(const struct ft_engine *e, const struct ft_class *one, size_t n_uses,
+                               size_t n_conditions)
 {
     if (one->cores < -1 || one->cores >= (int32_t)e->n_core_groups || one->cache < -1 ||
         one->cache >= (int32_t)e->n_caches)
@@ -73,10 +100,12 @@ static const char *wrong_class(const struct ft_engine *e, const struct ft_class 
     if (one->conditions < 1 || one->first_condition < 0 ||
         (size_t)one->first_condition + (size_t)one->conditions > n_conditions)
         return "a class has no conditions";
-    for (int u = 0; u < FT_USES; u++)
-        if (one->uses[u] < -1 || one->uses[u] >= (int32_t)e->n_resources ||
-            (u && one->uses[u] >= 0 && one->uses[u] == one->uses[0]))
-            return "a class uses no such resource, or one twice";
+    if (one->uses < 0 || one->first_use < 0 || (size_t)one->first_use + (size_t)one->uses > n_uses)
+        return "a class uses what is not listed";
+    for (int32_t u = 0; u < one->uses; u++)
+        for (int32_t other = 0; other < u; other++)
+            if (e->uses[one->first_use + u] == e->uses[one->first_use + other])
+                return "a class uses a resource twice";
     for (int32_t i = 0; i < one->conditions; i++) {
         const double *row = &e->conditions[2 * (one->first_condition + i)];
         if (!(row[0] > 0) || !isfinite(row[0]) || !(row[1] >= 0) || !isfinite(row[1]))
@@ -85,16 +114,77 @@ static const char *wrong_class(const struct ft_engine *e, const struct ft_class 
     return NULL;
 }
 
-static const char *wrong(const struct ft_engine *e, const struct ft_entity_start *starts, size_t n_conditions,
-                         size_t n_points)
+static const char *wrong_network(const struct ft_engine *e)
+{
+    const struct ft_network *net = &e->network;
+    const double positive[] = {net->link_bytes_per_s, net->own_bytes_per_s},
+                 times[] = {net->link_latency_s, net->backbone_latency_s, net->own_latency_s,
+                            net->eager_below,    net->detached_below,     net->envelope_bytes,
+                            net->window_bytes,   net->weight_bytes,       net->back_share};
+    if (net->topology < FT_CROSSBAR || net->topology > FT_FAT_TREE)
+        return "there is no such topology";
+    for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
+        if (!(positive[i] > 0) || !isfinite(positive[i]))
+            return "a bandwidth of the network is not positive";
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (!(times[i] >= 0) || !isfinite(times[i]))
+            return "a figure of the network is negative or not finite";
+    if (net->nodes < 1 || net->first_link < 0 || net->dimensions < 0 || net->dimensions > FT_MAX_DIMENSIONS ||
+        net->n_regimes < 0)
+        return "a number of the network is out of range";
+    for (int32_t d = 0; d < net->dimensions; d++)
+        if (net->dimension[d] < 1 || net->up[d] < 1 || net->parallel[d] < 1)
+            return "a dimension of the network is not positive";
+    return (size_t)net->first_link + (size_t)net->links > e->n_resources || net->links < 1
+               ? "the network has links that are no resources"
+               : NULL;
+}
+
+/* What messages refer to, and entities' places in the network. */
+static const char *wrong_messages(const struct ft_engine *e, const struct ft_entity_start *starts)
+{
+    for (size_t i = 0; i < e->n_messages; i++)
+        if (e->messages[i].peer < FT_ANY || e->messages[i].peer >= (int32_t)e->n_entities ||
+            e->messages[i].communicator < 0)
+            return "a message has no such partner or communicator";
+    for (size_t i = 0; i < e->n_operations; i++)
+        if (e->operations[i].code == FT_SEND && e->messages[e->operations[i].a].peer < 0)
+            return "a message is sent to nobody";
+    for (size_t i = 0; i < e->n_communicators; i++)
+        if (e->communicators[i].first_member < 0 || e->communicators[i].members < 1 ||
+            (size_t)e->communicators[i].first_member + (size_t)e->communicators[i].members > e->n_members)
+            return "a communicator has no members";
+    for (size_t i = 0; i < e->n_members; i++)
+        if (e->members[i] < 0 || e->members[i] >= (int32_t)e->n_entities)
+            return "a communicator has no such member";
+    for (size_t i = 0; i < e->n_collectives; i++) {
+        const struct ft_collective *its = &e->collectives[i];
+        if (its->algorithm < 0 || its->algorithm >= FT_NUM_ALGORITHMS || its->communicator < 0 ||
+            (size_t)its->communicator >= e->n_communicators)
+            return "a collective has no such algorithm or communicator";
+        const int64_t ranks = e->communicators[its->communicator].members;
+        if (its->root < 0 || its->root >= ranks || (its->algorithm == FT_EXCLUSIVE_OR && (ranks & (ranks - 1))))
+            return "a collective has no such root, or too odd a number of ranks";
+        if (its->first_count >= 0 && its->first_count + (its->matrix ? ranks * ranks : ranks) > (int64_t)e->n_counts)
+            return "a collective has no such counts";
+    }
+    for (size_t i = 0; i < e->n_entities; i++)
+        if (starts[i].node < 0 || starts[i].node >= e->network.nodes || starts[i].first_slot < 0 || starts[i].slots < 0)
+            return "an entity has no such node or requests";
+    return wrong_network(e);
+}
+
+static const char *wrong(const struct ft_engine *e, const struct ft_entity_start *starts, size_t n_uses,
+                         size_t n_conditions, size_t n_points)
 {
     const char *found = NULL;
-    if (e->n_resources > FT_MAX_RESOURCES)
-        return "too many resources";
+    for (size_t i = 0; i < n_uses; i++)
+        if (e->uses[i] < 0 || e->uses[i] >= (int32_t)e->n_resources)
+            return "a class uses no such resource";
     for (size_t i = 0; i < e->n_operations && !found; i++)
         found = wrong_operation(e, &e->operations[i]);
     for (size_t i = 0; i < e->n_classes && !found; i++)
-        found = wrong_class(e, &e->classes[i], n_conditions);
+        found = wrong_class(e, &e->classes[i], n_uses, n_conditions);
     for (size_t i = 0; i < e->n_entities && !found; i++)
         if (starts[i].first_operation < 0 || (size_t)starts[i].first_operation >= e->n_operations ||
             starts[i].job < 0 || (size_t)starts[i].job >= e->n_jobs)
@@ -116,19 +206,40 @@ static const char *wrong(const struct ft_engine *e, const struct ft_entity_start
     for (size_t i = 0; i < e->n_objects && !found; i++)
         if (e->objects[i].units < 1 || e->objects[i].count < 0)
             found = "an object has no units";
+    for (size_t i = 0; i < e->n_operations && !found; i++)
+        if (e->operations[i].code >= FT_SEND && e->network.nodes < 1)
+            found = "there is no network for messages";
+    if (e->network.nodes > 0 && !found)
+        found = wrong_messages(e, starts);
     return found ? found : e->n_entities == 0 || e->n_labels == 0 ? "there are no entities or labels" : wrong_loops(e);
 }
 
 static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {"operations", "starts",         "classes",       "resources",   "objects",
-                            "cores",      "conditions",     "points",        "labels",      "path_labels",
-                            "caches",     "jobs",           "most_segments", "most_events", "folding",
-                            "transfer_s", "wake_latency_s", "wake_call_s",   NULL};
-    static const size_t sizes[N_BUFFERS] = {sizeof(struct ft_operation), sizeof(struct ft_entity_start),
-                                            sizeof(struct ft_class),     sizeof(struct ft_resource),
-                                            sizeof(struct ft_object),    sizeof(double),
-                                            2 * sizeof(double),          sizeof(double)};
+    static char *names[] = {
+        "operations",    "starts",      "classes",  "uses",          "resources",      "objects",     "cores",
+        "conditions",    "points",      "messages", "communicators", "members",        "collectives", "counts",
+        "slot_lists",    "regimes",     "network",  "labels",        "path_labels",    "caches",      "jobs",
+        "most_segments", "most_events", "folding",  "transfer_s",    "wake_latency_s", "wake_call_s", NULL};
+    static const size_t sizes[N_BUFFERS] = {
+        [OPERATIONS] = sizeof(struct ft_operation),
+        [STARTS] = sizeof(struct ft_entity_start),
+        [CLASSES] = sizeof(struct ft_class),
+        [USES] = sizeof(int32_t),
+        [RESOURCES] = sizeof(struct ft_resource),
+        [OBJECTS] = sizeof(struct ft_object),
+        [CORES] = sizeof(double),
+        [CONDITIONS] = 2 * sizeof(double),
+        [POINTS] = sizeof(double),
+        [MESSAGES] = sizeof(struct ft_message),
+        [COMMUNICATORS] = sizeof(struct ft_communicator),
+        [MEMBERS] = sizeof(int32_t),
+        [COLLECTIVES] = sizeof(struct ft_collective),
+        [COUNTS] = sizeof(double),
+        [SLOT_LISTS] = sizeof(int32_t),
+        [REGIMES] = sizeof(struct ft_regime),
+        [NETWORK] = sizeof(struct ft_network),
+    };
     struct engine_object *object = (struct engine_object *)self;
     struct ft_engine *e = &object->engine;
     Py_buffer *b = object->given;
@@ -140,9 +251,11 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
         PyErr_SetString(PyExc_ValueError, "made already");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*nnnnnLpddd", names, &b[0], &b[1], &b[2], &b[3],
-                                     &b[4], &b[5], &b[6], &b[7], &labels, &path_labels, &caches, &jobs, &most_segments,
-                                     &most_events, &folding, &transfer_s, &wake_latency_s, &wake_call_s)) {
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*nnnnnLpddd", names, &b[0],
+                                     &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8], &b[9], &b[10], &b[11],
+                                     &b[12], &b[13], &b[14], &b[15], &b[16], &labels, &path_labels, &caches, &jobs,
+                                     &most_segments, &most_events, &folding, &transfer_s, &wake_latency_s,
+                                     &wake_call_s)) {
         memset(b, 0, sizeof object->given); /* given back by the parser */
         return -1;
     }
@@ -157,11 +270,25 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
         found = "a number is out of range";
     *e = (struct ft_engine){.operations = b[OPERATIONS].buf,
                             .classes = b[CLASSES].buf,
+                            .uses = b[USES].buf,
                             .resources = b[RESOURCES].buf,
                             .objects = b[OBJECTS].buf,
                             .cores = b[CORES].buf,
                             .conditions = b[CONDITIONS].buf,
                             .points = b[POINTS].buf,
+                            .messages = b[MESSAGES].buf,
+                            .communicators = b[COMMUNICATORS].buf,
+                            .members = b[MEMBERS].buf,
+                            .collectives = b[COLLECTIVES].buf,
+                            .counts = b[COUNTS].buf,
+                            .slot_lists = b[SLOT_LISTS].buf,
+                            .regimes = b[REGIMES].buf,
+                            .n_messages = n[MESSAGES],
+                            .n_communicators = n[COMMUNICATORS],
+                            .n_members = n[MEMBERS],
+                            .n_collectives = n[COLLECTIVES],
+                            .n_counts = n[COUNTS],
+                            .n_slot_lists = n[SLOT_LISTS],
                             .n_operations = n[OPERATIONS],
                             .n_entities = n[STARTS],
                             .n_classes = n[CLASSES],
@@ -180,8 +307,12 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
                             .wake_call_s = wake_call_s,
                             .called = -1,
                             .stale = true};
+    if (n[NETWORK] == 1)
+        memcpy(&e->network, b[NETWORK].buf, sizeof e->network);
+    else if (n[NETWORK])
+        found = "there is more than one network";
     if (!found)
-        found = wrong(e, b[STARTS].buf, n[CONDITIONS], n[POINTS]);
+        found = wrong(e, b[STARTS].buf, n[USES], n[CONDITIONS], n[POINTS]);
     if (found) {
         PyErr_SetString(PyExc_ValueError, found);
         return -1;
@@ -262,6 +393,7 @@ static PyObject *sums(PyObject *self, PyObject *Py_UNUSED(argument))
     struct ft_engine *e = started(self);
     if (!e)
         return NULL;
+    ft_settle_all(e);
     return Py_BuildValue("(NNNNNNN)", doubles(e->of_entities, e->n_entities * FT_NUM_KINDS),
                          doubles(e->of_labels, e->n_labels * FT_PER_LABEL),
                          doubles(e->of_resources, e->n_resources * FT_PER_RESOURCE),
@@ -298,22 +430,44 @@ static PyObject *entity_state(PyObject *self, PyObject *argument)
 
 static PyObject *max_min(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    Py_buffer groups, asked, capacity;
-    if (!PyArg_ParseTuple(args, "y*y*y*", &groups, &asked, &capacity))
+    Py_buffer counts, asked, penalties, ties, weights, capacity;
+    if (!PyArg_ParseTuple(args, "y*y*y*y*y*y*", &counts, &asked, &penalties, &ties, &weights, &capacity))
         return NULL;
-    const size_t n = (size_t)asked.len / sizeof(double), resources = (size_t)capacity.len / sizeof(double);
-    PyObject *given = NULL;
-    bool good = (size_t)groups.len == n * FT_MEMBER * sizeof(int32_t) && resources <= FT_MAX_RESOURCES;
-    for (size_t i = 0; good && i < n; i++)
-        for (int u = 1; u < FT_MEMBER; u++)
-            good &= ((const int32_t *)groups.buf)[FT_MEMBER * i + (size_t)u] < (int32_t)resources;
-    if (!good)
-        PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
-    else if ((given = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(double)))))
-        ft_max_min(n, groups.buf, asked.buf, resources, capacity.buf, (double *)(void *)PyBytes_AS_STRING(given));
-    PyBuffer_Release(&groups);
-    PyBuffer_Release(&asked);
-    PyBuffer_Release(&capacity);
+    const size_t n = (size_t)counts.len / sizeof(int32_t), resources = (size_t)capacity.len / sizeof(double),
+                 n_ties = (size_t)weights.len / sizeof(double);
+    const int32_t (*tie)[2] = ties.buf; /* consumer, resource: consumers in order */
+    struct ft_consumer *consumers = calloc(n + 1, sizeof *consumers);
+    struct ft_tie *own = calloc(n_ties + 1, sizeof *own);
+    PyObject *given = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(double)));
+    bool good = (size_t)asked.len == n * sizeof(double) && (size_t)penalties.len == n * sizeof(double) &&
+                (size_t)ties.len == n_ties * sizeof *tie;
+    if (consumers && own && given) {
+        for (size_t i = 0; good && i < n; i++) {
+            consumers[i].n = ((const int32_t *)counts.buf)[i];
+            consumers[i].asked = ((const double *)asked.buf)[i];
+            consumers[i].penalty = ((const double *)penalties.buf)[i];
+        }
+        for (size_t t = 0; good && t < n_ties; t++) {
+            good = tie[t][0] >= 0 && (size_t)tie[t][0] < n && tie[t][1] >= 0 && (size_t)tie[t][1] < resources &&
+                   (t == 0 || tie[t][0] >= tie[t - 1][0]);
+            own[t] = (struct ft_tie){tie[t][1], -1, ((const double *)weights.buf)[t]};
+            if (good && consumers[tie[t][0]].n_ties++ == 0)
+                consumers[tie[t][0]].ties = &own[t];
+        }
+        if (!good)
+            PyErr_SetString(PyExc_ValueError, "the arrays do not fit together");
+        else if (!ft_max_min(consumers, n, capacity.buf, resources, (double *)(void *)PyBytes_AS_STRING(given)))
+            PyErr_NoMemory();
+    } else {
+        PyErr_NoMemory();
+    }
+    if (PyErr_Occurred())
+        Py_CLEAR(given);
+    free(consumers);
+    free(own);
+    Py_buffer *all[] = {&counts, &asked, &penalties, &ties, &weights, &capacity};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        PyBuffer_Release(all[i]);
     return given;
 }
 
@@ -354,7 +508,7 @@ static PyType_Spec spec = {"foretrace.replay.engine._engine.Engine", sizeof(stru
                            Py_TPFLAGS_DEFAULT, slots};
 
 static PyMethodDef functions[] = {
-    {"max_min", max_min, METH_VARARGS, "max_min(groups, asked, capacity): rates, as bytes"},
+    {"max_min", max_min, METH_VARARGS, "max_min(counts, asked, penalties, ties, weights, capacity): rates, as bytes"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -370,12 +524,76 @@ PyMODINIT_FUNC PyInit__engine(void)
         long value;
     } constants[] = {
 #define C(name) {#name, FT_##name}
-        C(END),      C(RUN),         C(LOOP),      C(NEXT),         C(BARRIER), C(LOCK),     C(UNLOCK),    C(POST),
-        C(WAIT),     C(BROADCAST),   C(SPAWN),     C(JOIN),         C(SLEEP),   C(USE),      C(CALL),      C(JUMP),
-        C(RAN),      C(DEVICE),      C(SLEPT),     C(AT_BARRIER),   C(AT_LOCK), C(AT_WAIT),  C(AT_JOIN),   C(AT_QUEUE),
-        C(AT_CALL),  C(FOLDED),      C(NUM_KINDS), C(READY),        C(RUNNING), C(TIMED),    C(QUEUED),    C(CALLING),
-        C(UNBORN),   C(DONE),        C(FINISHED),  C(PAUSED),       C(CALLED),  C(DEADLOCK), C(NOT_OWNED), C(TOO_DEEP),
-        C(TOO_MANY), C(MAX_NESTING), C(REGISTERS), C(MAX_RESOURCES)};
+        C(END),
+        C(RUN),
+        C(LOOP),
+        C(NEXT),
+        C(BARRIER),
+        C(LOCK),
+        C(UNLOCK),
+        C(POST),
+        C(WAIT),
+        C(BROADCAST),
+        C(SPAWN),
+        C(JOIN),
+        C(SLEEP),
+        C(USE),
+        C(CALL),
+        C(JUMP),
+        C(SEND),
+        C(RECEIVE),
+        C(AWAIT),
+        C(COLLECTIVE),
+        C(RAN),
+        C(DEVICE),
+        C(SLEPT),
+        C(AT_BARRIER),
+        C(AT_LOCK),
+        C(AT_WAIT),
+        C(AT_JOIN),
+        C(AT_QUEUE),
+        C(AT_CALL),
+        C(AT_PARTNER),
+        C(AT_TRANSFER),
+        C(FOLDED),
+        C(NUM_KINDS),
+        C(READY),
+        C(RUNNING),
+        C(TIMED),
+        C(QUEUED),
+        C(CALLING),
+        C(UNBORN),
+        C(DONE),
+        C(FINISHED),
+        C(PAUSED),
+        C(CALLED),
+        C(DEADLOCK),
+        C(NOT_OWNED),
+        C(TOO_DEEP),
+        C(TOO_MANY),
+        C(MAX_NESTING),
+        C(REGISTERS),
+        C(LINEAR_GATHER),
+        C(LINEAR_SCATTER),
+        C(LINEAR_EXCHANGE),
+        C(BINOMIAL_BCAST),
+        C(BINOMIAL_REDUCE),
+        C(BINOMIAL_SCATTER),
+        C(BINOMIAL_GATHER),
+        C(RECURSIVE_DOUBLING),
+        C(DOUBLING_GATHER),
+        C(HALVING_SCATTER),
+        C(RING),
+        C(PAIRWISE),
+        C(EXCLUSIVE_OR),
+        C(BRUCK),
+        C(BRUCK_GATHER),
+        C(DISSEMINATION),
+        C(CHAIN),
+        C(SELF),
+        C(CROSSBAR),
+        C(TORUS),
+        C(FAT_TREE)};
     PyObject *made = PyModule_Create(&module);
     PyObject *type = made ? PyType_FromSpec(&spec) : NULL;
     bool good = type && PyModule_AddObjectRef(made, "Engine", type) == 0;

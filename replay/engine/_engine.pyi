@@ -14,6 +14,10 @@ SLEEP: int
 USE: int
 CALL: int
 JUMP: int
+SEND: int
+RECEIVE: int
+AWAIT: int
+COLLECTIVE: int
 
 RAN: int
 DEVICE: int
@@ -24,6 +28,8 @@ AT_WAIT: int
 AT_JOIN: int
 AT_QUEUE: int
 AT_CALL: int
+AT_PARTNER: int
+AT_TRANSFER: int
 NUM_KINDS: int
 FOLDED: int
 
@@ -43,9 +49,31 @@ NOT_OWNED: int
 TOO_DEEP: int
 TOO_MANY: int
 
+LINEAR_GATHER: int
+LINEAR_SCATTER: int
+LINEAR_EXCHANGE: int
+BINOMIAL_BCAST: int
+BINOMIAL_REDUCE: int
+BINOMIAL_SCATTER: int
+BINOMIAL_GATHER: int
+RECURSIVE_DOUBLING: int
+DOUBLING_GATHER: int
+HALVING_SCATTER: int
+RING: int
+PAIRWISE: int
+EXCLUSIVE_OR: int
+BRUCK: int
+BRUCK_GATHER: int
+DISSEMINATION: int
+CHAIN: int
+SELF: int
+
+CROSSBAR: int
+TORUS: int
+FAT_TREE: int
+
 MAX_NESTING: int
 REGISTERS: int
-MAX_RESOURCES: int
 OPERATION_BYTES: int
 START_BYTES: int
 CLASS_BYTES: int
@@ -68,11 +96,20 @@ class Engine:
         operations: object,
         starts: object,
         classes: object,
+        uses: object,
         resources: object,
         objects: object,
         cores: object,
         conditions: object,
         points: object,
+        messages: object,
+        communicators: object,
+        members: object,
+        collectives: object,
+        counts: object,
+        slot_lists: object,
+        regimes: object,
+        network: object,
         labels: int,
         path_labels: int,
         caches: int,
@@ -91,4 +128,6 @@ class Engine:
     def segments(self) -> bytes: ...
     def entity(self, number: int, /) -> tuple[int, int, int, int, int, float, int]: ...
 
-def max_min(groups: object, asked: object, capacity: object, /) -> bytes: ...
+def max_min(
+    counts: object, asked: object, penalties: object, ties: object, weights: object, capacity: object, /
+) -> bytes: ...

@@ -13,16 +13,21 @@ from foretrace.base.errors import PredictionError
 
 from . import _engine
 from .program import (
+    ALGORITHMS,
+    Await,
     Barrier,
     Broadcast,
+    Collective,
     Entity,
     Join,
     Lock,
     Offer,
     Part,
     Post,
+    Receive,
     Repeat,
     Run,
+    Send,
     Sharing,
     Sleep,
     Spawn,
@@ -35,15 +40,39 @@ from .program import (
 )
 
 _OPERATION = np.dtype([("code", "i4"), ("a", "i4"), ("b", "i4"), ("label", "i4"), ("n", "i8"), ("x", "f8")])
-_START = np.dtype([("first_operation", "i4"), ("job", "i4"), ("born", "i4")])
+_START = np.dtype([(name, "i4") for name in ("first_operation", "job", "born", "node", "first_slot", "slots")])
 _CLASS = np.dtype(
-    [("cores", "i4"), ("cache", "i4"), ("first_condition", "i4"), ("conditions", "i4"), ("uses", "i4", 2)]
+    [(name, "i4") for name in ("cores", "cache", "first_condition", "conditions", "first_use", "uses")]
 )
+_MESSAGE = np.dtype([("peer", "i4"), ("tag", "i4"), ("communicator", "i4")])
+_COMMUNICATOR = np.dtype([("first_member", "i4"), ("members", "i4")])
+_COLLECTIVE = np.dtype([(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "matrix")])
+_ANY = -1
 MOST_PATH_LABELS = 256
 """Activities that the critical path tells apart; all others count as the last one."""
-_MOST_USES = 2
 
 Ints = npt.NDArray[np.int32]
+_Meant = str | Sharing | Send | Receive | Collective
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What operations on messages refer to.
+
+    Attributes:
+        messages: (peer, tag, communicator) of each kind of message.
+        communicators: (first member, members) of each; `members` are entities.
+        collectives: (algorithm, communicator, root, first count, whether counts are a matrix) of each.
+        counts: bytes by rank, or by pair of ranks, of collectives.
+        slot_lists: requests that are awaited together.
+    """
+
+    messages: npt.NDArray[np.void]
+    communicators: npt.NDArray[np.void]
+    members: Ints
+    collectives: npt.NDArray[np.void]
+    counts: npt.NDArray[np.float64]
+    slot_lists: Ints
 
 
 @dataclass(slots=True)
@@ -68,21 +97,33 @@ class Compiled:
     operations: npt.NDArray[np.void]
     starts: npt.NDArray[np.void]
     classes: npt.NDArray[np.void]
+    uses: Ints
     resources: Ints
     units: Ints
     cores: npt.NDArray[np.float64]
     conditions: npt.NDArray[np.float64]
     points: npt.NDArray[np.float64]
+    traffic: Traffic
 
     def engine(self, *, most_segments: int, most_events: int, folding: bool) -> _engine.Engine:
         """An event loop at time 0."""
         waking = self.system.waking
+        traffic = self.traffic
+        network, regimes = self.system.network.packed(self.first_link) if self.system.network else (b"", b"")
         return _engine.Engine(
-            self.operations.tobytes(), self.starts.tobytes(), self.classes.tobytes(), self.resources.tobytes(),
-            self.units.tobytes(), self.cores.tobytes(), self.conditions.tobytes(), self.points.tobytes(),
-            len(self.labels), min(len(self.labels), MOST_PATH_LABELS), self.num_caches, self.num_jobs, most_segments,
-            most_events, folding, waking.transfer_s, waking.latency_s, waking.call_s,
+            self.operations.tobytes(), self.starts.tobytes(), self.classes.tobytes(), self.uses.tobytes(),
+            self.resources.tobytes(), self.units.tobytes(), self.cores.tobytes(), self.conditions.tobytes(),
+            self.points.tobytes(), traffic.messages.tobytes(), traffic.communicators.tobytes(),
+            traffic.members.tobytes(), traffic.collectives.tobytes(), traffic.counts.tobytes(),
+            traffic.slot_lists.tobytes(), regimes, network, len(self.labels),
+            min(len(self.labels), MOST_PATH_LABELS), self.num_caches, self.num_jobs, most_segments, most_events, folding,
+            waking.transfer_s, waking.latency_s, waking.call_s,
         )  # fmt: skip
+
+    @property
+    def first_link(self) -> int:
+        """Number of the network's first link among the resources."""
+        return len(self.system.bandwidths)
 
 
 def compile_programs(system: System, entities: Sequence[Entity]) -> Compiled:
@@ -93,11 +134,6 @@ def compile_programs(system: System, entities: Sequence[Entity]) -> Compiled:
     """
     if not entities:
         raise PredictionError("replay: there is no entity to replay")
-    if len(system.bandwidths) > _engine.MAX_RESOURCES:
-        raise PredictionError(
-            f"replay: {len(system.bandwidths)} shared resources, more than the {_engine.MAX_RESOURCES} there can be; "
-            "replay fewer copies"
-        )
     return _Compiler(system, entities).compiled()
 
 
@@ -125,19 +161,24 @@ class _Code:
         operations: with jumps and decisions counted from the program's first ones. Field `a` is still open where a
             symbol stands for it.
         jumps: rows whose `a` is an operation.
-        symbols: keys whose numbers an entity's names decide: (kind, name), a `Sharing` for activities.
+        symbols: keys whose numbers an entity's names decide: (kind, name), a `Sharing` for activities, the part for
+            messages and collectives.
         rows, symbol_of: the rows whose `a` is the number of a symbol, and that symbol.
         calls: rows whose `n` is a decision; `tokens` and `choices` of these decisions.
+        lists: rows whose `a` is the first of `slot_lists`. `slots` is the number of requests of an entity.
     """
 
     operations: npt.NDArray[np.void]
     jumps: Ints
-    symbols: list[tuple[str, str | Sharing]]
+    symbols: list[tuple[str, _Meant]]
     rows: Ints
     symbol_of: Ints
     calls: Ints
     tokens: list[int]
     choices: list[tuple[int, ...]]
+    lists: Ints
+    slot_lists: list[int]
+    slots: int
 
 
 class _Coder:
@@ -147,12 +188,15 @@ class _Coder:
         self.labels, self.waking = labels, waking
         self.rows: list[tuple[int, int, int, int, int, float]] = []
         self.jumps: list[int] = []
-        self.symbols: dict[tuple[str, str | Sharing], int] = {}
+        self.symbols: dict[tuple[str, _Meant], int] = {}
         self.sharings: dict[int, int] = {}
         self.open: list[tuple[int, int]] = []
         self.calls: list[int] = []
         self.tokens: list[int] = []
         self.choices: list[tuple[int, ...]] = []
+        self.lists: list[int] = []
+        self.slot_lists: list[int] = []
+        self.slots = 0
 
     def code(self, program: Sequence[Part]) -> _Code:
         self.body(program)
@@ -167,6 +211,9 @@ class _Coder:
             calls=np.array(self.calls, np.int32),
             tokens=self.tokens,
             choices=self.choices,
+            lists=np.array(self.lists, np.int32),
+            slot_lists=self.slot_lists,
+            slots=self.slots,
         )
 
     def add(self, code: int, a: int = 0, *, b: int = 0, label: str | None = None, n: int = 0, x: float = 0.0) -> None:
@@ -215,6 +262,24 @@ class _Coder:
                 self.at(_engine.USE, "device", device, b=slot + 1, label=label)
             case Offer(token, choices):
                 self.offer(token, choices)
+            case Send(_, size_bytes, label, request=request):
+                self.on_message(_engine.SEND, part, label, request, size_bytes)
+            case Receive(label=label, request=request):
+                self.on_message(_engine.RECEIVE, part, label, request, 0.0)
+            case Await(requests, any_one, label):
+                self.slots = max(self.slots, *requests, 0)
+                self.lists.append(len(self.rows))
+                first = len(self.slot_lists)
+                self.slot_lists += [number - 1 for number in requests]
+                self.add(_engine.AWAIT, first, b=int(any_one), label=label, n=len(requests) or -1)
+            case Collective(_, size_bytes, label):
+                self.open.append((len(self.rows), self.symbols.setdefault(("collective", part), len(self.symbols))))
+                self.add(_engine.COLLECTIVE, label=label, x=size_bytes)
+
+    def on_message(self, code: int, part: Send | Receive, label: str, request: int, size_bytes: float) -> None:
+        self.slots = max(self.slots, request)
+        self.open.append((len(self.rows), self.symbols.setdefault(("message", part), len(self.symbols))))
+        self.add(code, b=request, label=label, x=size_bytes)
 
     def sharing(self, sharing: Sharing) -> int:
         number = self.sharings.get(id(sharing))  # by identity: most are the same object, and long
@@ -276,15 +341,21 @@ class _Compiler:
         self.classes: dict[tuple[int, str | None, tuple[str, ...]], int] = {}
         self.first_conditions: list[int] = []
         self.conditions: list[tuple[float, float]] = []
-        self.class_rows: list[tuple[int, int, int, int, tuple[int, int]]] = []
+        self.class_rows: list[tuple[int, int, int, int, int, int]] = []
+        self.uses: list[int] = []
         self.operations: list[npt.NDArray[np.void]] = []
         self.num_operations = 0
         self.tokens: list[int] = []
         self.choices: list[tuple[int, ...]] = []
+        self.messages: dict[tuple[int, int, int], int] = {}
+        self.communicators = {name: number for number, name in enumerate(system.communicators)}
+        self.collectives: dict[tuple[int, int, int, tuple[float, ...]], int] = {}
+        self.slot_lists: list[int] = []
 
     def compiled(self) -> Compiled:
         self.number_labels()
         starts = []
+        num_slots = 0
         codes: dict[int, _Code] = {}  # alike entities share theirs
         bound: dict[tuple[int, int], int] = {}
         jobs = _Numbers()
@@ -294,8 +365,12 @@ class _Compiler:
                 if which[0] not in codes:
                     codes[which[0]] = _Coder(self.labels, self.system.waking).code(entity.program)
                 bound[which] = self.bind(codes[which[0]], entity.names)
-            starts.append((bound[which], jobs.of(str(entity.job)), int(entity.born)))
+            slots = codes[which[0]].slots
+            starts.append((bound[which], jobs.of(str(entity.job)), int(entity.born), entity.node, num_slots, slots))
+            num_slots += slots
         points = [np.array(curve, np.float64) for curve in self.system.bandwidths.values()]
+        if self.system.network:
+            points += [*self.system.network.capacities.reshape(-1, 1)]
         firsts = np.cumsum([0, *(len(curve) for curve in points)])
         objects = tuple(self.objects)
         return Compiled(
@@ -305,7 +380,7 @@ class _Compiler:
             objects=tuple(name for _, name in objects),
             object_kinds=tuple(kind for kind, _ in objects),
             groups=tuple(self.groups),
-            bandwidths=tuple(self.bandwidths),
+            bandwidths=(*self.bandwidths, *(self.system.network.topology.links() if self.system.network else ())),
             tokens=tuple(self.tokens),
             choices=tuple(self.choices),
             num_caches=len(self.caches),
@@ -313,11 +388,30 @@ class _Compiler:
             operations=np.concatenate(self.operations),
             starts=np.array(starts, _START),
             classes=np.array(self.class_rows, _CLASS),
+            uses=np.array(self.uses, np.int32),
             resources=np.array([(int(f), len(c)) for f, c in zip(firsts, points, strict=False)], np.int32),
             units=np.array([self.units_of(kind, name) for kind, name in objects], np.int32),
             cores=np.array(list(self.system.cores.values()), np.float64),
             conditions=np.array(self.conditions, np.float64),
             points=np.concatenate(points) if points else np.zeros(0),
+            traffic=self.traffic(),
+        )
+
+    def traffic(self) -> Traffic:
+        members = [[self.entity(name) for name in names] for names in self.system.communicators.values()]
+        firsts = np.cumsum([0, *map(len, members)])
+        counts = np.cumsum([0, *(len(key[3]) for key in self.collectives)])
+        collectives = [
+            (*key[:3], int(first) if key[3] else -1, int(len(key[3]) > len(members[key[1]])))
+            for key, first in zip(self.collectives, counts, strict=False)
+        ]
+        return Traffic(
+            messages=np.array([*self.messages], _MESSAGE),
+            communicators=np.array([(int(f), len(m)) for f, m in zip(firsts, members, strict=False)], _COMMUNICATOR),
+            members=np.array([entity for each in members for entity in each], np.int32),
+            collectives=np.array(collectives, _COLLECTIVE),
+            counts=np.array([count for key in self.collectives for count in key[3]], np.float64),
+            slot_lists=np.array(self.slot_lists, np.int32),
         )
 
     def number_labels(self) -> None:
@@ -349,17 +443,55 @@ class _Compiler:
         operations["a"][code.rows] = numbers[code.symbol_of]
         operations["a"][code.jumps] += first
         operations["n"][code.calls] += len(self.choices)
+        operations["a"][code.lists] += len(self.slot_lists)
+        self.slot_lists += code.slot_lists
         self.tokens += code.tokens
         self.choices += [tuple(at + first for at in choice) for choice in code.choices]
         self.operations.append(operations)
         self.num_operations += len(operations)
         return first
 
-    def number(self, kind: str, what: str | Sharing, names: Mapping[str, str]) -> int:
-        if isinstance(what, Sharing):
-            return self.class_of(what, names)
+    def number(self, kind: str, what: _Meant, names: Mapping[str, str]) -> int:
+        match what:
+            case Sharing():
+                return self.class_of(what, names)
+            case Send(to, _, _, tag, communicator):
+                return self.message(names.get(to, to), tag, names.get(communicator, communicator))
+            case Receive(sender, _, tag, communicator):
+                sender = None if sender is None else names.get(sender, sender)
+                return self.message(sender, _ANY if tag is None else tag, names.get(communicator, communicator))
+            case Collective():
+                return self.collective(what, names)
         name = names.get(what, what)
         return self.entity(name) if kind == "entity" else self.object(kind, name)
+
+    def communicator(self, name: str) -> int:
+        if name not in self.communicators:
+            raise PredictionError(f"replay: the system has no communicator {name}")
+        return self.communicators[name]
+
+    def message(self, peer: str | None, tag: int, communicator: str) -> int:
+        if self.system.network is None:
+            raise PredictionError("replay: the system has no network for messages")
+        key = _ANY if peer is None else self.entity(peer), tag, self.communicator(communicator)
+        return self.messages.setdefault(key, len(self.messages))
+
+    def collective(self, part: Collective, names: Mapping[str, str]) -> int:
+        communicator = names.get(part.communicator, part.communicator)
+        number = self.communicator(communicator)
+        ranks = len(self.system.communicators[communicator])
+        if self.system.network is None:
+            raise PredictionError("replay: the system has no network for collectives")
+        if part.algorithm not in ALGORITHMS:
+            raise PredictionError(f"replay: there is no algorithm {part.algorithm}; there are {', '.join(ALGORITHMS)}")
+        if not 0 <= part.root < ranks:
+            raise PredictionError(f"replay: {part.label}: communicator {communicator} has no rank {part.root}")
+        if part.counts and len(part.counts) not in (ranks, ranks * ranks):
+            raise PredictionError(f"replay: {part.label}: {len(part.counts)} counts for {ranks} ranks")
+        if part.algorithm == "exclusive-or" and ranks & (ranks - 1):
+            raise PredictionError(f"replay: {part.label}: {ranks} ranks are no power of two, as exclusive-or needs")
+        key = ALGORITHMS.index(part.algorithm), number, part.root, part.counts
+        return self.collectives.setdefault(key, len(self.collectives))
 
     def object(self, kind: str, name: str) -> int:
         if (kind, name) not in self.objects and kind in ("device", "barrier"):
@@ -389,14 +521,15 @@ class _Compiler:
         for name in resources:
             if name not in self.bandwidths:
                 raise PredictionError(f"replay: the system has no bandwidth {name}")
-        uses = [self.bandwidths[name] for name in resources] + [-1] * (_MOST_USES - len(resources))
         row = (
             -1 if sharing.cores is None else self.groups[sharing.cores],
             -1 if cache is None else self.caches[cache],
             self.first_conditions[alike],
             len(sharing.conditions),
-            (uses[0], uses[1]),
+            len(self.uses),
+            len(resources),
         )
+        self.uses += [self.bandwidths[name] for name in resources]
         self.class_rows.append(row)
         return self.classes.setdefault((alike, cache, resources), len(self.classes))
 

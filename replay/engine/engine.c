@@ -49,7 +49,7 @@ static void account(struct ft_engine *e, int32_t number, int32_t by)
         ft_note(e, number, one->label, one->kind, by, one->start, e->now, 1);
 }
 
-static void begin(struct ft_engine *e, struct ft_entity *one, enum ft_kind kind, int32_t label)
+void ft_begin(struct ft_engine *e, struct ft_entity *one, enum ft_kind kind, int32_t label)
 {
     one->kind = kind;
     one->label = label;
@@ -69,26 +69,15 @@ static void set_timer(struct ft_engine *e, int32_t number, double seconds)
 {
     e->entities[number].place = FT_TIMED;
     e->entities[number].work_end = e->now + seconds;
-    ft_heap_push(e, e->timers, e->n_timers++, number);
-}
-
-/* One more (change 1) or one less (-1) of a job in a cache. */
-static void in_cache(struct ft_engine *e, int32_t cache, int32_t job, int32_t change)
-{
-    if (cache < 0)
-        return;
-    int32_t *here = &e->in_cache[(size_t)cache * e->n_jobs + (size_t)job];
-    *here += change;
-    if (change > 0 ? *here == 1 : *here == 0)
-        e->jobs_in[cache] += change;
+    ft_due_set(e, number, e->now + seconds);
 }
 
 static void run(struct ft_engine *e, int32_t number, const struct ft_operation *op)
 {
     struct ft_entity *one = &e->entities[number];
     struct ft_class_state *state = &e->states[op->a];
-    const struct ft_class *its = &e->classes[op->a];
-    if (state->n == state->capacity) {
+    struct ft_consumer *its = &e->consumers[op->a];
+    if (its->n == state->capacity) {
         const int32_t room = state->capacity ? 2 * state->capacity : 4;
         int32_t *more = realloc(state->heap, (size_t)room * sizeof *more);
         if (!more)
@@ -96,40 +85,40 @@ static void run(struct ft_engine *e, int32_t number, const struct ft_operation *
         state->heap = more;
         state->capacity = room;
     }
-    if (state->n == 0) {
+    if (its->n == 0) {
         state->v = 0;
         state->filled++;
         state->slot = (int32_t)e->n_active;
         e->active[e->n_active++] = op->a;
+        ft_attach(e, op->a);
+    } else {
+        ft_settle(e, op->a);
     }
-    begin(e, one, FT_RAN, op->label);
+    ft_begin(e, one, FT_RAN, op->label);
     one->activity_class = op->a;
     one->work_end = state->v + op->x;
     one->place = FT_RUNNING;
-    ft_heap_push(e, state->heap, (size_t)state->n++, number);
-    if (its->cores >= 0)
-        e->running_on[its->cores]++;
-    in_cache(e, its->cache, one->job, 1);
+    ft_heap_push(e, state->heap, (size_t)its->n++, number);
+    ft_run_on(e, op->a, one->job, 1);
     e->of_work[0] += op->x;
-    e->stale = true;
 }
 
+/* The entity whose work ends first leaves its class, which is settled. */
 static void leave_class(struct ft_engine *e, int32_t class_number)
 {
     struct ft_class_state *state = &e->states[class_number];
-    const struct ft_class *its = &e->classes[class_number];
+    struct ft_consumer *its = &e->consumers[class_number];
     const int32_t number = state->heap[0];
-    ft_heap_pop(e, state->heap, (size_t)state->n--);
-    if (its->cores >= 0)
-        e->running_on[its->cores]--;
-    in_cache(e, its->cache, e->entities[number].job, -1);
-    if (state->n == 0) {
+    ft_heap_pop(e, state->heap, (size_t)its->n--);
+    ft_run_on(e, class_number, e->entities[number].job, -1);
+    if (its->n == 0) {
         const int32_t last = e->active[--e->n_active];
         e->active[state->slot] = last;
         e->states[last].slot = state->slot;
         state->slot = -1;
+        ft_detach(e, class_number);
+        ft_due_drop(e, (int32_t)e->n_entities + class_number);
     }
-    e->stale = true;
 }
 
 /* ---- waiting ---- */
@@ -138,7 +127,7 @@ static void enqueue(struct ft_engine *e, int32_t number, int32_t object, enum ft
 {
     struct ft_entity *one = &e->entities[number];
     struct ft_object_state *its = &e->objects_now[object];
-    begin(e, one, kind, object);
+    ft_begin(e, one, kind, object);
     one->place = FT_QUEUED;
     one->object = object;
     one->next = -1;
@@ -169,7 +158,7 @@ static void go_on_in(struct ft_engine *e, int32_t number, double seconds, int32_
         ft_make_ready(e, number);
         return;
     }
-    begin(e, &e->entities[number], FT_SLEPT, label);
+    ft_begin(e, &e->entities[number], FT_SLEPT, label);
     e->entities[number].device = -1;
     set_timer(e, number, seconds);
 }
@@ -196,7 +185,7 @@ static void wake(struct ft_engine *e, int32_t number, int32_t by)
 
 static void serve(struct ft_engine *e, int32_t number, int32_t device, double seconds, int32_t label)
 {
-    begin(e, &e->entities[number], FT_DEVICE, label);
+    ft_begin(e, &e->entities[number], FT_DEVICE, label);
     e->entities[number].device = device;
     set_timer(e, number, seconds);
 }
@@ -243,17 +232,15 @@ static void finish(struct ft_engine *e, int32_t number)
 
 /* ---- programs ---- */
 
-enum { GOES_ON = FT_TOO_MANY + 1, STOPS };
-
 /* Who woke others goes on when its calls are over. */
 static int after_calls(struct ft_engine *e, int32_t number, const struct ft_operation *op)
 {
     const double seconds = e->calls_s;
     e->calls_s = 0;
     if (!(seconds > 0))
-        return GOES_ON;
+        return FT_GOES_ON;
     go_on_in(e, number, seconds, op->label);
-    return STOPS;
+    return FT_STOPS;
 }
 
 static int at_barrier(struct ft_engine *e, int32_t number, const struct ft_operation *op)
@@ -261,7 +248,7 @@ static int at_barrier(struct ft_engine *e, int32_t number, const struct ft_opera
     struct ft_object_state *its = &e->objects_now[op->a];
     if (++its->count < e->objects[op->a].units) {
         enqueue(e, number, op->a, FT_AT_BARRIER);
-        return STOPS;
+        return FT_STOPS;
     }
     its->count = 0;
     while (its->head >= 0)
@@ -277,11 +264,11 @@ static int at_lock(struct ft_engine *e, int32_t number, const struct ft_operatio
             its->owner = number;
             its->contended = e->entities[number].retries; /* it does not know whether others sleep */
             e->entities[number].retries = false;
-            return GOES_ON;
+            return FT_GOES_ON;
         }
         its->contended = op->b;
         enqueue(e, number, op->a, FT_AT_LOCK);
-        return STOPS;
+        return FT_STOPS;
     }
     if (its->owner != number)
         return FT_NOT_OWNED;
@@ -307,20 +294,20 @@ static int use(struct ft_engine *e, int32_t number, const struct ft_operation *o
         enqueue(e, number, device, FT_AT_QUEUE);
         one->rest = seconds;
     }
-    return STOPS;
+    return FT_STOPS;
 }
 
 static int join(struct ft_engine *e, int32_t number, int32_t other)
 {
     struct ft_entity *one = &e->entities[number];
     if (e->entities[other].place == FT_DONE)
-        return GOES_ON;
-    begin(e, one, FT_AT_JOIN, other);
+        return FT_GOES_ON;
+    ft_begin(e, one, FT_AT_JOIN, other);
     one->place = FT_QUEUED;
     one->object = -1;
     one->next = e->entities[other].first_joiner;
     e->entities[other].first_joiner = number;
-    return STOPS;
+    return FT_STOPS;
 }
 
 static int loop(struct ft_engine *e, int32_t number, const struct ft_operation *op)
@@ -329,23 +316,23 @@ static int loop(struct ft_engine *e, int32_t number, const struct ft_operation *
     if (op->code == FT_LOOP) {
         if (op->n <= 0) {
             one->pc = op->a;
-            return GOES_ON;
+            return FT_GOES_ON;
         }
         if (one->depth == FT_MAX_NESTING)
             return FT_TOO_DEEP;
         one->frames[one->depth++] = (struct ft_frame){op->n, e->instances++, one->pc - 1};
-        return GOES_ON;
+        return FT_GOES_ON;
     }
     struct ft_frame *frame = &one->frames[one->depth - 1];
     if (--frame->left <= 0) {
         one->depth--;
         ft_repeat_left(e, number, frame->instance);
-        return GOES_ON;
+        return FT_GOES_ON;
     }
     one->pc = op->a;
     if (e->folding && !ft_repeat(e, number))
         return FT_NO_MEMORY;
-    return GOES_ON;
+    return FT_GOES_ON;
 }
 
 static int perform(struct ft_engine *e, int32_t number, const struct ft_operation *op)
@@ -353,7 +340,7 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
     struct ft_entity *one = &e->entities[number];
     struct ft_object_state *object;
     switch (op->code) {
-    case FT_RUN: run(e, number, op); return one->place == FT_READY ? FT_NO_MEMORY : STOPS;
+    case FT_RUN: run(e, number, op); return one->place == FT_READY ? FT_NO_MEMORY : FT_STOPS;
     case FT_LOOP:
     case FT_NEXT: return loop(e, number, op);
     case FT_BARRIER: return at_barrier(e, number, op);
@@ -364,11 +351,11 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
         object = &e->objects_now[op->a];
         if (object->head < 0 && object->count >= op->n) {
             object->count -= (int32_t)op->n;
-            return GOES_ON;
+            return FT_GOES_ON;
         }
         one->waiting_units = (int32_t)op->n;
         enqueue(e, number, op->a, FT_AT_WAIT);
-        return STOPS;
+        return FT_STOPS;
     case FT_BROADCAST:
         for (int32_t left = e->objects_now[op->a].waiting; left > 0; left--)
             wake(e, dequeue(e, op->a), number);
@@ -385,30 +372,28 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
         return after_calls(e, number, op);
     case FT_JOIN: return join(e, number, op->a);
     case FT_SLEEP:
-        begin(e, one, FT_SLEPT, op->label);
+        ft_begin(e, one, FT_SLEPT, op->label);
         one->device = -1;
         set_timer(e, number, op->x);
-        return STOPS;
+        return FT_STOPS;
     case FT_USE: return use(e, number, op);
     case FT_CALL:
-        begin(e, one, FT_AT_CALL, op->label);
+        ft_begin(e, one, FT_AT_CALL, op->label);
         one->place = FT_CALLING;
         e->called = number;
         e->call = op->n;
         e->calls++;
         return FT_CALLED;
-    case FT_JUMP: one->pc = op->a; return GOES_ON;
-    default: finish(e, number); return STOPS;
+    case FT_JUMP: one->pc = op->a; return FT_GOES_ON;
+    case FT_SEND:
+    case FT_RECEIVE: return ft_message(e, number, op);
+    case FT_AWAIT: return ft_await(e, number, op);
+    case FT_COLLECTIVE: return ft_collective(e, number, op);
+    default: finish(e, number); return FT_STOPS;
     }
 }
 
 /* ---- time ---- */
-
-static double ends_in(const struct ft_engine *e, const struct ft_class_state *state)
-{
-    const double work = e->entities[state->heap[0]].work_end - state->v;
-    return work <= 0 ? 0 : work / state->rate;
-}
 
 double ft_engine_next(struct ft_engine *e)
 {
@@ -416,28 +401,7 @@ double ft_engine_next(struct ft_engine *e)
         return e->now;
     if (e->stale)
         ft_rates(e);
-    double next = e->n_timers ? e->entities[e->timers[0]].work_end : INFINITY;
-    for (size_t i = 0; i < e->n_active; i++)
-        next = fmin(next, e->now + ends_in(e, &e->states[e->active[i]]));
-    return next;
-}
-
-/* Let time pass, without an event on the way. */
-static void pass(struct ft_engine *e, double seconds)
-{
-    for (size_t i = 0; i < e->n_active; i++) {
-        struct ft_class_state *state = &e->states[e->active[i]];
-        const struct ft_class *its = &e->classes[e->active[i]];
-        const double work = state->rate * seconds;
-        state->v += work;
-        e->of_work[1] += state->n * work;
-        if (its->cores >= 0)
-            e->of_cores[its->cores] += state->n * state->share * seconds;
-    }
-    for (size_t r = 0; r < e->n_resources; r++) {
-        e->of_resources[r * FT_PER_RESOURCE] += e->flow[r] * seconds;
-        e->of_resources[r * FT_PER_RESOURCE + 1] += e->full[r] ? seconds : 0;
-    }
+    return e->n_due ? fmax(e->due_s[e->due[0]], e->now) : INFINITY;
 }
 
 static int by_number(const void *a, const void *b)
@@ -446,25 +410,45 @@ static int by_number(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-/* Completes the activities that end at the next point of time. Their entities continue in order of their numbers. */
+static int by_begin(const void *a, const void *b)
+{
+    const struct ft_arrival *one = a, *other = b;
+    return (one->number > other->number) - (one->number < other->number);
+}
+
+/* Completes the activities that end at the next point of time. Their entities continue in order of their numbers, then
+ * messages go on in the order in which they began. */
 static void complete(struct ft_engine *e, double next)
 {
     const double within = SAME_TIME * next;
     size_t n_ended = 0;
-    for (size_t i = 0; i < e->n_active;) {
-        const int32_t number = e->active[i];
-        struct ft_class_state *state = &e->states[number];
-        bool emptied = false;
-        while (!emptied && ends_in(e, state) <= within) {
-            e->ended[n_ended++] = state->heap[0];
-            leave_class(e, number);
-            emptied = state->n == 0; /* another one is at its place in the list now */
+    uint32_t n_arrivals = 0;
+    while (e->n_due && e->due_s[e->due[0]] <= next + within) {
+        const int32_t item = e->due[0], consumer = item - (int32_t)e->n_entities;
+        if (consumer < 0) {
+            e->ended[n_ended++] = item;
+            ft_due_drop(e, item);
+            continue;
         }
-        i += !emptied;
-    }
-    while (e->n_timers && e->entities[e->timers[0]].work_end <= next + within) {
-        e->ended[n_ended++] = e->timers[0];
-        ft_heap_pop(e, e->timers, e->n_timers--);
+        if ((size_t)consumer >= e->n_classes) {
+            ft_due_drop(e, item);
+            if (!ft_reserve(&e->arrivals, &e->arrival_room, n_arrivals, sizeof *e->arrivals)) {
+                e->out_of_memory = true;
+                return;
+            }
+            const int32_t flow = consumer - (int32_t)e->n_classes;
+            e->arrivals[n_arrivals++] = (struct ft_arrival){e->flows[flow].number, flow};
+            continue;
+        }
+        const struct ft_class_state *state = &e->states[consumer];
+        const struct ft_consumer *its = &e->consumers[consumer];
+        ft_settle(e, consumer);
+        while (its->n && ft_ends_in(e, consumer) <= within) {
+            e->ended[n_ended++] = state->heap[0];
+            leave_class(e, consumer);
+        }
+        if (its->n) /* it changed, or was due too early by rounding */
+            ft_due_set(e, item, e->now + fmax(ft_ends_in(e, consumer), 2 * within));
     }
     if (n_ended > 1)
         qsort(e->ended, n_ended, sizeof *e->ended, by_number);
@@ -477,6 +461,12 @@ static void complete(struct ft_engine *e, double next)
         if (e->entities[number].kind == FT_DEVICE && e->entities[number].device >= 0)
             release_device(e, e->entities[number].device, number);
     }
+    if (n_arrivals > 1)
+        qsort(e->arrivals, n_arrivals, sizeof *e->arrivals, by_begin);
+    for (uint32_t i = 0; i < n_arrivals; i++) {
+        ft_flow_due(e, e->arrivals[i].flow);
+        e->events++;
+    }
 }
 
 enum ft_status ft_engine_advance(struct ft_engine *e, double until)
@@ -486,15 +476,15 @@ enum ft_status ft_engine_advance(struct ft_engine *e, double until)
         while (e->n_ready) {
             const int32_t number = e->ready[e->ready_head];
             struct ft_entity *one = &e->entities[number];
-            for (int outcome = GOES_ON; outcome == GOES_ON;) {
+            for (int outcome = FT_GOES_ON; outcome == FT_GOES_ON;) {
                 const struct ft_operation *op = &e->operations[one->pc++];
                 outcome = perform(e, number, op);
-                if (outcome < GOES_ON && outcome != FT_CALLED) {
+                if (outcome < FT_GOES_ON && outcome != FT_CALLED) {
                     one->pc--;
                     e->called = number;
                     return (enum ft_status)outcome;
                 }
-                if (outcome == FT_CALLED || outcome == STOPS) {
+                if (outcome == FT_CALLED || outcome == FT_STOPS) {
                     e->ready_head = (e->ready_head + 1) % e->n_entities;
                     e->n_ready--;
                     if (outcome == FT_CALLED)
@@ -509,12 +499,12 @@ enum ft_status ft_engine_advance(struct ft_engine *e, double until)
         const double next = ft_engine_next(e);
         if (!isfinite(next))
             return FT_DEADLOCK;
+        if (e->out_of_memory)
+            return FT_NO_MEMORY;
         if (next > until) {
-            pass(e, until - e->now);
             e->now = until;
             return FT_PAUSED;
         }
-        pass(e, next - e->now);
         e->now = next;
         complete(e, next);
     }

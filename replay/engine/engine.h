@@ -9,6 +9,8 @@
  *
  * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s
  * of each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).
+ * Rates are worked out once an instant, for those consumers only that a change reaches through resources that are full.
+ * V and all sums over time are settled when a rate changes, not at each event.
  *
  * Waking: an operation that waits says by `b` whether it sleeps in the kernel (1) or spins (0). Whoever was let go on
  * does so after `wake_latency_s` or `transfer_s`; who wakes sleepers spends `wake_call_s` on each, one after the other.
@@ -29,28 +31,33 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "foretrace/base/tables.h"
+
 #define FT_MAX_NESTING 64 /* of loops in a program */
-#define FT_USES 2         /* resources that a class may use */
 #define FT_REGISTERS 4    /* of an entity, set by ft_engine_resume */
 #define FT_MAX_PILOTS 16  /* loops, nested in each other, that are watched for repetition */
 
 enum ft_code {
-    FT_END,       /* the entity is done */
-    FT_RUN,       /* class a, x seconds alone */
-    FT_LOOP,      /* n times; a is the operation behind FT_NEXT */
-    FT_NEXT,      /* a is the first operation of the body */
-    FT_BARRIER,   /* object a; b: sleeps */
-    FT_LOCK,      /* object a; b: sleeps */
-    FT_UNLOCK,    /* object a */
-    FT_POST,      /* n units to object a */
-    FT_WAIT,      /* n units from object a; b: sleeps */
-    FT_BROADCAST, /* wake all that wait for object a; nothing is kept */
-    FT_SPAWN,     /* entity a begins; b: it is woken, as from sleep */
-    FT_JOIN,      /* until entity a is done; b: sleeps */
-    FT_SLEEP,     /* x seconds without a core */
-    FT_USE,       /* x seconds of object a, a device; x of register b - 1 if b > 0 */
-    FT_CALL,      /* return n to the caller; ft_engine_resume says where to go on */
-    FT_JUMP,      /* to a */
+    FT_END,        /* the entity is done */
+    FT_RUN,        /* class a, x seconds alone */
+    FT_LOOP,       /* n times; a is the operation behind FT_NEXT */
+    FT_NEXT,       /* a is the first operation of the body */
+    FT_BARRIER,    /* object a; b: sleeps */
+    FT_LOCK,       /* object a; b: sleeps */
+    FT_UNLOCK,     /* object a */
+    FT_POST,       /* n units to object a */
+    FT_WAIT,       /* n units from object a; b: sleeps */
+    FT_BROADCAST,  /* wake all that wait for object a; nothing is kept */
+    FT_SPAWN,      /* entity a begins; b: it is woken, as from sleep */
+    FT_JOIN,       /* until entity a is done; b: sleeps */
+    FT_SLEEP,      /* x seconds without a core */
+    FT_USE,        /* x seconds of object a, a device; x of register b - 1 if b > 0 */
+    FT_CALL,       /* return n to the caller; ft_engine_resume says where to go on */
+    FT_JUMP,       /* to a */
+    FT_SEND,       /* message a of x bytes; b: 0 waits until the sender may go on, else it is request b of the entity */
+    FT_RECEIVE,    /* message a; b as of FT_SEND */
+    FT_AWAIT,      /* requests slots[a .. a + n) of the engine, all open ones if n < 0; b: 0 all of them, 1 any */
+    FT_COLLECTIVE, /* collective a, x bytes: see collectives.c */
     FT_NUM_CODES
 };
 
@@ -62,15 +69,17 @@ struct ft_operation {
 
 struct ft_entity_start {
     int32_t first_operation;
-    int32_t job;  /* which job it belongs to; jobs divide a shared cache */
-    int32_t born; /* 0: waits for FT_SPAWN */
+    int32_t job;               /* which job it belongs to; jobs divide a shared cache */
+    int32_t born;              /* 0: waits for FT_SPAWN */
+    int32_t node;              /* of the network */
+    int32_t first_slot, slots; /* its requests */
 };
 
 /* A class: the cores that its entities run on (-1: none), the cache that they share (-1: none), their demand.
  * `conditions` pairs (speed, demand in bytes/s) from `first_condition` on: with 1, 2, ... jobs in the shared cache. */
 struct ft_class {
     int32_t cores, cache, first_condition, conditions;
-    int32_t uses[FT_USES]; /* resources; -1: none */
+    int32_t first_use, uses; /* resources: uses[first_use ...] of the engine */
 };
 
 /* A resource whose capacity is bandwidth: points[0 .. n) are bytes/s that 1 .. n entities get together. */
@@ -85,6 +94,64 @@ struct ft_object {
     int32_t count;
 };
 
+#define FT_ANY (-1) /* sender or tag of a receive */
+
+/* Who a message goes to or comes from (an entity, or FT_ANY), and what it is matched by. */
+struct ft_message {
+    int32_t peer, tag, communicator;
+};
+
+/* Ranks of a communicator: members[first_member ...] of the engine are entities. */
+struct ft_communicator {
+    int32_t first_member, members;
+};
+
+enum ft_algorithm {
+    FT_LINEAR_GATHER,      /* all send to the root at once */
+    FT_LINEAR_SCATTER,     /* the root sends to all at once */
+    FT_LINEAR_EXCHANGE,    /* all to all at once */
+    FT_BINOMIAL_BCAST,     /* from the root; nearest child last */
+    FT_BINOMIAL_REDUCE,    /* to the root */
+    FT_BINOMIAL_SCATTER,   /* x bytes for each rank, halves at each step */
+    FT_BINOMIAL_GATHER,    /* its mirror image */
+    FT_RECURSIVE_DOUBLING, /* x bytes at each step; ranks beyond a power of two hand over to a neighbour */
+    FT_DOUBLING_GATHER,    /* allgather: x bytes of each rank, twice as many at each step */
+    FT_HALVING_SCATTER,    /* reduce-scatter of x bytes: half as many at each step */
+    FT_RING,               /* to the right, x bytes, ranks - 1 times */
+    FT_PAIRWISE,           /* step i to rank + i and from rank - i, x bytes; step 0 to itself */
+    FT_EXCLUSIVE_OR,       /* step i with rank ^ i; ranks are a power of two */
+    FT_BRUCK,              /* alltoall of x bytes for each rank: blocks whose number has bit k at step k */
+    FT_BRUCK_GATHER,       /* allgather: x bytes of each rank, twice as many at each step */
+    FT_DISSEMINATION,      /* barrier: to rank + 2^k */
+    FT_CHAIN,              /* scan: from rank - 1, then to rank + 1 */
+    FT_SELF,               /* a copy of x bytes to itself */
+    FT_NUM_ALGORITHMS
+};
+
+/* A collective operation. With `first_count` >= 0 rank i sends counts[first_count + i] bytes, not x; with `matrix`
+ * counts[first_count + i * ranks + j] to rank j. */
+struct ft_collective {
+    int32_t algorithm, communicator, root, first_count, matrix;
+};
+
+/* Of messages longer than `above_bytes`: factors on latency and on the rate of a flow. */
+struct ft_regime {
+    double above_bytes, latency_factor, bandwidth_factor;
+};
+
+enum ft_topology { FT_NO_NETWORK, FT_CROSSBAR, FT_TORUS, FT_FAT_TREE };
+enum { FT_MAX_DIMENSIONS = 8 };
+
+/* How messages travel. Nodes are joined by links, which are resources from `first_link` on; see network.c. A flow has
+ * at most window_bytes / (2 x latency); its penalty is latency + weight_bytes / bandwidth of each link; answers take
+ * `back_share` of its rate on the way back. */
+struct ft_network {
+    int32_t topology, nodes, first_link, links, n_regimes, dimensions, dimension[FT_MAX_DIMENSIONS],
+        up[FT_MAX_DIMENSIONS], parallel[FT_MAX_DIMENSIONS], has_backbone, is_duplex;
+    double link_latency_s, link_bytes_per_s, backbone_latency_s, backbone_bytes_per_s, own_latency_s, own_bytes_per_s;
+    double eager_below, detached_below, envelope_bytes, window_bytes, weight_bytes, back_share;
+};
+
 enum ft_kind { /* what an entity did or waited for */
                FT_RAN,
                FT_DEVICE,
@@ -95,6 +162,8 @@ enum ft_kind { /* what an entity did or waited for */
                FT_AT_JOIN,
                FT_AT_QUEUE,
                FT_AT_CALL,
+               FT_AT_PARTNER, /* until the other side of a message came */
+               FT_AT_TRANSFER,
                FT_NUM_KINDS,
                FT_FOLDED = FT_NUM_KINDS /* of segments: many periods of a loop */
 };
@@ -114,9 +183,13 @@ struct ft_frame {
 
 struct ft_entity {
     int32_t pc, job, place, kind, object, next, depth, label, activity_class, device, waiting_units, by;
-    int32_t first_joiner;         /* queue of entities that join this one */
-    bool retries;                 /* was woken to try for a lock again */
-    int64_t activity;             /* number of what it does now: changes with each activity */
+    int32_t first_joiner; /* queue of entities that join this one */
+    int32_t node, first_slot, slots;
+    int32_t posted, posted_last, arrived, arrived_last; /* queues of requests: see messages.c */
+    int32_t waiting_for;                                /* requests that are not done */
+    int32_t step, rank;                                 /* of its collective; step -1: in none */
+    bool retries;                                       /* was woken to try for a lock again */
+    int64_t activity;                                   /* number of what it does now: changes with each activity */
     double start, work_end, rest; /* of a running one, on its class's clock; of a timed one, the time */
     double end;
     double registers[FT_REGISTERS];
@@ -124,10 +197,66 @@ struct ft_entity {
 };
 
 struct ft_class_state {
-    int32_t n, capacity, slot; /* slot: in the list of active classes; -1: none */
+    int32_t capacity, slot;     /* slot: in the list of active classes; -1: none */
+    int32_t at_cores, at_cache; /* places in the lists of its cores and cache */
     int32_t *heap;
-    double v, rate, share;
+    double v, share;
     int64_t filled; /* how often it was filled: V begins at 0 each time */
+};
+
+struct ft_tie { /* of a consumer to a resource; at: its place in the resource's list */
+    int32_t resource, at;
+    double weight;
+};
+
+/* Who uses resources: the entities of a class, as long as there are any. Each of the `n` asks for `asked` bytes/s and
+ * is given `given`. `counted` and `flowing` are n times that, as they are part of its resources' demand and flow.
+ * Shares of a full resource go with 1 / penalty. `full_rate` is its speed with all it asked for, `rate` the speed now.
+ */
+struct ft_consumer {
+    int32_t n, n_ties, tie_room;
+    struct ft_tie *ties;
+    double asked, given, counted, flowing, penalty, full_rate, rate;
+    double since; /* when it was settled last */
+    uint32_t mark;
+    bool changed, limited;
+};
+
+struct ft_list {
+    uint32_t n, room;
+    int32_t *items;
+};
+
+struct ft_resource_state {
+    struct ft_list users, slots;   /* consumers, and which of their ties it is */
+    double demand, flow, capacity; /* bytes/s */
+    double since;                  /* when it was settled last */
+    double left, weights;          /* of those that still grow: see ft_fill */
+    int32_t growing;
+    uint32_t mark;
+    bool limited, full, touched, refreshed; /* limited: more is asked for than it has */
+};
+
+struct ft_group_state { /* of cores or of a cache: how many there are, and the classes that have entities there */
+    struct ft_list classes;
+    int32_t running; /* entities, or jobs */
+    double share;    /* of cores; of a cache, the jobs of which rates were worked out */
+    bool touched;
+};
+
+struct ft_request { /* a message sent or received, until both sides are done with it */
+    int32_t owner, peer, tag, communicator, flow, next, slot, pc;
+    double bytes;
+    bool is_used, is_send, is_detached, is_done, is_awaited, is_candidate, has_arrived;
+};
+
+struct ft_flow {           /* a message on its way. Its consumer has the number of classes + its own */
+    int32_t send, receive; /* requests; -1: not matched yet, or detached and done */
+    int32_t from, to;
+    int64_t number;
+    double bytes, left, begun; /* begun: when both sides were there */
+    bool moves;                /* after its latency */
+    bool is_used;
 };
 
 struct ft_object_state {
@@ -137,6 +266,15 @@ struct ft_object_state {
 
 enum ft_status { FT_FINISHED, FT_PAUSED, FT_CALLED, FT_DEADLOCK, FT_NOT_OWNED, FT_TOO_DEEP, FT_NO_MEMORY, FT_TOO_MANY };
 
+/* Requests and messages on their way, as numbers that do not depend on where they are kept: `shape` has the queues and
+ * requests of each entity, then the flows in the order in which they began; `left` bytes of each flow, or seconds of
+ * its latency. */
+struct ft_traffic {
+    int64_t *shape;
+    double *left;
+    uint32_t n_shape, n_left, shape_room, left_room;
+};
+
 struct ft_snapshot;
 
 struct ft_engine {
@@ -145,9 +283,17 @@ struct ft_engine {
     const struct ft_class *classes;
     const struct ft_resource *resources;
     const struct ft_object *objects;
+    const int32_t *uses;
+    const struct ft_message *messages;
+    const struct ft_communicator *communicators;
+    const struct ft_collective *collectives;
+    const struct ft_regime *regimes;
+    const int32_t *members, *slot_lists;
+    const double *counts;
+    struct ft_network network;
     const double *cores, *conditions, *points;
     size_t n_operations, n_entities, n_classes, n_resources, n_objects, n_core_groups, n_labels, n_path_labels,
-        n_caches, n_jobs;
+        n_caches, n_jobs, n_messages, n_communicators, n_collectives, n_members, n_slot_lists, n_counts;
     size_t most_segments;
     int64_t most_events;
     bool folding;
@@ -157,15 +303,19 @@ struct ft_engine {
     double calls_s; /* that the entity that goes on now has spent on waking others */
     struct ft_entity *entities;
     struct ft_class_state *states;
+    struct ft_consumer *consumers;    /* [classes] */
+    struct ft_resource_state *shared; /* [resources] */
+    struct ft_group_state *core_groups, *caches_now;
     struct ft_object_state *objects_now;
-    int32_t *active;     /* classes that have entities */
-    int32_t *ready;      /* ring */
-    int32_t *timers;     /* heap by work_end, then by number */
-    int32_t *ended;      /* scratch: entities whose work ends now */
-    int32_t *running_on; /* [core groups] entities */
-    int32_t *in_cache;   /* [caches x jobs] entities */
-    int32_t *jobs_in;    /* [caches] jobs with entities */
-    size_t n_active, ready_head, n_ready, n_timers, n_done;
+    int32_t *active;   /* classes that have entities */
+    int32_t *ready;    /* ring */
+    int32_t *ended;    /* scratch: entities whose work ends now */
+    int32_t *in_cache; /* [caches x jobs] entities */
+    /* Timers of entities, then the first ends of consumers: a heap by time, then by number. at: places; -1: not in it
+     */
+    int32_t *due, *due_at;
+    double *due_s;
+    size_t n_active, ready_head, n_ready, n_due, n_done;
     bool stale;                            /* rates must be worked out again */
     int64_t activities, instances, events; /* events: those of folded periods are not among them */
     int32_t called;                        /* entity of FT_CALLED, or of an error */
@@ -177,21 +327,38 @@ struct ft_engine {
     size_t n_segments, segment_room;
     int64_t segments_left_out, periods_folded, periods_estimated;
     double estimated_s; /* of estimated periods */
-    /* scratch of sharing.c */
-    double *asked, *given, *capacity, *flow;
-    bool *full;
-    int32_t *members;
+    /* messages.c, network.c */
+    struct ft_request *requests;
+    struct ft_flow *flows;
+    struct ft_arrival {
+        int64_t number;
+        int32_t flow;
+    } *arrivals; /* scratch: messages due at one instant */
+    uint32_t arrival_room;
+    double *flow_paths;    /* [flows, path labels] of who came last to a message */
+    int32_t *slots;        /* of all entities: request numbers; -1: none */
+    int32_t *member_order; /* members of each communicator in order of entities */
+    uint32_t n_requests, request_room, n_flows, flow_room, consumer_room, due_room, n_free_requests, n_free_flows,
+        free_request_room, free_flow_room, tie_room;
+    int32_t *free_requests, *free_flows;
+    struct ft_tie *route; /* scratch */
+    int64_t messages_sent, flows_begun;
+    /* sharing.c: what changed since rates were worked out, and its component */
+    struct ft_list changed, touched, touched_cores, touched_caches, reached, limited, growing, refreshed;
+    uint32_t epoch;
+    bool out_of_memory; /* something could not be noted: the run cannot go on */
     /* repetition: repeat.c */
     struct ft_snapshot *pilots;
+    struct ft_traffic traffic; /* scratch */
     int32_t n_pilots;
     int64_t elsewhere; /* iterations of other entities since the pilot's last one */
     int64_t paid;      /* events, less the cost of looking for repetition */
     int64_t calls;
 };
 
-enum { FT_PER_LABEL = 2, FT_PER_RESOURCE = 2, FT_PER_OBJECT = 2, FT_WORK = 3 };
+enum { FT_PER_LABEL = 2, FT_PER_RESOURCE = 2, FT_PER_OBJECT = 2, FT_WORK = 6 };
 /* of_labels: seconds, activities. of_resources: bytes, seconds saturated. of_objects: unit-seconds in use, waits.
- * of_work: seconds of work asked for, done, events. */
+ * of_work: seconds of work asked for, done, events; bytes of messages sent, moved by flows, messages. */
 
 bool ft_engine_start(struct ft_engine *engine, const struct ft_entity_start *starts);
 void ft_engine_free(struct ft_engine *engine);
@@ -206,13 +373,44 @@ bool ft_engine_resume(struct ft_engine *engine, int32_t entity, int32_t pc, cons
 /* Time of the next event; infinity if there is none. */
 double ft_engine_next(struct ft_engine *engine);
 
-enum { FT_MAX_RESOURCES = 256, FT_MEMBER = 1 + FT_USES };
-
-/* sharing.c. Max-min fair rates of groups of flows: `groups` has for each the number of its flows and the resources on
- * their way (-1: none), asked[i] is what each of them wants, given[i] what each gets. */
-void ft_max_min(size_t n_groups, const int32_t *groups, const double *asked, size_t n_resources, const double *capacity,
-                double *given);
+/* sharing.c */
+void ft_attach(struct ft_engine *engine, int32_t consumer); /* its first entity begins */
+void ft_detach(struct ft_engine *engine, int32_t consumer); /* its last entity has ended */
+void ft_change(struct ft_engine *engine, int32_t consumer); /* its rate must be worked out again */
+void ft_run_on(struct ft_engine *engine, int32_t class_number, int32_t job, int32_t change);
+void ft_settle(struct ft_engine *engine, int32_t consumer); /* its work up to now */
+void ft_settle_all(struct ft_engine *engine);
+void ft_rates(struct ft_engine *engine);
+bool ft_max_min(struct ft_consumer *consumers, size_t n, const double *capacity, size_t n_resources, double *given);
 double ft_capacity(const double *points, int32_t n_points, double users);
+double ft_ends_in(const struct ft_engine *engine, int32_t class_number);
+
+/* messages.c */
+enum { FT_GOES_ON = FT_TOO_MANY + 1, FT_STOPS };
+int ft_message(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
+int ft_await(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
+int32_t ft_post_send(struct ft_engine *engine, int32_t entity, struct ft_message message, double bytes);
+int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message);
+void ft_await_request(struct ft_engine *engine, int32_t entity, int32_t request);
+int ft_wait(struct ft_engine *engine, int32_t entity, int32_t label); /* for all that it awaits */
+void ft_arrived(struct ft_engine *engine, int32_t flow);
+
+/* network.c */
+int32_t ft_flow_begin(struct ft_engine *engine, int32_t send, int32_t last);
+void ft_flow_due(struct ft_engine *engine, int32_t flow);
+void ft_flow_ended(struct ft_engine *engine, int32_t flow);
+int ft_route(struct ft_engine *engine, int32_t from, int32_t to, double *latency_s, double *bytes_per_s);
+
+/* collectives.c: the next steps of an entity's collective until it waits or is through */
+int ft_collective(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
+
+/* engine.c */
+void ft_begin(struct ft_engine *engine, struct ft_entity *entity, enum ft_kind kind, int32_t label);
+
+/* heap.c: `item` is an entity, or n_entities + a consumer */
+void ft_due_set(struct ft_engine *engine, int32_t item, double time);
+void ft_due_drop(struct ft_engine *engine, int32_t item);
+void ft_due_heapify(struct ft_engine *engine);
 
 /* repeat.c: called at the end of an iteration that is not the last. May advance time by many periods. */
 bool ft_repeat(struct ft_engine *engine, int32_t entity);
@@ -229,8 +427,5 @@ void ft_make_ready(struct ft_engine *engine, int32_t entity);
 void ft_heap_push(const struct ft_engine *engine, int32_t *heap, size_t n, int32_t entity);
 void ft_heap_pop(const struct ft_engine *engine, int32_t *heap, size_t n);
 void ft_heapify(struct ft_engine *engine, int32_t *heap, size_t n);
-
-/* sharing.c: rates of all classes that run, until one of them changes. */
-void ft_rates(struct ft_engine *engine);
 
 #endif

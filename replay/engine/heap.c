@@ -1,4 +1,5 @@
-/* Binary heaps of entities, by the end of their work, then by number: so that equal runs are equal in every detail. */
+/* Binary heaps. Of entities of a class, by the end of their work, then by number; of what is due, by time, then by
+ * number: so that equal runs are equal in every detail. */
 #include "engine.h"
 
 static bool before(const struct ft_engine *e, int32_t a, int32_t b)
@@ -41,4 +42,72 @@ void ft_heapify(struct ft_engine *e, int32_t *heap, size_t n)
 {
     for (size_t i = n / 2; i-- > 0;)
         sift_down(e, heap, n, i);
+}
+
+static bool due_before(const struct ft_engine *e, int32_t a, int32_t b)
+{
+    return e->due_s[a] < e->due_s[b] || (e->due_s[a] == e->due_s[b] && a < b);
+}
+
+static void place(struct ft_engine *e, size_t i, int32_t item)
+{
+    e->due[i] = item;
+    e->due_at[item] = (int32_t)i;
+}
+
+static void due_up(struct ft_engine *e, size_t i)
+{
+    const int32_t item = e->due[i];
+    while (i && due_before(e, item, e->due[(i - 1) / 2])) {
+        place(e, i, e->due[(i - 1) / 2]);
+        i = (i - 1) / 2;
+    }
+    place(e, i, item);
+}
+
+static void due_down(struct ft_engine *e, size_t i)
+{
+    const int32_t item = e->due[i];
+    for (size_t child; (child = 2 * i + 1) < e->n_due; i = child) {
+        if (child + 1 < e->n_due && due_before(e, e->due[child + 1], e->due[child]))
+            child++;
+        if (!due_before(e, e->due[child], item))
+            break;
+        place(e, i, e->due[child]);
+    }
+    place(e, i, item);
+}
+
+void ft_due_set(struct ft_engine *e, int32_t item, double time)
+{
+    const double was = e->due_s[item];
+    e->due_s[item] = time;
+    if (e->due_at[item] < 0) {
+        place(e, e->n_due, item);
+        due_up(e, e->n_due++);
+    } else if (time < was) {
+        due_up(e, (size_t)e->due_at[item]);
+    } else {
+        due_down(e, (size_t)e->due_at[item]);
+    }
+}
+
+void ft_due_drop(struct ft_engine *e, int32_t item)
+{
+    const int32_t at = e->due_at[item];
+    if (at < 0)
+        return;
+    e->due_at[item] = -1;
+    if ((size_t)at == --e->n_due)
+        return;
+    const int32_t moved = e->due[e->n_due];
+    place(e, (size_t)at, moved);
+    due_down(e, (size_t)at);
+    due_up(e, (size_t)e->due_at[moved]);
+}
+
+void ft_due_heapify(struct ft_engine *e)
+{
+    for (size_t i = e->n_due / 2; i-- > 0;)
+        due_down(e, i);
 }

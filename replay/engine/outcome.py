@@ -27,6 +27,8 @@ KINDS = {
     _engine.AT_JOIN: "join",
     _engine.AT_QUEUE: "queue",
     _engine.AT_CALL: "decision",
+    _engine.AT_PARTNER: "partner",
+    _engine.AT_TRANSFER: "transfer",
     _engine.FOLDED: "folded",
 }
 """Kinds of timeline segments: the entity's state or the cause of its wait."""
@@ -52,6 +54,8 @@ class Outcome:
         events: activities that ended, those of folded periods included; `events_simulated` were simulated one by one.
         periods_folded: periods of loops that were added up at once; `periods_estimated` of them by a window of many
             iterations, as no state repeated. `estimated_s` is the time of the estimated periods.
+        sent_bytes: bytes of messages, envelopes included; `moved_bytes` those that flows moved. They differ by rounding
+            alone, and by messages that were still on their way. `messages` counts the messages sent.
         work_s: seconds of work requested; `work_done_s` seconds of work done. They differ by rounding alone.
     """
 
@@ -76,6 +80,9 @@ class Outcome:
     estimated_s: float
     work_s: float
     work_done_s: float
+    sent_bytes: float
+    moved_bytes: float
+    messages: float
 
     @classmethod
     def of(cls, compiled: Compiled, engine: _engine.Engine) -> Outcome:
@@ -113,6 +120,9 @@ class Outcome:
             estimated_s=engine.estimated_s,
             work_s=float(work[0]),
             work_done_s=float(work[1]),
+            sent_bytes=float(work[3]),
+            moved_bytes=float(work[4]),
+            messages=float(work[5]),
         )
 
     def seconds(self, kind: str) -> Floats:

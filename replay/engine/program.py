@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 
 from foretrace.base.errors import PredictionError
 
+from .network import Network
+
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
@@ -19,7 +21,7 @@ class Sharing:
     Attributes:
         cores: a group of cores of the system, None for an activity that needs none (a copy).
         cache: a cache that jobs divide, None for none.
-        resources: up to two bandwidth resources.
+        resources: bandwidth resources, each once.
         conditions: (speed, demand in bytes/s of each resource at that speed) with 1, 2, ... jobs in the cache. Speed is
             relative to the time that the activity takes alone.
     """
@@ -148,7 +150,75 @@ class Timed:
     slot: int
 
 
-Part = Run | Repeat | Barrier | Lock | Unlock | Post | Wait | Broadcast | Spawn | Join | Sleep | Use | Offer | Timed
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a message to an entity.
+
+    Attributes:
+        to: name of the receiver.
+        size_bytes: of the message.
+        tag: by which it is matched, with the communicator.
+        request: 0 to wait until the message is out of hand, else the number of the request that `Await` names.
+    """
+
+    to: str
+    size_bytes: float
+    label: str = "send"
+    tag: int = 0
+    communicator: str = "world"
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """Receive a message; None for any sender or any tag. `request` as of `Send`."""
+
+    sender: str | None
+    label: str = "receive"
+    tag: int | None = 0
+    communicator: str = "world"
+    request: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """Wait for requests: for all of those named, for `any_one` of them, or for all that are open if none is named."""
+
+    requests: tuple[int, ...] = ()
+    any_one: bool = False
+    label: str = "wait"
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """A collective operation by one algorithm (`ALGORITHMS`), in which all members of a communicator take part.
+
+    Attributes:
+        algorithm: what is sent to whom, step by step.
+        size_bytes: of each message, or of each rank's part; see collectives.c.
+        root: rank from or to which it goes.
+        counts: bytes of each rank, or of each rank for each other, instead of `size_bytes`.
+    """
+
+    algorithm: str
+    size_bytes: float
+    label: str = "collective"
+    communicator: str = "world"
+    root: int = 0
+    counts: tuple[float, ...] = ()
+
+
+ALGORITHMS = (
+    "linear-gather", "linear-scatter", "linear-exchange", "binomial-bcast", "binomial-reduce", "binomial-scatter",
+    "binomial-gather", "recursive-doubling", "doubling-gather", "halving-scatter", "ring", "pairwise", "exclusive-or",
+    "bruck", "bruck-gather", "dissemination", "chain", "self",
+)  # fmt: skip
+"""Algorithms of collectives, in the order of `enum ft_algorithm`."""
+
+Part = (
+    Run | Repeat | Barrier | Lock | Unlock | Post | Wait | Broadcast | Spawn | Join | Sleep | Use | Offer | Timed
+    | Send | Receive | Await | Collective
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +226,7 @@ class Entity:
     """Runs a program. Entities of one `job` share memory; those that are `born` start at time 0, others by `Spawn`.
 
     `names` says what names of the program stand for in the system, where that is not the same: so copies of a job run
-    one program, each with barriers and locks of its own.
+    one program, each with barriers and locks of its own. `node` is its place in the network.
     """
 
     name: str
@@ -164,6 +234,7 @@ class Entity:
     kind: str = "thread"
     job: int = 0
     born: bool = True
+    node: int = 0
     names: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
@@ -194,6 +265,8 @@ class System:
         barriers: by name, the number of entities that must arrive.
         semaphores: by name, the units at the start; 0 for those not named.
         waking: how long it takes until waiting entities go on.
+        network: over which messages are sent; None for none.
+        communicators: by name, the entities that are its ranks, in order.
     """
 
     cores: dict[str, float] = field(default_factory=dict)
@@ -203,6 +276,8 @@ class System:
     barriers: dict[str, int] = field(default_factory=dict)
     semaphores: dict[str, int] = field(default_factory=dict)
     waking: Waking = Waking()
+    network: Network | None = None
+    communicators: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the figures.

@@ -48,6 +48,8 @@ struct ft_snapshot {
     struct seen_object *objects;
     int32_t *queues; /* of objects, then the ready ring */
     size_t n_queued, n_ready;
+    struct ft_traffic traffic;
+    int64_t flows_begun;
 };
 
 static double left_of(const struct ft_engine *e, const struct ft_entity *one)
@@ -72,8 +74,112 @@ void ft_repeat_free(struct ft_engine *e)
         free(s->frames);
         free(s->objects);
         free(s->queues);
+        free(s->traffic.shape);
+        free(s->traffic.left);
     }
+    free(e->traffic.shape);
+    free(e->traffic.left);
     free(e->pilots);
+}
+
+static void shape(struct ft_engine *e, struct ft_traffic *t, int64_t value)
+{
+    if (ft_reserve(&t->shape, &t->shape_room, t->n_shape, sizeof *t->shape))
+        t->shape[t->n_shape++] = value;
+    else
+        e->out_of_memory = true;
+}
+
+static void shape_request(struct ft_engine *e, struct ft_traffic *t, int32_t number)
+{
+    const struct ft_request *its = &e->requests[number];
+    const int64_t slot = its->slot < 0 ? -1 : its->slot - e->entities[its->owner].first_slot;
+    shape(e, t, (int64_t)its->owner << 32 | (uint32_t)its->pc);
+    shape(e, t, (int64_t)its->peer << 32 | (uint32_t)its->tag);
+    shape(e, t,
+          slot << 32 |
+              (uint32_t)(its->is_done | its->is_awaited << 1 | its->has_arrived << 2 | its->is_candidate << 3));
+}
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct ft_arrival *one = a, *other = b;
+    return (one->number > other->number) - (one->number < other->number);
+}
+
+static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
+{
+    t->n_shape = t->n_left = 0;
+    if (!e->network.nodes)
+        return;
+    for (size_t i = 0; i < e->n_entities; i++) {
+        const struct ft_entity *one = &e->entities[i];
+        shape(e, t, (int64_t)one->step << 32 | (uint32_t)one->waiting_for);
+        for (int32_t r = one->posted; r >= 0; r = e->requests[r].next)
+            shape_request(e, t, r);
+        for (int32_t r = one->arrived; r >= 0; r = e->requests[r].next)
+            shape_request(e, t, r);
+        for (int32_t k = 0; k < one->slots; k++) {
+            const int32_t r = e->slots[one->first_slot + k];
+            if (r < 0)
+                shape(e, t, r);
+            else
+                shape_request(e, t, r);
+        }
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < e->n_flows; i++) {
+        if (!e->flows[i].is_used)
+            continue;
+        if (!ft_reserve(&e->arrivals, &e->arrival_room, n, sizeof *e->arrivals)) {
+            e->out_of_memory = true;
+            return;
+        }
+        e->arrivals[n++] = (struct ft_arrival){e->flows[i].number, (int32_t)i};
+    }
+    if (n > 1)
+        qsort(e->arrivals, n, sizeof *e->arrivals, by_begin);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct ft_flow *flow = &e->flows[e->arrivals[i].flow];
+        const double due = e->due_s[e->n_entities + e->n_classes + (size_t)e->arrivals[i].flow];
+        shape(e, t, flow->moves);
+        shape_request(e, t, flow->send);
+        if (flow->receive >= 0)
+            shape_request(e, t, flow->receive);
+        else
+            shape(e, t, -1);
+        if (ft_reserve(&t->left, &t->left_room, t->n_left, sizeof *t->left))
+            t->left[t->n_left++] = flow->moves ? flow->left : due - e->now;
+        else
+            e->out_of_memory = true;
+    }
+    e->paid -= (int64_t)(t->n_shape + t->n_left) / SUMS_PER_UNIT;
+}
+
+/* How many more periods messages allow that were on their way all the time; 0 if the others are in another state. The
+ * flows are those in `arrivals`. */
+static double of_traffic(struct ft_engine *e, const struct ft_snapshot *s, bool exact, double passed)
+{
+    struct ft_traffic *now = &e->traffic;
+    double most = INFINITY;
+    look_at_traffic(e, now);
+    if (exact && (now->n_shape != s->traffic.n_shape || now->n_left != s->traffic.n_left ||
+                  memcmp(now->shape, s->traffic.shape, now->n_shape * sizeof *now->shape) != 0))
+        return 0;
+    for (uint32_t i = 0; i < now->n_left; i++) {
+        const struct ft_flow *flow = &e->flows[e->arrivals[i].flow];
+        if (flow->number < s->flows_begun) {
+            if (!exact || i >= s->traffic.n_left)
+                return 0;
+            const double less = flow->moves ? s->traffic.left[i] - now->left[i] : passed;
+            most = less > 0 ? fmin(most, floor(now->left[i] / less) - 1) : 0;
+        } else if (exact) {
+            const double unit = flow->moves ? flow->bytes : passed;
+            if (fabs(now->left[i] - s->traffic.left[i]) > SAME_WORK * unit)
+                return 0;
+        }
+    }
+    return most;
 }
 
 static bool prepare(const struct ft_engine *e, struct ft_snapshot *s)
@@ -99,6 +205,7 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
 {
     if (!prepare(e, s))
         return false;
+    ft_settle_all(e);
     size_t frames = 0;
     s->n_queued = 0;
     for (size_t i = 0; i < e->n_entities; i++) {
@@ -118,11 +225,13 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
     for (size_t i = 0; i < e->n_ready; i++)
         s->queues[s->n_queued + i] = e->ready[(e->ready_head + i) % e->n_entities];
     memcpy(s->sums, e->sums, e->n_sums * sizeof *s->sums);
+    look_at_traffic(e, &s->traffic);
+    s->flows_begun = e->flows_begun;
     s->now = e->now;
     s->calls = e->calls;
     s->steps = 0;
     s->taken = true;
-    e->paid -= (int64_t)(e->n_entities + e->n_sums / SUMS_PER_UNIT);
+    e->paid -= (int64_t)(e->n_entities + e->n_active + (e->n_resources + e->n_sums) / SUMS_PER_UNIT);
     return true;
 }
 
@@ -188,6 +297,7 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
     int64_t fewest = INT64_MAX;
     if (e->calls != s->calls || (exact && !same_order(e, s)))
         return 0;
+    ft_settle_all(e);
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
         const struct seen *was = &s->entities[i];
@@ -221,11 +331,32 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
         if (fewer > 0)
             most = least(most, floor(e->objects_now[i].count / fewer) - 1);
     }
+    if (e->network.nodes)
+        most = least(most, of_traffic(e, s, exact, passed));
     if (passed > 0)
         most = least(most, floor((e->until - e->now) / passed) - 1);
     if (!exact && fewest < LEAST_ITERATIONS)
         return 0;
     return isfinite(most) && most >= 1 ? most : 0;
+}
+
+/* A message that was on its way all the time has come further in each period; others are others of the same kind. */
+static void skip_flows(struct ft_engine *e, const struct ft_snapshot *s, double m, double shift)
+{
+    for (uint32_t i = 0; e->network.nodes && i < e->traffic.n_left; i++) { /* as of_traffic has left it */
+        const size_t number = (size_t)e->arrivals[i].flow, consumer = e->n_classes + number;
+        struct ft_flow *flow = &e->flows[number];
+        double *due = &e->due_s[e->n_entities + consumer];
+        const bool remained = flow->number < s->flows_begun;
+        flow->begun += remained ? 0 : shift;
+        if (flow->moves) {
+            flow->left -= remained ? m * (s->traffic.left[i] - e->traffic.left[i]) : 0;
+            e->consumers[consumer].since = e->now;
+            *due = e->now + ft_ends_in(e, (int32_t)consumer);
+        } else if (!remained) {
+            *due += shift;
+        }
+    }
 }
 
 static void skip(struct ft_engine *e, const struct ft_snapshot *s, double m, bool exact)
@@ -259,9 +390,19 @@ static void skip(struct ft_engine *e, const struct ft_snapshot *s, double m, boo
         e->objects_now[i].count = count < INT32_MAX ? (int32_t)count : INT32_MAX;
     }
     e->now += shift;
-    for (size_t i = 0; i < e->n_active; i++)
-        ft_heapify(e, e->states[e->active[i]].heap, (size_t)e->states[e->active[i]].n);
-    ft_heapify(e, e->timers, e->n_timers);
+    for (size_t r = 0; r < e->n_resources; r++)
+        e->shared[r].since = e->now;
+    for (size_t i = 0; i < e->n_active; i++) {
+        const int32_t number = e->active[i];
+        ft_heapify(e, e->states[number].heap, (size_t)e->consumers[number].n);
+        e->consumers[number].since = e->now;
+        e->due_s[e->n_entities + (size_t)number] = e->now + ft_ends_in(e, number);
+    }
+    for (size_t i = 0; i < e->n_due; i++)
+        if ((size_t)e->due[i] < e->n_entities)
+            e->due_s[e->due[i]] = e->entities[e->due[i]].work_end;
+    skip_flows(e, s, m, shift);
+    ft_due_heapify(e);
     e->estimated_s += exact ? 0 : shift;
     *(exact ? &e->periods_folded : &e->periods_estimated) += (int64_t)m;
 }

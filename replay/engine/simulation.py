@@ -93,6 +93,10 @@ def simulate(
         raise PredictionError(
             f"replay: {outcome.work_done_s:.6g} s of work were done where {outcome.work_s:.6g} s were asked for"
         )
+    if exact and abs(outcome.moved_bytes - outcome.sent_bytes) > CONSERVED * outcome.sent_bytes:
+        raise PredictionError(
+            f"replay: {outcome.moved_bytes:.6g} bytes were moved where {outcome.sent_bytes:.6g} were sent"
+        )
     return outcome
 
 

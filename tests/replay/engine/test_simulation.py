@@ -417,11 +417,15 @@ def flows(draw):
     return asked, ways, capacities
 
 
-def shared(asked, ways, capacities, counts=None):
-    groups = [[count, *[*sorted(way), -1, -1][:2]] for count, way in zip(counts or [1] * len(asked), ways, strict=True)]
+def shared(asked, ways, capacities, counts=None, penalties=None):
+    ties = [(i, r) for i, way in enumerate(ways) for r in sorted(way)]
     return np.frombuffer(
-        _engine.max_min(np.array(groups, np.int32), np.array(asked, np.float64), np.array(capacities, np.float64))
-    )
+        _engine.max_min(
+            np.array(counts or [1] * len(asked), np.int32), np.array(asked, np.float64),
+            np.array(penalties or [1.0] * len(asked)), np.array(ties, np.int32).reshape(-1, 2), np.ones(len(ties)),
+            np.array(capacities, np.float64),
+        )
+    )  # fmt: skip
 
 
 @given(flows())
@@ -443,6 +447,30 @@ def test_rates_are_those_of_filling_in_small_steps(case):
     asked, ways, capacities = case
     slow = progressive_filling(asked, ways, capacities, steps=500)
     assert shared(asked, ways, capacities) == pytest.approx(slow, abs=len(asked) * max(asked) / 100)
+
+
+def test_an_activity_uses_any_number_of_resources():
+    """The narrowest of 300 decides, and who uses others alone does not notice."""
+    bandwidths = {str(n): (10.0 + n,) for n in range(300)}
+    through_all = Run("all", 1.0, Sharing(resources=tuple(bandwidths), conditions=((1.0, 40.0),)))
+    alone = Run("last", 1.0, Sharing(resources=("299",), conditions=((1.0, 100.0),)))
+    outcome = simulate(System(bandwidths=bandwidths), threads([through_all], [alone]))
+    assert outcome.end_s == pytest.approx([4.0, 1.0])
+    assert outcome.bandwidth_bytes == pytest.approx([40.0] * 299 + [140.0])
+
+
+@given(flows(), st.lists(st.floats(0.1, 10), min_size=8, max_size=8))
+def test_shares_go_with_the_inverse_of_the_penalty(case, penalties):
+    """Each flow has what it asked for, or a full resource on which nobody has more rate times penalty."""
+    asked, ways, capacities = case
+    given_ = shared(asked, ways, capacities, penalties=penalties[: len(asked)])
+    used = [sum(g for g, way in zip(given_, ways, strict=True) if r in way) for r in range(len(capacities))]
+    assert all(total <= most * (1 + 1e-9) for total, most in zip(used, capacities, strict=True))
+    levels = [g * penalty for g, penalty in zip(given_, penalties, strict=False)]
+    for i, way in enumerate(ways):
+        most_on = {r: max(level for level, other in zip(levels, ways, strict=True) if r in other) for r in way}
+        full = any(used[r] >= capacities[r] * (1 - 1e-9) and levels[i] >= most_on[r] * (1 - 1e-9) for r in way)
+        assert given_[i] == asked[i] or full
 
 
 @given(flows(), st.integers(2, 4))
@@ -588,8 +616,6 @@ def test_wrong_systems_are_refused_in_one_line():
             System(**system)
     with pytest.raises(PredictionError, match="no entity"):
         simulate(cores(1), [])
-    with pytest.raises(PredictionError, match="300 shared resources, more than the 256"):
-        simulate(cores(1, bandwidths={str(n): (1.0,) for n in range(300)}), threads([work(1.0)]))
     with pytest.raises(PredictionError, match="same name"):
         simulate(cores(1), [Entity("a", ()), Entity("a", ())])
 

@@ -1,0 +1,263 @@
+/* Collective operations as messages between ranks: the algorithms of MPICH (Thakur, Rabenseifner and Gropp, IJHPCA 19,
+ * 2005) and Open MPI, step by step. At each step a rank posts what it sends and receives, and waits for all of it.
+ * Which algorithms an operation consists of, by its size and ranks, is decided by the caller. */
+#include <string.h>
+
+#include "engine.h"
+
+struct step {
+    struct ft_engine *engine;
+    const struct ft_collective *its;
+    int32_t entity, rank, ranks, root;
+    double bytes;
+};
+
+static int32_t member(const struct ft_engine *e, const struct ft_communicator *of, int32_t rank)
+{
+    return e->members[of->first_member + rank];
+}
+
+/* The rank of an entity in a communicator. */
+static int32_t rank_of(const struct ft_engine *e, const struct ft_communicator *of, int32_t entity)
+{
+    const int32_t guess = entity - e->members[of->first_member];
+    if (guess >= 0 && guess < of->members && member(e, of, guess) == entity)
+        return guess;
+    int32_t low = 0, high = of->members - 1;
+    while (low < high) {
+        const int32_t middle = (low + high) / 2, rank = e->member_order[of->first_member + middle];
+        if (member(e, of, rank) < entity)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return e->member_order[of->first_member + low];
+}
+
+static struct ft_message with(const struct step *s, int32_t rank)
+{
+    const struct ft_communicator *of = &s->engine->communicators[s->its->communicator];
+    /* messages of collectives meet no others */
+    return (struct ft_message){member(s->engine, of, rank), 0, -1 - s->its->communicator};
+}
+
+/* Bytes that rank `from` has for rank `to`. */
+static double bytes_of(const struct step *s, int32_t from, int32_t to)
+{
+    if (s->its->first_count < 0)
+        return s->bytes;
+    const int64_t at = s->its->matrix ? (int64_t)from * s->ranks + to : from;
+    return s->engine->counts[s->its->first_count + at];
+}
+
+static void send(const struct step *s, int32_t to, double bytes)
+{
+    const int32_t request = ft_post_send(s->engine, s->entity, with(s, to), bytes);
+    if (request >= 0)
+        ft_await_request(s->engine, s->entity, request);
+}
+
+static void receive(const struct step *s, int32_t from)
+{
+    const int32_t request = ft_post_receive(s->engine, s->entity, with(s, from));
+    if (request >= 0)
+        ft_await_request(s->engine, s->entity, request);
+}
+
+static void exchange(const struct step *s, int32_t to, int32_t from, double bytes)
+{
+    receive(s, from);
+    send(s, to, bytes);
+}
+
+static int32_t power_of_two(int32_t ranks)
+{
+    int32_t power = 1;
+    while (2 * power <= ranks)
+        power *= 2;
+    return power;
+}
+
+static bool linear(const struct step *s, int32_t step)
+{
+    if (step > 0)
+        return false;
+    const int32_t algorithm = s->its->algorithm;
+    if (algorithm == FT_LINEAR_EXCHANGE) {
+        for (int32_t i = 1; i < s->ranks; i++)
+            receive(s, (s->rank + i) % s->ranks);
+        for (int32_t i = 1; i < s->ranks; i++)
+            send(s, (s->rank + i) % s->ranks, bytes_of(s, s->rank, (s->rank + i) % s->ranks));
+    } else if (s->rank != s->root) {
+        if (algorithm == FT_LINEAR_GATHER)
+            send(s, s->root, bytes_of(s, s->rank, s->root));
+        else
+            receive(s, s->root);
+    } else {
+        for (int32_t i = 0; i < s->ranks; i++)
+            if (i != s->root && algorithm == FT_LINEAR_GATHER)
+                receive(s, i);
+            else if (i != s->root)
+                send(s, i, s->its->first_count < 0 ? s->bytes : bytes_of(s, i, i));
+    }
+    return true;
+}
+
+/* Trees in which rank r, counted from the root, has the children r + 1, r + 2, r + 4 ... below its lowest bit. `parts`:
+ * what goes to a child is for all ranks below it. */
+static bool binomial(const struct step *s, int32_t step, bool from_root, bool parts)
+{
+    const int32_t own = (s->rank - s->root + s->ranks) % s->ranks;
+    int32_t low = 1; /* lowest bit of its number: the distance to its parent */
+    while (low < s->ranks && !(own & low))
+        low *= 2;
+    int32_t levels = 0;
+    while (1 << levels < s->ranks)
+        levels++;
+    if (step > levels)
+        return false;
+    /* from the root: step 0 is to hear from the parent; then children, farthest first. To it: the mirror image. */
+    const int32_t at = from_root ? step : levels - step, distance = at ? low >> at : 0;
+    if (at == 0 && own) {
+        const int32_t below = own + low > s->ranks ? s->ranks - own : low, parent = (own - low + s->root) % s->ranks;
+        if (from_root)
+            receive(s, parent);
+        else
+            send(s, parent, parts ? below * s->bytes : s->bytes);
+    } else if (at && distance && own + distance < s->ranks) {
+        const int32_t child = own + distance, there = (child + s->root) % s->ranks,
+                      below = child + distance > s->ranks ? s->ranks - child : distance;
+        if (from_root)
+            send(s, there, parts ? below * s->bytes : s->bytes);
+        else
+            receive(s, there);
+    }
+    return true;
+}
+
+/* Ranks beyond a power of two hand over to a neighbour first, and hear from it last. */
+static bool doubling(const struct step *s, int32_t step)
+{
+    const int32_t power = power_of_two(s->ranks), rest = s->ranks - power;
+    const int32_t own = s->rank < 2 * rest ? (s->rank % 2 ? s->rank / 2 : -1) : s->rank - rest;
+    if (step == 0) {
+        if (s->rank < 2 * rest && s->rank % 2 == 0)
+            send(s, s->rank + 1, s->bytes);
+        else if (s->rank < 2 * rest)
+            receive(s, s->rank - 1);
+        return true;
+    }
+    const int32_t mask = 1 << (step - 1);
+    if (mask > power)
+        return false;
+    if (mask == power) {
+        if (s->rank < 2 * rest && s->rank % 2)
+            send(s, s->rank - 1, s->bytes);
+        else if (s->rank < 2 * rest)
+            receive(s, s->rank + 1);
+        return true;
+    }
+    if (own >= 0) {
+        const int32_t other = own ^ mask, there = other < rest ? 2 * other + 1 : other + rest;
+        double bytes = s->bytes;
+        if (s->its->algorithm == FT_DOUBLING_GATHER)
+            bytes *= mask;
+        else if (s->its->algorithm == FT_HALVING_SCATTER)
+            bytes /= 2 * mask;
+        exchange(s, there, there, bytes);
+    }
+    return true;
+}
+
+static bool shifts(const struct step *s, int32_t step)
+{
+    const int32_t n = s->ranks, right = (s->rank + 1) % n, left = (s->rank + n - 1) % n;
+    const int64_t distance = INT64_C(1) << step;
+    switch (s->its->algorithm) {
+    case FT_RING:
+        if (step >= n - 1)
+            return false;
+        exchange(s, right, left, s->its->first_count < 0 ? s->bytes : bytes_of(s, (s->rank - step + n) % n, 0));
+        return true;
+    case FT_PAIRWISE:
+        if (step >= n)
+            return false;
+        exchange(s, (int32_t)((s->rank + (int64_t)step) % n), (int32_t)((s->rank - (int64_t)step + n) % n),
+                 bytes_of(s, s->rank, (int32_t)((s->rank + (int64_t)step) % n)));
+        return true;
+    case FT_EXCLUSIVE_OR:
+        if (step >= n)
+            return false;
+        exchange(s, s->rank ^ step, s->rank ^ step, bytes_of(s, s->rank, s->rank ^ step));
+        return true;
+    default: break;
+    }
+    if (distance >= n)
+        return false;
+    const int32_t ahead = (int32_t)((s->rank + distance) % n), behind = (int32_t)((s->rank - distance + n) % n);
+    if (s->its->algorithm == FT_DISSEMINATION) {
+        exchange(s, ahead, behind, s->bytes);
+    } else if (s->its->algorithm == FT_BRUCK_GATHER) {
+        const int64_t blocks = 2 * distance <= n ? distance : n - distance;
+        exchange(s, behind, ahead, (double)blocks * s->bytes);
+    } else { /* FT_BRUCK: blocks below n whose number has this bit */
+        const int64_t whole = n / (2 * distance), rest = n % (2 * distance);
+        const int64_t blocks = whole * distance + (rest > distance ? rest - distance : 0);
+        exchange(s, ahead, behind, (double)blocks * s->bytes);
+    }
+    return true;
+}
+
+static bool chain(const struct step *s, int32_t step)
+{
+    if (step == 0 && s->rank > 0)
+        receive(s, s->rank - 1);
+    if (step == 1 && s->rank < s->ranks - 1)
+        send(s, s->rank + 1, s->bytes);
+    return step < 2;
+}
+
+static bool post_step(const struct step *s, int32_t step)
+{
+    switch (s->its->algorithm) {
+    case FT_LINEAR_GATHER:
+    case FT_LINEAR_SCATTER:
+    case FT_LINEAR_EXCHANGE: return linear(s, step);
+    case FT_BINOMIAL_BCAST: return binomial(s, step, true, false);
+    case FT_BINOMIAL_REDUCE: return binomial(s, step, false, false);
+    case FT_BINOMIAL_SCATTER: return binomial(s, step, true, true);
+    case FT_BINOMIAL_GATHER: return binomial(s, step, false, true);
+    case FT_RECURSIVE_DOUBLING:
+    case FT_DOUBLING_GATHER:
+    case FT_HALVING_SCATTER: return doubling(s, step);
+    case FT_CHAIN: return chain(s, step);
+    case FT_SELF:
+        if (step == 0)
+            exchange(s, s->rank, s->rank, s->bytes);
+        return step == 0;
+    default: return shifts(s, step);
+    }
+}
+
+int ft_collective(struct ft_engine *e, int32_t number, const struct ft_operation *op)
+{
+    struct ft_entity *one = &e->entities[number];
+    const struct ft_collective *its = &e->collectives[op->a];
+    const struct ft_communicator *of = &e->communicators[its->communicator];
+    if (one->step < 0) {
+        one->step = 0;
+        one->rank = rank_of(e, of, number);
+    }
+    const struct step step = {e, its, number, one->rank, of->members, its->root, op->x};
+    while (post_step(&step, one->step)) {
+        one->step++;
+        if (e->out_of_memory)
+            return FT_NO_MEMORY;
+        if (ft_wait(e, number, op->label) == FT_STOPS) {
+            one->pc--; /* the next step when these messages are through */
+            return FT_STOPS;
+        }
+    }
+    one->step = -1;
+    return FT_GOES_ON;
+}
