@@ -87,6 +87,7 @@ setup(
         native("tracer.qemu.plugin", "tracer/qemu/*.c", *WRITER, kind=SharedObject),
         native("replay.core._core_model", "replay/core/*.c", libraries=["m"]),
         native("replay.engine._engine", "replay/engine/*.c", libraries=["m"]),
+        native("replay.ranks._time_independent", "replay/ranks/*.c"),
         native(
             "benchmarks.kernels._kernels",
             "benchmarks/kernels/*.c",

@@ -165,7 +165,8 @@ static const char *wrong_messages(const struct ft_engine *e, const struct ft_ent
         const int64_t ranks = e->communicators[its->communicator].members;
         if (its->root < 0 || its->root >= ranks || (its->algorithm == FT_EXCLUSIVE_OR && (ranks & (ranks - 1))))
             return "a collective has no such root, or too odd a number of ranks";
-        if (its->first_count >= 0 && its->first_count + (its->matrix ? ranks * ranks : ranks) > (int64_t)e->n_counts)
+        if (its->first_count >= 0 &&
+            its->first_count + (its->counts == FT_COUNTS_OF_PAIRS ? ranks * ranks : ranks) > (int64_t)e->n_counts)
             return "a collective has no such counts";
     }
     for (size_t i = 0; i < e->n_entities; i++)
@@ -591,6 +592,9 @@ PyMODINIT_FUNC PyInit__engine(void)
         C(DISSEMINATION),
         C(CHAIN),
         C(SELF),
+        C(COUNTS_FROM),
+        C(COUNTS_OF_PAIRS),
+        C(COUNTS_TO),
         C(CROSSBAR),
         C(TORUS),
         C(FAT_TREE)};

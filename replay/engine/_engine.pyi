@@ -68,6 +68,10 @@ DISSEMINATION: int
 CHAIN: int
 SELF: int
 
+COUNTS_FROM: int
+COUNTS_OF_PAIRS: int
+COUNTS_TO: int
+
 CROSSBAR: int
 TORUS: int
 FAT_TREE: int

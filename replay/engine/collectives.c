@@ -46,7 +46,9 @@ static double bytes_of(const struct step *s, int32_t from, int32_t to)
 {
     if (s->its->first_count < 0)
         return s->bytes;
-    const int64_t at = s->its->matrix ? (int64_t)from * s->ranks + to : from;
+    const int64_t at = s->its->counts == FT_COUNTS_OF_PAIRS ? (int64_t)from * s->ranks + to
+                       : s->its->counts == FT_COUNTS_TO     ? to
+                                                            : from;
     return s->engine->counts[s->its->first_count + at];
 }
 

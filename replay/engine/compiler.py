@@ -39,14 +39,14 @@ from .program import (
     Waking,
 )
 
-_OPERATION = np.dtype([("code", "i4"), ("a", "i4"), ("b", "i4"), ("label", "i4"), ("n", "i8"), ("x", "f8")])
-_START = np.dtype([(name, "i4") for name in ("first_operation", "job", "born", "node", "first_slot", "slots")])
-_CLASS = np.dtype(
+OPERATION = np.dtype([("code", "i4"), ("a", "i4"), ("b", "i4"), ("label", "i4"), ("n", "i8"), ("x", "f8")])
+START = np.dtype([(name, "i4") for name in ("first_operation", "job", "born", "node", "first_slot", "slots")])
+CLASS = np.dtype(
     [(name, "i4") for name in ("cores", "cache", "first_condition", "conditions", "first_use", "uses")]
 )
-_MESSAGE = np.dtype([("peer", "i4"), ("tag", "i4"), ("communicator", "i4")])
-_COMMUNICATOR = np.dtype([("first_member", "i4"), ("members", "i4")])
-_COLLECTIVE = np.dtype([(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "matrix")])
+MESSAGE = np.dtype([("peer", "i4"), ("tag", "i4"), ("communicator", "i4")])
+COMMUNICATOR = np.dtype([("first_member", "i4"), ("members", "i4")])
+COLLECTIVE = np.dtype([(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "counts")])
 _ANY = -1
 MOST_PATH_LABELS = 256
 """Activities that the critical path tells apart; all others count as the last one."""
@@ -62,7 +62,7 @@ class Traffic:
     Attributes:
         messages: (peer, tag, communicator) of each kind of message.
         communicators: (first member, members) of each; `members` are entities.
-        collectives: (algorithm, communicator, root, first count, whether counts are a matrix) of each.
+        collectives: (algorithm, communicator, root, first count, what counts are by) of each.
         counts: bytes by rank, or by pair of ranks, of collectives.
         slot_lists: requests that are awaited together.
     """
@@ -203,7 +203,7 @@ class _Coder:
         self.add(_engine.END)
         rows, symbol_of = np.array(self.open, np.int32).reshape(-1, 2).T
         return _Code(
-            operations=np.array(self.rows, _OPERATION),
+            operations=np.array(self.rows, OPERATION),
             jumps=np.array(self.jumps, np.int32),
             symbols=list(self.symbols),
             rows=rows,
@@ -386,8 +386,8 @@ class _Compiler:
             num_caches=len(self.caches),
             num_jobs=max(len(jobs.of_name), 1),
             operations=np.concatenate(self.operations),
-            starts=np.array(starts, _START),
-            classes=np.array(self.class_rows, _CLASS),
+            starts=np.array(starts, START),
+            classes=np.array(self.class_rows, CLASS),
             uses=np.array(self.uses, np.int32),
             resources=np.array([(int(f), len(c)) for f, c in zip(firsts, points, strict=False)], np.int32),
             units=np.array([self.units_of(kind, name) for kind, name in objects], np.int32),
@@ -402,14 +402,18 @@ class _Compiler:
         firsts = np.cumsum([0, *map(len, members)])
         counts = np.cumsum([0, *(len(key[3]) for key in self.collectives)])
         collectives = [
-            (*key[:3], int(first) if key[3] else -1, int(len(key[3]) > len(members[key[1]])))
+            (
+                *key[:3],
+                int(first) if key[3] else -1,
+                _engine.COUNTS_OF_PAIRS if len(key[3]) > len(members[key[1]]) else _engine.COUNTS_FROM,
+            )
             for key, first in zip(self.collectives, counts, strict=False)
         ]
         return Traffic(
-            messages=np.array([*self.messages], _MESSAGE),
-            communicators=np.array([(int(f), len(m)) for f, m in zip(firsts, members, strict=False)], _COMMUNICATOR),
+            messages=np.array([*self.messages], MESSAGE),
+            communicators=np.array([(int(f), len(m)) for f, m in zip(firsts, members, strict=False)], COMMUNICATOR),
             members=np.array([entity for each in members for entity in each], np.int32),
-            collectives=np.array(collectives, _COLLECTIVE),
+            collectives=np.array(collectives, COLLECTIVE),
             counts=np.array([count for key in self.collectives for count in key[3]], np.float64),
             slot_lists=np.array(self.slot_lists, np.int32),
         )

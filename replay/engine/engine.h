@@ -128,10 +128,12 @@ enum ft_algorithm {
     FT_NUM_ALGORITHMS
 };
 
-/* A collective operation. With `first_count` >= 0 rank i sends counts[first_count + i] bytes, not x; with `matrix`
- * counts[first_count + i * ranks + j] to rank j. */
+enum ft_counts { FT_COUNTS_FROM, FT_COUNTS_OF_PAIRS, FT_COUNTS_TO };
+
+/* A collective operation. With `first_count` >= 0 sizes differ: a message from rank i to rank j has, from there on, the
+ * size number i, i x ranks + j or j. */
 struct ft_collective {
-    int32_t algorithm, communicator, root, first_count, matrix;
+    int32_t algorithm, communicator, root, first_count, counts;
 };
 
 /* Of messages longer than `above_bytes`: factors on latency and on the rate of a flow. */

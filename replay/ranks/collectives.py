@@ -1,0 +1,244 @@
+"""Which algorithms a collective operation consists of, by its size and the number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from foretrace.base.errors import PredictionError
+from foretrace.replay.engine.program import ALGORITHMS
+
+from .actions import COLLECTIVES, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One algorithm of a collective: its messages have `share` of the operation's size (see collectives.c)."""
+
+    algorithm: str
+    share: float = 1.0
+
+
+Steps = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Algorithms of a collective: `steps` for messages up to `up_to_bytes`."""
+
+    up_to_bytes: float
+    steps: Steps
+
+
+_ANY_SIZE = float("inf")
+
+
+def recipes(library: str, ranks: int, named: Mapping[str, str] | None = None) -> dict[Kind, tuple[Recipe, ...]]:
+    """For each kind of collective the algorithms by size, smallest size first.
+
+    Args:
+        library: whose choices: "simgrid", "mpich" or "openmpi".
+        ranks: number of ranks that take part.
+        named: algorithms by collective, as in {"allreduce": "ring"}, that are used whatever the size.
+
+    Raises:
+        PredictionError: there is no such library, collective or algorithm.
+    """
+    if library not in LIBRARIES:
+        raise PredictionError(f"collectives: there is no library {library}; there are {', '.join(LIBRARIES)}")
+    chosen = LIBRARIES[library](ranks)
+    for name, algorithm in (named or {}).items():
+        kind = _kind(name)
+        ways = _named(ranks)[kind]
+        if algorithm not in ways:
+            raise PredictionError(
+                f"collectives: {name} has no algorithm {algorithm}; there are {', '.join(sorted(ways))}"
+            )
+        chosen[kind] = (Recipe(_ANY_SIZE, ways[algorithm]),)
+    return chosen
+
+
+def _kind(name: str) -> Kind:
+    names = {kind.name.lower(): kind for kind in COLLECTIVES}
+    if name not in names:
+        raise PredictionError(f"collectives: there is no collective {name}; there are {', '.join(names)}")
+    return names[name]
+
+
+def _is_power_of_two(ranks: int) -> bool:
+    return ranks & (ranks - 1) == 0
+
+
+def _always(*steps: Step) -> tuple[Recipe, ...]:
+    return (Recipe(_ANY_SIZE, steps),)
+
+
+def _by_size(*choices: tuple[float, Steps]) -> tuple[Recipe, ...]:
+    return tuple(Recipe(up_to_bytes, steps) for up_to_bytes, steps in choices)
+
+
+_LINEAR_REDUCE = (Step("linear-gather"),)
+_LINEAR_SCATTER = (Step("linear-scatter"),)
+_LINEAR_EXCHANGE = (Step("linear-exchange"),)
+_LINEAR_BARRIER = (Step("linear-gather", 0.0), Step("linear-scatter", 0.0))
+_BINOMIAL_BCAST = (Step("binomial-bcast"),)
+_BINOMIAL_REDUCE = (Step("binomial-reduce"),)
+_DOUBLING = (Step("self"), Step("recursive-doubling"))
+_BRUCK = (Step("bruck"),)
+_CHAIN = (Step("chain"),)
+
+
+def _ring_reduce(ranks: int) -> Steps:
+    """Reduce-scatter and allgather around a ring."""
+    return Step("ring", 1 / ranks), Step("ring", 1 / ranks)
+
+
+def _rabenseifner(ranks: int) -> Steps:
+    return Step("halving-scatter"), Step("doubling-gather", 1 / ranks)
+
+
+def _scattered_bcast(ranks: int, gather: str) -> Steps:
+    return Step("binomial-scatter", 1 / ranks), Step(gather, 1 / ranks)
+
+
+def _named(ranks: int) -> dict[Kind, dict[str, Steps]]:
+    """Algorithms by name for each collective."""
+    exchanges = {
+        "linear": _LINEAR_EXCHANGE, "pairwise": (Step("pairwise"),), "bruck": _BRUCK,
+        **({"exclusive-or": (Step("exclusive-or"),)} if _is_power_of_two(ranks) else {}),
+    }  # fmt: skip
+    gathers = {
+        "linear": _LINEAR_EXCHANGE, "ring": (Step("ring"),), "bruck": (Step("bruck-gather"),),
+        "recursive-doubling": (Step("doubling-gather"),),
+    }  # fmt: skip
+    scans = {"linear": _CHAIN, "recursive-doubling": _DOUBLING}
+    return {
+        Kind.BARRIER: {
+            "linear": _LINEAR_BARRIER, "dissemination": (Step("dissemination", 0.0),),
+            "recursive-doubling": (Step("recursive-doubling", 0.0),),
+        },
+        Kind.BCAST: {
+            "linear": _LINEAR_SCATTER, "binomial": _BINOMIAL_BCAST,
+            "scatter-ring": _scattered_bcast(ranks, "ring"), "scatter-doubling": _scattered_bcast(ranks, "doubling-gather"),
+        },
+        Kind.REDUCE: {
+            "linear": _LINEAR_REDUCE, "binomial": _BINOMIAL_REDUCE,
+            "rabenseifner": (Step("halving-scatter"), Step("binomial-gather", 1 / ranks)),
+        },
+        Kind.ALLREDUCE: {
+            "linear": _LINEAR_REDUCE + _BINOMIAL_BCAST, "recursive-doubling": _DOUBLING, "ring": _ring_reduce(ranks),
+            "rabenseifner": _rabenseifner(ranks), "binomial": _BINOMIAL_REDUCE + _BINOMIAL_BCAST,
+        },
+        Kind.ALLTOALL: exchanges,
+        Kind.ALLTOALLV: {name: steps for name, steps in exchanges.items() if name != "bruck"},
+        Kind.GATHER: {"linear": _LINEAR_REDUCE, "binomial": (Step("binomial-gather"),)},
+        Kind.SCATTER: {"linear": _LINEAR_SCATTER, "binomial": (Step("binomial-scatter"),)},
+        Kind.GATHERV: {"linear": _LINEAR_REDUCE},
+        Kind.SCATTERV: {"linear": _LINEAR_SCATTER},
+        Kind.ALLGATHER: gathers,
+        Kind.ALLGATHERV: {name: gathers[name] for name in ("linear", "ring")},
+        Kind.REDUCE_SCATTER: {
+            "linear": _LINEAR_REDUCE + _LINEAR_SCATTER, "halving": (Step("halving-scatter"),),
+            "pairwise": (Step("pairwise", 1 / ranks),),
+        },
+        Kind.SCAN: scans,
+        Kind.EXSCAN: scans,
+    }  # fmt: skip
+
+
+def _simgrid(ranks: int) -> dict[Kind, tuple[Recipe, ...]]:
+    """Choices of SMPI's default selector (smpi_default_selector.cpp)."""
+    named = _named(ranks)
+    chosen = {kind: _always(*named[kind]["linear"]) for kind in COLLECTIVES}
+    chosen[Kind.BCAST] = _always(*_BINOMIAL_BCAST)
+    chosen[Kind.ALLTOALL] = _openmpi_alltoall(ranks)
+    return chosen
+
+
+def _openmpi_alltoall(ranks: int) -> tuple[Recipe, ...]:
+    small: tuple[tuple[float, Steps], ...] = ((199, _BRUCK),) if ranks > 12 else ()
+    return _by_size(*small, (2999, _LINEAR_EXCHANGE), (_ANY_SIZE, (Step("pairwise"),)))
+
+
+def _mpich(ranks: int) -> dict[Kind, tuple[Recipe, ...]]:
+    """Choices of MPICH (Thakur, Rabenseifner and Gropp 2005; thresholds of MPICH 3 and 4)."""
+    power = _is_power_of_two(ranks)
+    named = _named(ranks)
+    gather = "recursive-doubling" if power else "bruck"
+    middle = "scatter-doubling" if power else "scatter-ring"
+    bcast: list[tuple[float, Steps]] = [(_ANY_SIZE, _BINOMIAL_BCAST)]
+    if ranks >= 8:
+        bcast = [
+            (12287, _BINOMIAL_BCAST),
+            (524287, named[Kind.BCAST][middle]),
+            (_ANY_SIZE, named[Kind.BCAST]["scatter-ring"]),
+        ]
+    exchange = "exclusive-or" if power else "pairwise"
+    small: list[tuple[float, Steps]] = [(256, _BRUCK)] if ranks >= 8 else []
+    return {
+        Kind.BARRIER: _always(*named[Kind.BARRIER]["dissemination"]),
+        Kind.BCAST: _by_size(*bcast),
+        Kind.REDUCE: _by_size((2048, _BINOMIAL_REDUCE), (_ANY_SIZE, named[Kind.REDUCE]["rabenseifner"])),
+        Kind.ALLREDUCE: _by_size((2048, _DOUBLING), (_ANY_SIZE, _rabenseifner(ranks))),
+        Kind.ALLTOALL: _by_size(*small, (32768, _LINEAR_EXCHANGE), (_ANY_SIZE, named[Kind.ALLTOALL][exchange])),
+        Kind.ALLTOALLV: _always(*_LINEAR_EXCHANGE),
+        Kind.GATHER: _always(*named[Kind.GATHER]["binomial"]),
+        Kind.SCATTER: _always(*named[Kind.SCATTER]["binomial"]),
+        Kind.GATHERV: _always(*_LINEAR_REDUCE),
+        Kind.SCATTERV: _always(*_LINEAR_SCATTER),
+        Kind.ALLGATHER: _by_size(
+            ((524287 if power else 81919) / ranks, named[Kind.ALLGATHER][gather]),
+            (_ANY_SIZE, named[Kind.ALLGATHER]["ring"]),
+        ),
+        Kind.ALLGATHERV: _always(*named[Kind.ALLGATHERV]["ring"]),
+        Kind.REDUCE_SCATTER: _by_size(
+            (524287, named[Kind.REDUCE_SCATTER]["halving"]), (_ANY_SIZE, named[Kind.REDUCE_SCATTER]["pairwise"])
+        ),
+        Kind.SCAN: _always(*_DOUBLING),
+        Kind.EXSCAN: _always(*_DOUBLING),
+    }
+
+
+def _openmpi(ranks: int) -> dict[Kind, tuple[Recipe, ...]]:
+    """Choices of Open MPI's tuned component (coll_tuned_decision_fixed.c of 4.0).
+
+    Its segmented trees and pipelines of long broadcasts are taken as a scatter and an allgather around a ring, which
+    move as many bytes over each link.
+    """
+    power = _is_power_of_two(ranks)
+    named = _named(ranks)
+    gather = "recursive-doubling" if power else "bruck"
+    return {
+        Kind.BARRIER: _always(*named[Kind.BARRIER]["recursive-doubling" if power else "dissemination"]),
+        Kind.BCAST: _by_size((2047, _BINOMIAL_BCAST), (_ANY_SIZE, named[Kind.BCAST]["scatter-ring"])),
+        Kind.REDUCE: _always(*_BINOMIAL_REDUCE),
+        Kind.ALLREDUCE: _by_size((9999, _DOUBLING), (_ANY_SIZE, _ring_reduce(ranks))),
+        Kind.ALLTOALL: _openmpi_alltoall(ranks),
+        Kind.ALLTOALLV: _always(*named[Kind.ALLTOALLV]["pairwise"]),
+        Kind.GATHER: _always(*named[Kind.GATHER]["binomial"]),
+        Kind.SCATTER: _always(*named[Kind.SCATTER]["binomial"]),
+        Kind.GATHERV: _always(*_LINEAR_REDUCE),
+        Kind.SCATTERV: _always(*_LINEAR_SCATTER),
+        Kind.ALLGATHER: _by_size(
+            (49999 / ranks, named[Kind.ALLGATHER][gather]), (_ANY_SIZE, named[Kind.ALLGATHER]["ring"])
+        ),
+        Kind.ALLGATHERV: _always(*named[Kind.ALLGATHERV]["ring"]),
+        Kind.REDUCE_SCATTER: _by_size(
+            (12287, named[Kind.REDUCE_SCATTER]["halving"]), (_ANY_SIZE, named[Kind.REDUCE_SCATTER]["pairwise"])
+        ),
+        Kind.SCAN: _always(*_CHAIN),
+        Kind.EXSCAN: _always(*_CHAIN),
+    }
+
+
+LIBRARIES: dict[str, Callable[[int], dict[Kind, tuple[Recipe, ...]]]] = {
+    "mpich": _mpich,
+    "openmpi": _openmpi,
+    "simgrid": _simgrid,
+}
+"""Choices of algorithms by MPI library."""
+
+
+def algorithm_numbers(steps: Sequence[Step]) -> tuple[int, ...]:
+    """Numbers of the algorithms as the event loop knows them."""
+    return tuple(ALGORITHMS.index(step.algorithm) for step in steps)

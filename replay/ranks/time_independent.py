@@ -1,0 +1,87 @@
+"""Time-independent traces as SimGrid writes and replays them: text files of actions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from foretrace.base.errors import TraceFileError
+
+from ._time_independent import Reader
+from .actions import ACTION, RankActions
+
+MOST_RANKS = 1 << 20
+MOST_BYTES = 64 << 30
+
+
+def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
+    """Read a run: a file that lists the file of each rank, or one file with the actions of all.
+
+    Args:
+        path: of the list, whose names are relative to it, or of the file.
+        ranks: number of ranks, for a file with the actions of all.
+
+    Raises:
+        TraceFileError: a file is missing or too long, or a line is wrong.
+    """
+    files = _files(path)
+    alone = files is None
+    files = [path] if files is None else files
+    num_ranks = ranks or (_ranks_of(path) if alone else len(files))
+    if not 1 <= num_ranks <= MOST_RANKS:
+        raise TraceFileError(f"{path}: {num_ranks} ranks, must be 1 to {MOST_RANKS}")
+    reader = Reader(num_ranks)
+    for file in files:
+        wrong = reader.read(_text(file))
+        if wrong:
+            raise TraceFileError(f"{file}:{wrong[0]}: {wrong[1]}")
+    actions, numbers, counts = reader.actions()
+    table = np.frombuffer(numbers, np.int64).reshape(-1, 2)
+    return RankActions(
+        actions=np.frombuffer(actions, ACTION),
+        firsts=np.concatenate([[0], np.cumsum(table[:, 0])]),
+        requests=table[:, 1],
+        counts=np.frombuffer(counts, np.float64),
+        origin=str(path),
+    )
+
+
+def _text(path: Path) -> bytes:
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise TraceFileError(f"{path}: {path.stat().st_size} bytes, more than the {MOST_BYTES} that are read")
+        return path.read_bytes()
+    except OSError as error:
+        raise TraceFileError(f"{path}: {error.strerror}") from None
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.readline(4096).decode("utf-8", "replace")
+    except OSError as error:
+        raise TraceFileError(f"{path}: {error.strerror}") from None
+
+
+def _files(path: Path) -> list[Path] | None:
+    """The files of a list; None if it has actions itself."""
+    words = _first_line(path).split()
+    if len(words) >= 2 and words[0].isdigit():
+        return None
+    names = [line.strip() for line in _text(path).decode("utf-8", "replace").splitlines()]
+    files = [path.parent / name for name in names if name]
+    if not files:
+        raise TraceFileError(f"{path}: lists no files, and has no actions")
+    return files
+
+
+def _ranks_of(path: Path) -> int:
+    """Number of ranks in a file with the actions of all."""
+    highest = -1
+    with path.open("rb") as file:
+        for line in file:
+            word = line.split(maxsplit=1)
+            if word and word[0].isdigit():
+                highest = max(highest, int(word[0][:9]))
+    return highest + 1
