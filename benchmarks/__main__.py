@@ -33,6 +33,7 @@ BENCHMARKS = {
     "bench": "peers.comparison",
     "bench-events": "peers.event_cost",
     "bench-python": "peers.python_cost",
+    "bench-ranks": "peers.rank_replay",
     "bench-replay": "peers.replay_speed",
     "bench-streams": "peers.streams",
     "built-idioms": "validation.built_idioms",

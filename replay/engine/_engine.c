@@ -135,6 +135,11 @@ static const char *wrong_network(const struct ft_engine *e)
     for (int32_t d = 0; d < net->dimensions; d++)
         if (net->dimension[d] < 1 || net->up[d] < 1 || net->parallel[d] < 1)
             return "a dimension of the network is not positive";
+    int64_t leaves = 1;
+    for (int32_t d = 0; d < net->dimensions; d++)
+        leaves = leaves > INT32_MAX ? leaves : leaves * net->dimension[d];
+    if (net->topology != FT_CROSSBAR && leaves != net->nodes)
+        return "the dimensions of the network do not make its nodes";
     return (size_t)net->first_link + (size_t)net->links > e->n_resources || net->links < 1
                ? "the network has links that are no resources"
                : NULL;
@@ -591,7 +596,6 @@ PyMODINIT_FUNC PyInit__engine(void)
         C(BRUCK_GATHER),
         C(DISSEMINATION),
         C(CHAIN),
-        C(SELF),
         C(COUNTS_FROM),
         C(COUNTS_OF_PAIRS),
         C(COUNTS_TO),

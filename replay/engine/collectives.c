@@ -181,14 +181,14 @@ static bool shifts(const struct step *s, int32_t step)
             return false;
         exchange(s, right, left, s->its->first_count < 0 ? s->bytes : bytes_of(s, (s->rank - step + n) % n, 0));
         return true;
-    case FT_PAIRWISE:
-        if (step >= n)
+    case FT_PAIRWISE: /* not to itself: that is a copy in memory */
+        if (++step >= n)
             return false;
         exchange(s, (int32_t)((s->rank + (int64_t)step) % n), (int32_t)((s->rank - (int64_t)step + n) % n),
                  bytes_of(s, s->rank, (int32_t)((s->rank + (int64_t)step) % n)));
         return true;
     case FT_EXCLUSIVE_OR:
-        if (step >= n)
+        if (++step >= n)
             return false;
         exchange(s, s->rank ^ step, s->rank ^ step, bytes_of(s, s->rank, s->rank ^ step));
         return true;
@@ -233,10 +233,6 @@ static bool post_step(const struct step *s, int32_t step)
     case FT_DOUBLING_GATHER:
     case FT_HALVING_SCATTER: return doubling(s, step);
     case FT_CHAIN: return chain(s, step);
-    case FT_SELF:
-        if (step == 0)
-            exchange(s, s->rank, s->rank, s->bytes);
-        return step == 0;
     default: return shifts(s, step);
     }
 }

@@ -118,13 +118,12 @@ enum ft_algorithm {
     FT_DOUBLING_GATHER,    /* allgather: x bytes of each rank, twice as many at each step */
     FT_HALVING_SCATTER,    /* reduce-scatter of x bytes: half as many at each step */
     FT_RING,               /* to the right, x bytes, ranks - 1 times */
-    FT_PAIRWISE,           /* step i to rank + i and from rank - i, x bytes; step 0 to itself */
+    FT_PAIRWISE,           /* step i to rank + i and from rank - i, x bytes */
     FT_EXCLUSIVE_OR,       /* step i with rank ^ i; ranks are a power of two */
     FT_BRUCK,              /* alltoall of x bytes for each rank: blocks whose number has bit k at step k */
     FT_BRUCK_GATHER,       /* allgather: x bytes of each rank, twice as many at each step */
     FT_DISSEMINATION,      /* barrier: to rank + 2^k */
     FT_CHAIN,              /* scan: from rank - 1, then to rank + 1 */
-    FT_SELF,               /* a copy of x bytes to itself */
     FT_NUM_ALGORITHMS
 };
 

@@ -68,48 +68,43 @@ static int torus(struct ft_engine *e, int *n, int32_t from, int32_t to, double w
     return hops;
 }
 
-/* Levels of switches: dimension[l] are the children of each node of level l + 1, up[l] its parents of a node of level
- * l, parallel[l] the links between two such. Up by the destination's number (D-mod-k), until an ancestor of it; then
- * down. A link is numbered by its child: level by level, then children, then parents, then parallel ones. */
+/* Levels of switches: dimension[l] are the children of each node of level l + 1, up[l] the parents of a node of level
+ * l, parallel[l] the links between two such. Up by the destination's number (D-mod-k), to a common ancestor; then down,
+ * on the parallel link of the source's number. A node of level l is (a, b): a the number of a leaf below it divided by
+ * the leaves below, b which of the switches above the same leaves. Links are numbered level by level, by child, parent
+ * and parallel link. */
 static int fat_tree(struct ft_engine *e, int *n, int32_t from, int32_t to, double weight)
 {
     const struct ft_network *net = &e->network;
-    int hops = 0;
-    /* A node of level l is written (a, b): a its number among the nodes of the same subtree's position, that is the
-     * leaf number divided by the children below; b which of the parallel copies. */
-    int32_t first = 0, below = 1, copies = 1, a = from, b = 0, levels = 0;
-    int32_t firsts[FT_MAX_DIMENSIONS], of_copies[FT_MAX_DIMENSIONS];
-    for (int32_t l = 0; l < net->dimensions; l++) {
-        firsts[l] = first;
-        of_copies[l] = copies;
-        first += net->nodes / below * copies * net->up[l] * net->parallel[l];
+    const int32_t width = net->is_duplex ? 2 : 1;
+    int32_t first[FT_MAX_DIMENSIONS], copies[FT_MAX_DIMENSIONS], copy[FT_MAX_DIMENSIONS + 1], way[FT_MAX_DIMENSIONS];
+    int32_t below = 1, levels = 0;
+    copy[0] = 0;
+    for (int32_t l = 0, links = 0, switches = 1; l < net->dimensions; l++) {
+        first[l] = links;
+        copies[l] = switches;
+        links += net->nodes / below * switches * net->up[l] * net->parallel[l];
         below *= net->dimension[l];
-        copies *= net->up[l];
+        switches *= net->up[l];
     }
     below = 1;
-    int32_t ways[FT_MAX_DIMENSIONS], number = to, copy[FT_MAX_DIMENSIONS + 1] = {0};
-    for (int32_t l = 0; l < net->dimensions && a != to / below; l++) {
-        const int32_t way = number % net->up[l];
-        number /= net->up[l];
-        ways[l] = way;
-        const int32_t child = a * of_copies[l] + b, lane = to % net->parallel[l];
-        const int32_t link = firsts[l] + (child * net->up[l] + way) * net->parallel[l] + lane;
-        add(e, n, net->is_duplex ? 2 * link : link, weight);
-        b = b * net->up[l] + way;
-        a /= net->dimension[l];
+    for (int32_t l = 0, paths = 1; from / below != to / below; l++) {
+        const int32_t port = to / paths % (net->up[l] * net->parallel[l]), child = from / below * copies[l] + copy[l];
+        way[l] = port % net->up[l];
+        const int32_t link = (child * net->up[l] + way[l]) * net->parallel[l] + port / net->up[l];
+        add(e, n, width * (first[l] + link), weight);
+        copy[l + 1] = copy[l] * net->up[l] + way[l];
+        paths *= net->up[l];
         below *= net->dimension[l];
-        copy[l + 1] = b;
         levels = l + 1;
-        hops++;
     }
     for (int32_t l = levels; l-- > 0;) {
         below /= net->dimension[l];
-        const int32_t child = to / below * of_copies[l] + copy[l], lane = to % net->parallel[l];
-        const int32_t link = firsts[l] + (child * net->up[l] + ways[l]) * net->parallel[l] + lane;
-        add(e, n, net->is_duplex ? 2 * link + 1 : link, weight);
-        hops++;
+        const int32_t child = to / below * copies[l] + copy[l];
+        const int32_t link = (child * net->up[l] + way[l]) * net->parallel[l] + from % net->parallel[l];
+        add(e, n, width * (first[l] + link) + width - 1, weight);
     }
-    return hops;
+    return 2 * levels;
 }
 
 static int way(struct ft_engine *e, int *n, int32_t from, int32_t to, double weight)

@@ -211,7 +211,7 @@ class Collective:
 ALGORITHMS = (
     "linear-gather", "linear-scatter", "linear-exchange", "binomial-bcast", "binomial-reduce", "binomial-scatter",
     "binomial-gather", "recursive-doubling", "doubling-gather", "halving-scatter", "ring", "pairwise", "exclusive-or",
-    "bruck", "bruck-gather", "dissemination", "chain", "self",
+    "bruck", "bruck-gather", "dissemination", "chain",
 )  # fmt: skip
 """Algorithms of collectives, in the order of `enum ft_algorithm`."""
 

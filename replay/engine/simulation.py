@@ -83,6 +83,22 @@ def simulate(
         PredictionError: a program is wrong (see `compile_programs`), or needs more events than `most_events`.
     """
     compiled = compile_programs(system, entities)
+    return run_compiled(
+        compiled, decide=decide, environment=environment, most_segments=most_segments, most_events=most_events,
+        folding=folding,
+    )  # fmt: skip
+
+
+def run_compiled(
+    compiled: Compiled,
+    *,
+    decide: Decide | None = None,
+    environment: simpy.Environment | None = None,
+    most_segments: int = MOST_SEGMENTS,
+    most_events: int = MOST_EVENTS,
+    folding: bool = True,
+) -> Outcome:
+    """Simulate compiled programs; arguments and errors as of `simulate`."""
     engine = compiled.engine(most_segments=most_segments, most_events=most_events, folding=folding)
     where = environment or simpy.Environment()
     process = where.process(_host(where, compiled, engine, decide))

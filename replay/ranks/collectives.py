@@ -83,7 +83,7 @@ _LINEAR_EXCHANGE = (Step("linear-exchange"),)
 _LINEAR_BARRIER = (Step("linear-gather", 0.0), Step("linear-scatter", 0.0))
 _BINOMIAL_BCAST = (Step("binomial-bcast"),)
 _BINOMIAL_REDUCE = (Step("binomial-reduce"),)
-_DOUBLING = (Step("self"), Step("recursive-doubling"))
+_DOUBLING = (Step("recursive-doubling"),)
 _BRUCK = (Step("bruck"),)
 _CHAIN = (Step("chain"),)
 
