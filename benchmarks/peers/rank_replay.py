@@ -108,7 +108,11 @@ def long_messages(ranks: int, iterations: int, _size_bytes: int, seed: int) -> L
         to, sender = (rank + 1) % ranks, (rank - 1) % ranks
         both = [f"send {to} 2 4000000", f"recv {sender} 2 4000000"]
         for _ in range(iterations):
-            own += [f"compute {generator.uniform(1e5, 1e6):.0f}", *(both if rank % 2 == 0 else both[::-1]), "bcast 4000000"]
+            own += [
+                f"compute {generator.uniform(1e5, 1e6):.0f}",
+                *(both if rank % 2 == 0 else both[::-1]),
+                "bcast 4000000",
+            ]
     return lines
 
 
@@ -131,7 +135,9 @@ def irregular(ranks: int, iterations: int, _size_bytes: int, seed: int) -> Lines
             own += [f"isend {other} {step % 7} {size_bytes}" for other, size_bytes in sends[rank]]
             one_by_one = [f"wait {other} {rank} {step % 7}" for other, _ in receives[rank]]
             own += [*one_by_one, "waitall"] if step % 2 else ["waitall"]
-        what = generator.choice(["barrier", "allreduce 1000 1000", "bcast 20000", "reduce 100000 10 0", "gather 300 300 0", ""])
+        what = generator.choice(
+            ["barrier", "allreduce 1000 1000", "bcast 20000", "reduce 100000 10 0", "gather 300 300 0", ""]
+        )
         for own in lines:
             own += [what] if what else []
     return lines
@@ -153,7 +159,9 @@ CASES = (
     Case("halo and allreduce, 64 ranks", Crossbar(64), lambda work: halo((4, 4, 4), int(1000 * work), 20_000, 2)),
     Case("halo and allreduce, 128 ranks", Crossbar(128), lambda work: halo((8, 4, 4), int(500 * work), 80_000, 3)),
     Case("alltoall, 32 ranks", Crossbar(32), lambda work: alltoall(32, int(400 * work), 10_000, 4), _PAIRWISE),
-    Case("alltoall of 100 kB, 16 ranks", Crossbar(16), lambda work: alltoall(16, int(600 * work), 100_000, 5), _PAIRWISE),
+    Case(
+        "alltoall of 100 kB, 16 ranks", Crossbar(16), lambda work: alltoall(16, int(600 * work), 100_000, 5), _PAIRWISE
+    ),
     Case("messages of 4 MB, 16 ranks", Crossbar(16), lambda work: long_messages(16, int(3000 * work), 0, 6)),
     Case("irregular neighbours, 32 ranks", Crossbar(32), lambda work: irregular(32, int(1000 * work), 0, 7)),
     Case("halo on a torus of 4x4x4", Torus((4, 4, 4)), lambda work: halo((4, 4, 4), int(500 * work), 80_000, 8)),

@@ -41,9 +41,7 @@ from .program import (
 
 OPERATION = np.dtype([("code", "i4"), ("a", "i4"), ("b", "i4"), ("label", "i4"), ("n", "i8"), ("x", "f8")])
 START = np.dtype([(name, "i4") for name in ("first_operation", "job", "born", "node", "first_slot", "slots")])
-CLASS = np.dtype(
-    [(name, "i4") for name in ("cores", "cache", "first_condition", "conditions", "first_use", "uses")]
-)
+CLASS = np.dtype([(name, "i4") for name in ("cores", "cache", "first_condition", "conditions", "first_use", "uses")])
 MESSAGE = np.dtype([("peer", "i4"), ("tag", "i4"), ("communicator", "i4")])
 COMMUNICATOR = np.dtype([("first_member", "i4"), ("members", "i4")])
 COLLECTIVE = np.dtype([(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "counts")])

@@ -10,7 +10,16 @@ import numpy.typing as npt
 
 from foretrace.base.errors import PredictionError
 from foretrace.replay.engine import _engine
-from foretrace.replay.engine.compiler import CLASS, COLLECTIVE, COMMUNICATOR, MESSAGE, OPERATION, START, Compiled, Traffic
+from foretrace.replay.engine.compiler import (
+    CLASS,
+    COLLECTIVE,
+    COMMUNICATOR,
+    MESSAGE,
+    OPERATION,
+    START,
+    Compiled,
+    Traffic,
+)
 from foretrace.replay.engine.network import Network
 from foretrace.replay.engine.program import Entity, System
 
@@ -173,7 +182,12 @@ def _messages(run: RankActions, writer: _Writer) -> Table:
     own = np.repeat(run.requests, np.diff(run.firsts))
     rows = np.concatenate([np.flatnonzero(which) for which in (sends, receives, exchanges, exchanges)])
     peers = np.concatenate(
-        [actions["peer"][sends], actions["peer"][receives], actions["peer"][exchanges], actions["request"][exchanges] - 1]
+        [
+            actions["peer"][sends],
+            actions["peer"][receives],
+            actions["peer"][exchanges],
+            actions["request"][exchanges] - 1,
+        ]
     )
     keys = (peers.astype(np.int64) + 1) << 32 | (actions["tag"][rows].astype(np.int64) + 1)
     distinct, number = np.unique(keys, return_inverse=True)
@@ -224,7 +238,9 @@ def _collectives(
             for offset, (algorithm, step) in enumerate(zip(algorithm_numbers(recipe.steps), recipe.steps, strict=True)):
                 writer.put(which, offset, code=_engine.COLLECTIVE, x=sizes[which] * step.share, label=int(kind))
                 keys.append(
-                    np.stack([np.full(len(roots), algorithm), roots, counts, np.full(len(roots), _BY_RANK.get(kind, 0))], 1)
+                    np.stack(
+                        [np.full(len(roots), algorithm), roots, counts, np.full(len(roots), _BY_RANK.get(kind, 0))], 1
+                    )
                 )
                 places.append(writer.at[which] + offset)
             computes = which & (actions["amount"] > 0)
@@ -248,5 +264,3 @@ _BY_RANK = {
 }
 """Collectives whose sizes differ by rank, and by which rank."""
 _ROOTED = {Kind.BCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER, Kind.GATHERV, Kind.SCATTERV}
-
-
