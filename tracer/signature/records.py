@@ -2,6 +2,8 @@
 
 Ids are dense and count from 0: `blocks[i].block_id == i`, and likewise for operations and loops. `signature_file` keeps
 these records on disk.
+
+The module is long for a list: it declares all records of the file that have no module of their own.
 """
 
 from __future__ import annotations

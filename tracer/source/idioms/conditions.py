@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeGuard
 
 from foretrace.tracer.source.flow import algebra
-from foretrace.tracer.source.flow.dependences import reduction_operator
 from foretrace.tracer.source.flow.records import Access, Index, IndexKind
+from foretrace.tracer.source.flow.reductions import reduction_operator
 from foretrace.tracer.source.flow.stores import overlaps
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import blocks, names, parts, statements, within

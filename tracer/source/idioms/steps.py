@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from foretrace.tracer.source.flow import algebra
-from foretrace.tracer.source.flow.dependences import truth
 from foretrace.tracer.source.flow.records import Access, Effect, LoopFacts
+from foretrace.tracer.source.flow.reductions import truth
 from foretrace.tracer.source.flow.subscripts import Scope
 from foretrace.tracer.source.flow.subscripts import access as access_of
 from foretrace.tracer.source.flow.subscripts import loads as element_loads
