@@ -52,7 +52,8 @@ def signature_of(
     mapping, count = analysis.operation_map, len(analysis.operations)
     of_events = [process.note for process in recording.events if process.note]
     of_engine = recording.departures.notes
-    notes = (*of_engine, *analysis.notes, *of_events, *clock_notes(recording.clock_reads, _instructions(analysis)))
+    instructions = sum(block.executions * block.instructions for block in analysis.blocks)
+    notes = (*of_engine, *analysis.notes, *of_events, *clock_notes(recording.clock_reads, instructions))
     signature = Signature(
         provenance=Provenance(
             command=command,
@@ -135,10 +136,6 @@ def _unseen(recording: Recording, analysis: Analysis) -> Unseen:
     native_s = recording.native_threads_s
     share = min(1.0, native_s / recording.processor_s) if native_s else 0.0
     return msgspec.structs.replace(unseen, native_threads_s=native_s, native_threads_share=share)
-
-
-def _instructions(analysis: Analysis) -> int:
-    return sum(block.executions * block.instructions for block in analysis.blocks)
 
 
 def estimated(

@@ -8,7 +8,9 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from foretrace.base.errors import ForetraceError
 
@@ -134,6 +136,12 @@ def _child(entry: bytes) -> RawChild:
     return RawChild(pid, status if event == CHILD_ENDED else None, command, event == CHILD_BECAME)
 
 
+_COUNTED: dict[int, tuple[str, Callable[[bytes], Any]]] = {
+    SIDE_UNSEEN: ("unseen", _unseen), SIDE_LINEAR: ("linear", _linear), SIDE_COMPILED: ("compiled", _compiled),
+}  # fmt: skip
+"""Entries whose counts go on changing: the field of `RawTrace` that has them, and what reads one."""
+
+
 class SideTable:
     """The entries read so far, without counts. Ids are positions in `blocks` and `operations`, counted from 1."""
 
@@ -147,9 +155,7 @@ class SideTable:
         self.objects: list[RawObject] = []
         self.landings: dict[tuple[int, int], None] = {}
         """Addresses at which calls return, with those at which exceptions leaving them continue."""
-        self._unseen: list[slice] = []
-        self._linear: list[slice] = []
-        self._compiled: list[slice] = []
+        self._counted: dict[int, list[slice]] = {kind: [] for kind in _COUNTED}
         self._operations: list[int] = []
         self._python_blocks: dict[int, int] = {}
         self._position = 0
@@ -188,17 +194,11 @@ class SideTable:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_FILE:
             self.files.append(_file(entry))
-        elif kind == SIDE_UNSEEN:
-            _unseen(entry)
-            self._unseen.append(slice(self._position, self._position + len(entry)))
-        elif kind == SIDE_LINEAR:
-            _linear(entry)
-            self._linear.append(slice(self._position, self._position + len(entry)))
         elif kind == SIDE_CHILD:
             self.children.append(_child(entry))
-        elif kind == SIDE_COMPILED:
-            _compiled(entry)
-            self._compiled.append(slice(self._position, self._position + len(entry)))
+        elif kind in _COUNTED:
+            _COUNTED[kind][1](entry)
+            self._counted[kind].append(slice(self._position, self._position + len(entry)))
 
     def array_times(self, table: memoryview) -> list[dict[str, int]]:
         """Times of each array operation so far: fields of `RawArrayOperation`."""
@@ -213,14 +213,8 @@ class SideTable:
             for block, at in self._python_blocks.items()
         }
 
-    def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
-        """Current counts of the operations that are not seen; `table` is what `extend` has read."""
-        return tuple(_unseen(bytes(table[where])) for where in self._unseen)
-
-    def linear(self, table: memoryview) -> tuple[RawLinear, ...]:
-        """Current counts of linear algebra; `table` is what `extend` has read."""
-        return tuple(_linear(bytes(table[where])) for where in self._linear)
-
-    def compiled(self, table: memoryview) -> tuple[RawCompiled, ...]:
-        """The time spent so far in compiled functions whose accesses are not seen; `table` as in `unseen`."""
-        return tuple(_compiled(bytes(table[where])) for where in self._compiled)
+    def counted(self, table: memoryview) -> dict[str, tuple[Any, ...]]:
+        """Current counts of what is not seen, of linear algebra, and of compiled functions: fields of `RawTrace`."""
+        return {
+            name: tuple(read(bytes(table[at])) for at in self._counted[kind]) for kind, (name, read) in _COUNTED.items()
+        }

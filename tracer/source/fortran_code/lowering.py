@@ -92,16 +92,12 @@ def _unit(file: SourceFile, node: Node, host: Scope | None, prefix: str, number:
         file.modules[name] = scope
     full = f"{prefix}{name}" if name else "main"
     if node.type not in ("module", "submodule", "block_data"):
-        body = lowering.block(_executable(node))
+        body = lowering.block([child for child in node.children if child.type not in _UNITS | _INSIDE])
         variables = _used(body, scope, parameters)
         file.functions.append(form.Function(full, place_of(node, number), parameters, variables, body, result))
     for child in node.named_children:
         if child.type in _INSIDE:
             _units(file, child, scope, f"{full}::", number)
-
-
-def _executable(node: Node) -> list[Node]:
-    return [child for child in node.children if child.type not in _UNITS and child.type not in _INSIDE]
 
 
 def _parameters(head: Node) -> tuple[str, ...]:
