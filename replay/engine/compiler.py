@@ -114,8 +114,8 @@ class Compiled:
             self.points.tobytes(), traffic.messages.tobytes(), traffic.communicators.tobytes(),
             traffic.members.tobytes(), traffic.collectives.tobytes(), traffic.counts.tobytes(),
             traffic.slot_lists.tobytes(), regimes, network, len(self.labels),
-            min(len(self.labels), MOST_PATH_LABELS), self.num_caches, self.num_jobs, most_segments, most_events, folding,
-            waking.transfer_s, waking.latency_s, waking.call_s,
+            min(len(self.labels), MOST_PATH_LABELS), self.num_caches, self.num_jobs, most_segments, most_events,
+            folding, waking.transfer_s, waking.latency_s, waking.call_s,
         )  # fmt: skip
 
     @property

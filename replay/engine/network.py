@@ -50,7 +50,7 @@ class Crossbar:
 
 @dataclass(frozen=True, slots=True)
 class Torus:
-    """Nodes in a grid of `sizes`, each with a link to its neighbours in each dimension; the ends of a row are neighbours.
+    """Nodes in a grid of `sizes`, each with links to its neighbours in each dimension; ends of a row are neighbours.
 
     Messages go dimension by dimension, the shorter way round.
     """

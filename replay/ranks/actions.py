@@ -1,4 +1,4 @@
-"""What ranks do, action by action: the form in which all parallel runs come to the replay, wherever they were traced."""
+"""Actions of ranks: the form in which all parallel runs come to the replay, wherever they were traced."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ ACTION = np.dtype(
     + [("size_bytes", "f8"), ("amount", "f8")]
 )
 """An action. `peer` is the partner (-1: any) or the root; `tag` -1 any; `request` 0 for a call that waits, else the
-number of its request; `line` of the file it is from; `first_count` the first of the sizes of a collective by rank, -1 if
-all are alike; `amount` flops of a computation or after a reduction, seconds of a sleep."""
+number of its request; `line` of the file it is from; `first_count` the first of the sizes of a collective by rank, -1
+if all are alike; `amount` flops of a computation or after a reduction, seconds of a sleep."""
 
 
 class Kind(IntEnum):

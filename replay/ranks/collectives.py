@@ -77,15 +77,15 @@ def _by_size(*choices: tuple[float, Steps]) -> tuple[Recipe, ...]:
     return tuple(Recipe(up_to_bytes, steps) for up_to_bytes, steps in choices)
 
 
-_LINEAR_REDUCE = (Step("linear-gather"),)
-_LINEAR_SCATTER = (Step("linear-scatter"),)
-_LINEAR_EXCHANGE = (Step("linear-exchange"),)
+_LINEAR_REDUCE: Steps = (Step("linear-gather"),)
+_LINEAR_SCATTER: Steps = (Step("linear-scatter"),)
+_LINEAR_EXCHANGE: Steps = (Step("linear-exchange"),)
 _LINEAR_BARRIER = (Step("linear-gather", 0.0), Step("linear-scatter", 0.0))
-_BINOMIAL_BCAST = (Step("binomial-bcast"),)
-_BINOMIAL_REDUCE = (Step("binomial-reduce"),)
-_DOUBLING = (Step("recursive-doubling"),)
-_BRUCK = (Step("bruck"),)
-_CHAIN = (Step("chain"),)
+_BINOMIAL_BCAST: Steps = (Step("binomial-bcast"),)
+_BINOMIAL_REDUCE: Steps = (Step("binomial-reduce"),)
+_DOUBLING: Steps = (Step("recursive-doubling"),)
+_BRUCK: Steps = (Step("bruck"),)
+_CHAIN: Steps = (Step("chain"),)
 
 
 def _ring_reduce(ranks: int) -> Steps:
@@ -103,15 +103,15 @@ def _scattered_bcast(ranks: int, gather: str) -> Steps:
 
 def _named(ranks: int) -> dict[Kind, dict[str, Steps]]:
     """Algorithms by name for each collective."""
-    exchanges = {
+    exchanges: dict[str, Steps] = {
         "linear": _LINEAR_EXCHANGE, "pairwise": (Step("pairwise"),), "bruck": _BRUCK,
         **({"exclusive-or": (Step("exclusive-or"),)} if _is_power_of_two(ranks) else {}),
     }  # fmt: skip
-    gathers = {
+    gathers: dict[str, Steps] = {
         "linear": _LINEAR_EXCHANGE, "ring": (Step("ring"),), "bruck": (Step("bruck-gather"),),
         "recursive-doubling": (Step("doubling-gather"),),
     }  # fmt: skip
-    scans = {"linear": _CHAIN, "recursive-doubling": _DOUBLING}
+    scans: dict[str, Steps] = {"linear": _CHAIN, "recursive-doubling": _DOUBLING}
     return {
         Kind.BARRIER: {
             "linear": _LINEAR_BARRIER, "dissemination": (Step("dissemination", 0.0),),
@@ -119,7 +119,8 @@ def _named(ranks: int) -> dict[Kind, dict[str, Steps]]:
         },
         Kind.BCAST: {
             "linear": _LINEAR_SCATTER, "binomial": _BINOMIAL_BCAST,
-            "scatter-ring": _scattered_bcast(ranks, "ring"), "scatter-doubling": _scattered_bcast(ranks, "doubling-gather"),
+            "scatter-ring": _scattered_bcast(ranks, "ring"),
+            "scatter-doubling": _scattered_bcast(ranks, "doubling-gather"),
         },
         Kind.REDUCE: {
             "linear": _LINEAR_REDUCE, "binomial": _BINOMIAL_REDUCE,

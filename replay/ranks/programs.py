@@ -77,7 +77,7 @@ def compile_ranks(run: RankActions, hosts: Hosts, recipes: Mapping[Kind, tuple[R
     ranks = run.num_ranks
     recipe_of, widths = _recipes_of(run, recipes)
     rank_of = run.rank_of
-    at = np.concatenate([[0], np.cumsum(widths)])[:-1] + rank_of  # an end of each rank before
+    at: Ints = (np.concatenate([[0], np.cumsum(widths)])[:-1] + rank_of).astype(np.int64)  # an end of each rank before
     operations = np.zeros(int(widths.sum()) + ranks, OPERATION)
     writer = _Writer(actions, at, operations)
     operations["label"][at] = kinds
@@ -152,7 +152,7 @@ def _sizes(run: RankActions) -> npt.NDArray[np.float64]:
     sums = np.concatenate([[0.0], np.cumsum(run.counts)])
     firsts = actions["first_count"][by_rank]
     sizes[by_rank] = sums[firsts + run.num_ranks] - sums[firsts]
-    return sizes
+    return np.asarray(sizes, np.float64)
 
 
 def _recipes_of(run: RankActions, recipes: Mapping[Kind, tuple[Recipe, ...]]) -> tuple[npt.NDArray[np.int32], Ints]:
@@ -250,8 +250,8 @@ def _collectives(
             )  # fmt: skip
     if not keys:
         return np.zeros(0, COLLECTIVE)
-    distinct, number = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    writer.operations["a"][np.concatenate(places)] = number.reshape(-1)
+    distinct, numbers = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
+    writer.operations["a"][np.concatenate(places)] = numbers.reshape(-1)
     table = np.zeros(len(distinct), COLLECTIVE)
     table["algorithm"], table["root"], table["first_count"], table["counts"] = distinct.T
     return table
