@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from warm_command_line import warm_command_line
 
 PROGRAM = """
 #include <stdio.h>
@@ -33,9 +34,9 @@ ROWS: dict[str, tuple[list[str], Callable[[dict], int]]] = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, compile_c, warm_command_line) -> Path:
+def folder(tmp_path_factory, compile_c) -> Path:
     folder = tmp_path_factory.mktemp("formats")
-    made = warm_command_line.run(["trace", "-o", "x.sig", "--", str(compile_c(PROGRAM, "-O1"))], cwd=folder)
+    made = warm_command_line().run(["trace", "-o", "x.sig", "--", str(compile_c(PROGRAM, "-O1"))], cwd=folder)
     assert made.returncode == 0
     return folder
 

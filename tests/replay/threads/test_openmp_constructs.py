@@ -2,6 +2,7 @@
 
 import pytest
 from binary_runs import run_traced
+from effort import sweep
 from replay_samples import measured_host, with_changes
 from tree_samples import Tree
 
@@ -137,7 +138,8 @@ static void program(void) {
 }
 
 
-@pytest.mark.parametrize("construct", CONSTRUCTS)
+# In short: teams inside of teams and beside each other, tasks, and a loop with a lock; trees below have the others.
+@sweep("construct", CONSTRUCTS, ["nested", "tasks", "critical", "two teams"])
 def test_replays_of_a_construct_agree_whatever_it_was_traced_with(compile_c, tmp_path, monkeypatch, construct):
     """By hand: a share of 1 of the region's work with one thread, 1/2 with two, 1/4 with four."""
     program = compile_c(PREFIX + CONSTRUCTS[construct] + SUFFIX, "-O2", "-g", "-fopenmp", "-pthread")
