@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -253,20 +254,27 @@ def test_triage_does_not_call_it_nothing_to_offload(traced: Traced) -> None:
     assert report.unseen_s > 0.5 * report.program.host_s
 
 
-def test_triage_says_what_share_was_not_seen(
-    traced: Traced, foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
-) -> None:
+def test_triage_says_what_share_was_not_seen(traced: Traced, tmp_path: Path) -> None:
     signature = tmp_path / "p.sig"
-    assert foretrace("trace", "-o", signature, traced.directory / "program.py", cwd=tmp_path).returncode == 0
-    ask = ["triage", signature, "--host", "jaguar-xt4", "--accelerator", "convey-hc1-fpga"]
-    said = foretrace(*ask, cwd=tmp_path).stdout
+    foretrace = [sys.executable, "-m", "foretrace"]  # in a directory without one
+    subprocess.run(
+        [*foretrace, "trace", "-o", str(signature), str(traced.directory / "program.py")], check=True, cwd=tmp_path
+    )
+    ask = [*foretrace, "triage", str(signature), "--host", "jaguar-xt4", "--accelerator", "convey-hc1-fpga"]
+    said = subprocess.run(ask, check=True, cwd=tmp_path, capture_output=True, text=True).stdout
     assert "nothing to offload" not in said
     assert "in compiled code that was not seen (spinning.spin" in said
-    assert json.loads(foretrace(*ask, "--json", cwd=tmp_path).stdout)["unseen_share"] > 0.5
-    shown = foretrace("info", signature, cwd=tmp_path).stdout
+    document = json.loads(
+        subprocess.run([*ask, "--json"], check=True, cwd=tmp_path, capture_output=True, text=True).stdout
+    )
+    assert document["unseen_share"] > 0.5
+    shown = subprocess.run(
+        [*foretrace, "info", str(signature)], check=True, cwd=tmp_path, capture_output=True, text=True
+    ).stdout
     assert "of the run is compiled code that was not seen (spinning.spin" in shown
-    found = foretrace("predict", signature, "--machine", "epyc-turin-vm", "--json", cwd=tmp_path)
-    assert json.loads(found.stdout)["predictions"][0]["unseen_share"] > 0.5
+    ask = [*foretrace, "predict", str(signature), "--machine", "epyc-turin-vm", "--json"]
+    document = json.loads(subprocess.run(ask, check=True, cwd=tmp_path, capture_output=True, text=True).stdout)
+    assert document["predictions"][0]["unseen_share"] > 0.5
 
 
 def test_element_accesses_of_a_library_do_not_lose_its_time(tmp_path: Path) -> None:
