@@ -13,6 +13,7 @@ import datetime
 import importlib
 import os
 import platform
+import signal
 import subprocess
 import sys
 import tempfile
@@ -138,6 +139,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ForetraceError as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        raise
     except (OSError, subprocess.SubprocessError) as error:
         print(f"{name}: error: {error}", file=sys.stderr)
         return 1
@@ -149,4 +152,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has gone
+        os._exit(128 + signal.SIGPIPE)
+    sys.exit(code)

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, overload
 
-from foretrace.base.units import format_bytes, format_hz
 from foretrace.profiles.charts import charts_of, chosen
 from foretrace.profiles.library import find, names
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import write_profile
-from foretrace.reports.machine_reports import figure_table, machine_table, summary
+from foretrace.reports.machine_reports import MACHINES, figure_table
+from foretrace.reports.model import Table
 from foretrace.reports.renderers import data_frame
 
 from .views import Shown, ShownTable, shown_as
@@ -74,17 +74,10 @@ class Machine(Shown, Profile, frozen=True, forbid_unknown_fields=True):
         return f"{self.name}: {self.title}"
 
     def _table(self) -> ShownTable:
-        row = summary(self)
-        shown = {
-            "kind": row["kind"],
-            "year": row["year"],
-            "instruction set": row["instruction_set"],
-            "cores": row["cores"],
-            "clock": row["clock_hz"] and format_hz(row["clock_hz"]),
-            "caches": _caches(self),
-            "profile of": self.date,
-        }
-        rows = [(name, str(value)) for name, value in shown.items() if value]
+        shown = {column.heading: column.text(self) for column in MACHINES if column.heading}
+        shown |= {"instruction set": self.instruction_set or "", "profile of": str(self.date)}
+        names = ("kind", "year", "instruction set", "cores", "clock", "caches", "profile of")
+        rows = [(name, shown[name]) for name in names if shown[name]]
         notes = ("marked as partial: the measurement was interrupted",) if self.partial else ()
         return ShownTable(f"{self.name}: {self.title}", ("figure", "value"), rows, len(rows), 2, notes)
 
@@ -144,24 +137,14 @@ class Machines(Shown, Sequence[Machine]):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each machine. A figure that nobody published is missing."""
-        return data_frame(machine_table(self._machines))
+        return data_frame(Table([column for column in MACHINES if column.key != "caches"], self._machines))
 
     def _line(self) -> str:
         return f"{len(self.hosts)} hosts, {len(self.accelerators)} accelerators"
 
     def _table(self) -> ShownTable:
-        rows = [
-            (
-                one.name,
-                one.kind.value,
-                one.title,
-                str(one.core.cores) if one.core and one.core.cores else "",
-                format_hz(one.core.clock_hz) if one.core and one.core.clock_hz else "",
-                _caches(one),
-            )
-            for one in self._machines
-        ]
-        return ShownTable("", ("name", "kind", "machine", "cores", "clock", "caches"), rows, len(rows), 3)
+        headings = ("name", "kind", "machine", "cores", "clock", "caches")
+        return ShownTable.of("", Table(MACHINES, self._machines, headings=headings))
 
 
 def machines() -> Machines:
@@ -187,7 +170,3 @@ def find_machine(machine: MachineLike) -> Machine:
         raise TypeError(
             f"a machine is wanted, its name, or the path of its profile, not {type(machine).__name__}"
         ) from None
-
-
-def _caches(profile: Profile) -> str:
-    return " / ".join(format_bytes(cache.size_bytes) for cache in profile.caches)

@@ -11,16 +11,24 @@ from typing import TYPE_CHECKING
 from foretrace.base.errors import EngineError
 from foretrace.base.units import format_seconds
 from foretrace.benchmarks.calibration import calibrate as calibration
+from foretrace.reports.model import RATIO, SECONDS, Column, Table, for_programs
+from foretrace.reports.renderers import data_frame
 from foretrace.tracer.native import timing as native
 
 from .machines import Machine, find_machine
-from .views import Shown, ShownTable, data_frame, shortened, shown_as
+from .views import Shown, ShownTable, shortened, shown_as
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.axes import Axes
 
-RUN_COLUMNS = ("wall_s", "user_s", "system_s", "cpu_s", "slowdown", "clock_hz")
+_RUNS = (
+    Column("wall_s", "wall clock", SECONDS),
+    *for_programs("user_s", "system_s"),
+    Column("cpu_s", "processor", SECONDS),
+    Column("slowdown", "slowdown", RATIO),
+    Column("clock_hz"),
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -75,21 +83,15 @@ class Timing(Shown, native.Timing):
 
     def to_dataframe(self) -> pandas.DataFrame:
         """A row for each run. From a `slowdown` of 1.05 on it had a noisy neighbour."""
-        rows = ({name: getattr(run, name) for name in RUN_COLUMNS} for run in self.runs)
-        return data_frame(RUN_COLUMNS, rows)
+        return data_frame(Table(_RUNS, self.runs))
 
     def _line(self) -> str:
         return f"of {shortened(' '.join(self.command), 40)}: {format_seconds(self.time_s)} in {len(self.runs)} runs"
 
     def _table(self) -> ShownTable:
-        rows = [
-            (
-                str(number), format_seconds(run.cpu_s), format_seconds(run.wall_s),
-                "-" if run.slowdown is None else f"{run.slowdown:.2f}",
-            )
-            for number, run in enumerate(self.runs, 1)
-        ]  # fmt: skip
-        return ShownTable(self._line(), ("run", "processor", "wall clock", "slowdown"), rows, len(rows))
+        columns = (Column("", "run", value=lambda row: row[0]), *(one.within(lambda row: row[1]) for one in _RUNS))
+        headings = ("run", "processor", "wall clock", "slowdown")
+        return ShownTable.of(self._line(), Table(columns, [*enumerate(self.runs, 1)], headings=headings))
 
 
 def calibrate(

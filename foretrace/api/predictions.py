@@ -16,7 +16,8 @@ from foretrace.replay.base.totals import By
 from foretrace.replay.events.predictions import EventQuestion
 from foretrace.replay.node.predictions import predict_each
 from foretrace.reports.model import Table
-from foretrace.reports.prediction_reports import LOOPS, MACHINES, loop_table, ranked, warnings_once
+from foretrace.reports.prediction_documents import LOOPS
+from foretrace.reports.prediction_reports import MACHINES, loop_table, ranked, warnings_once
 from foretrace.reports.renderers import data_frame
 
 from .machines import MachineLike, find_machine, machines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.records import NodeReplay
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
+from foretrace.reports.replay_reports import entity_table
 
 from .machines import MachineLike, find_machine
 from .predictions import model_of
@@ -79,13 +80,6 @@ class Replay(Shown, NodeReplay):
         return f"{format_seconds(self.makespan_s)} ({low} to {high})"
 
     def _table(self) -> ShownTable:
-        outcome = self.outcome
-        entities = outcome.compiled.entities
-        times = zip(outcome.busy_s.tolist(), self.wait_s.tolist(), outcome.end_s.tolist(), strict=True)
-        rows = [
-            (entity.name, *map(format_seconds, of_one))
-            for entity, of_one in zip(entities[:MOST_ROWS], times, strict=False)
-        ]
         path = ", ".join(f"{part.activity} {part.share:.0%}" for part in self.critical_path[:3])
         notes = (
             *((f"critical path: {path}",) if path else ()),
@@ -93,7 +87,7 @@ class Replay(Shown, NodeReplay):
             *(f"warning: {warning}" for warning in self.warnings),
         )
         title = f"{self.title}, {self._what()}: {self._interval()}"
-        return ShownTable(title, ("thread", "busy", "waits", "ends"), rows, len(entities), 1, notes)
+        return ShownTable.of(title, replace(entity_table(self), shown=MOST_ROWS), notes)
 
 
 def replay(

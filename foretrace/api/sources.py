@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING
 
 from foretrace.base.errors import SourceError, quoted
 from foretrace.base.files import cache_folder
-from foretrace.reports.idiom_reports import finding_document, idiom_counts
+from foretrace.reports.idiom_reports import FINDINGS, idiom_counts
+from foretrace.reports.model import Table, for_programs
+from foretrace.reports.renderers import data_frame
 from foretrace.tracer.source.idioms.patterns import IdiomDefinition, built_in, definition, from_file
 from foretrace.tracer.source.idioms.records import Finding, Findings
 from foretrace.tracer.source.scanning import scanned
 
-from .views import MOST_ROWS, Shown, ShownTable, data_frame, shortened, shown_as
+from .views import MOST_ROWS, Shown, ShownTable, shortened, shown_as
 
 if TYPE_CHECKING:
     import pandas
 
-COLUMNS = (
-    "file", "first_line", "last_line", "loop_line", "function", "language", "idiom", "depth", "induction", "arrays",
-    "text", "confidence", "reason", "shape", "parent",
-)  # fmt: skip
+_LOOPS = for_programs("file", "line", "last_line", "function", "lowered", "verdict", "reason", "assumptions")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -38,11 +37,10 @@ class Idioms(Shown, Findings):
             ValueError: `table` is neither "findings" nor "loops".
         """
         if table == "loops":
-            columns = ("file", "line", "last_line", "function", "lowered", "verdict", "reason", "assumptions")
-            return data_frame(columns, ({name: getattr(loop, name) for name in columns} for loop in self.loops))
+            return data_frame(Table(_LOOPS, self.loops))
         if table != "findings":
             raise ValueError(f"there is no table {table!r}: findings, loops")
-        return data_frame(COLUMNS, (finding_document(one) for one in self.findings))
+        return data_frame(Table(FINDINGS, self.findings))
 
     def counts(self) -> dict[str, int]:
         """Number of findings of each idiom, most first; parts of other findings are not counted."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import io
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -105,13 +105,6 @@ def shown_as(kind: type[_Result], record: Any) -> _Result:
         record.__struct_fields__ if hasattr(record, "__struct_fields__") else [field.name for field in fields(record)]
     )
     return kind(**{name: getattr(record, name) for name in names})
-
-
-def data_frame(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
-    """The named columns of these rows, also where there are none."""
-    import pandas
-
-    return pandas.DataFrame([[row[name] for name in columns] for row in rows], columns=list(columns))
 
 
 def shortened(text: str, most: int = MOST_LETTERS) -> str:

@@ -51,7 +51,6 @@ STREAM = FileKind("a stored stream", "foretrace simulate FILE", lambda content: 
 TIMING = FileKind("a timing", "foretrace predict SIGNATURE --timing FILE", _json(b"foretrace.timing"))
 PROFILE = FileKind("a machine profile", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.profile/'))
 VALIDATION = FileKind("a validation", "foretrace validate --compare FILE", _json(b"foretrace.validate"))
-RANKING = FileKind("a ranking of machines", "foretrace validate --help", _json(b"foretrace.validate.compare"))
 STACKS = FileKind("folded stacks", "a flame graph tool", _searcher(rb"\Aforetrace:[^\n;]*;"))
 PICTURE = FileKind(
     "a picture drawn by foretrace", "an image viewer",
@@ -85,7 +84,7 @@ DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
 
 _RECOGNISED = (
-    SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, RANKING, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
+    SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
 )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, Protocol
 
@@ -16,7 +16,7 @@ from foretrace.tracer.signature.data_flow_records import OUTSIDE, Allocation, Da
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .left_out import rest_line
-from .model import BYTES, COUNT, SHARE, Column, Report, Section, Table, Text
+from .model import BYTES, COUNT, SHARE, Column, Report, Section, Table, Text, document_of
 from .tree_reports import node_names
 
 _MAX_READERS = 4
@@ -189,17 +189,9 @@ def data_flow_report(tree: ExecutionTree, flow: DataFlow, top: int) -> Report:
         hottest := _hottest(flow), "Data flow between nodes of the execution tree", shown=top,
         rest=rest_line([float(flow.flow_bytes[row]) for row in hottest], top, "flows", "bytes"),
     )  # fmt: skip
-    nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: one.live_in + one.live_out, reverse=True)
-    by_node = Table(
-        (
-            Column("live_in_bytes", "live-in", BYTES, lambda one: one.live_in),
-            Column("live_out_bytes", "live-out", BYTES, lambda one: one.live_out),
-            Column("footprint_bytes", "footprint", BYTES, lambda one: one.footprint),
-            Column("node", "node", value=lambda one: names[one.node]),
-        ),
-        nodes, "Nodes", shown=top,
-        rest=rest_line([one.live_in + one.live_out for one in nodes], top, "nodes", "live bytes"),
-    )  # fmt: skip
+    nodes = _node_table(flow, names)
+    live = [one.live_in + one.live_out for one in nodes.records]
+    by_node = replace(nodes, shown=top, rest=rest_line(live, top, "nodes", "live bytes"))
     lines = ["not sampled: all memory was followed"]
     if flow.sampled_share < 1:
         lines = [
@@ -212,6 +204,19 @@ def data_flow_report(tree: ExecutionTree, flow: DataFlow, top: int) -> Report:
         "Data flow", [flows, by_node, *_allocation_sections(flow, top), Text(lines)], flows,
         lambda: document(tree, flow),
     )  # fmt: skip
+
+
+def _node_table(flow: DataFlow, names: Sequence[str]) -> Table:
+    """Nodes that exchange data, most first."""
+    columns = (
+        Column("node"),
+        Column("name", "node", value=lambda one: names[one.node]),
+        Column("live_in_bytes", "live-in", BYTES, lambda one: one.live_in),
+        Column("live_out_bytes", "live-out", BYTES, lambda one: one.live_out),
+        Column("footprint_bytes", "footprint", BYTES, lambda one: one.footprint),
+    )
+    nodes = sorted(nodes_of(flow, len(names)), key=lambda one: -one.live_in - one.live_out)
+    return Table(columns, nodes, "Nodes", ("live-in", "live-out", "footprint", "node"))
 
 
 def _allocation_sections(flow: DataFlow, top: int) -> list[Section]:
@@ -309,7 +314,7 @@ def _text_bytes(row: dict[str, Any]) -> int:
 def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
     """The JSON face: flows, most bytes first, and nodes that have any, as many as have room. A writer of null is
     outside of the traced program. `set` is the place in `sets` of the nodes that read or touch."""
-    names, lists = node_names(tree), _Lists(flow)
+    lists = _Lists(flow)
     hottest: list[int] = np.argsort(-flow.flow_bytes, kind="stable").tolist()
     flows = lists.kept(
         "flows",
@@ -332,7 +337,7 @@ def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
         len(most),
         lambda position: int(flow.touched_by[most[position]]),
     )
-    nodes = sorted(nodes_of(flow, len(tree.kind)), key=lambda one: -one.live_in - one.live_out)
+    nodes = _node_table(flow, node_names(tree))
     return {
         "schema": "foretrace.info.data_flow/3",
         "sampled_share": flow.sampled_share,
@@ -341,30 +346,13 @@ def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
         "total_bytes": float(flow.flow_bytes.sum()),
         "sets": lists.sets,
         "flows": flows,
-        "nodes": lists.kept(
-            "nodes",
-            (
-                {
-                    "node": one.node,
-                    "name": names[one.node],
-                    "live_in_bytes": one.live_in,
-                    "live_out_bytes": one.live_out,
-                    "footprint_bytes": one.footprint,
-                }
-                for one in nodes
-            ),
-            len(nodes),
-        ),
+        "nodes": lists.kept("nodes", (document_of(one, *nodes.columns) for one in nodes.records), len(nodes.records)),
         "objects": lists.kept(
             "objects",
             (
-                {
-                    "kind": one.kind.name.lower(),
-                    "name": one.name,
-                    "first": one.first,
-                    "last_exclusive": one.last_exclusive,
-                    "allocation": None if one.allocation < 0 else one.allocation,
-                }
+                {"kind": one.kind.name.lower()}
+                | document_of(one, "name first last_exclusive")
+                | {"allocation": None if one.allocation < 0 else one.allocation}
                 for one in flow.objects
             ),
             len(flow.objects),
@@ -372,15 +360,7 @@ def document(tree: ExecutionTree, flow: DataFlow) -> dict[str, Any]:
         "allocations": lists.kept(
             "allocations",
             (
-                {
-                    "kind": one.kind.name.lower(),
-                    "name": one.name,
-                    "function": one.function,
-                    "file": one.file,
-                    "line": one.line,
-                    "count": one.count,
-                    "total_bytes": one.total_bytes,
-                }
+                {"kind": one.kind.name.lower()} | document_of(one, "name function file line count total_bytes")
                 for one in flow.allocations
             ),
             len(flow.allocations),

@@ -13,7 +13,7 @@ from foretrace.tracer.signature.records import Signature
 from foretrace.tracer.signature.tree_records import ExecutionTree
 
 from .left_out import rest_line
-from .model import COUNT, Column, Report, Table, Text
+from .model import COUNT, Column, Report, Table, Text, document_of
 
 
 def dependence_report(signature: Signature, tree: ExecutionTree, top: int) -> Report:
@@ -100,20 +100,16 @@ def _loop_document(signature: Signature, tree: ExecutionTree, loop: LoopVerdict)
         "caller": demangle(key.caller) or None,
         "iterations": loop.iterations,
         "verdict": loop.verdict.name.lower(),
-        "scale": str(loop.verdict.on_scale),
+        "scale": loop.verdict.on_scale,
         "overwritten_share": loop.overwritten,
-        "live_bytes": loop.live_bytes,
-        "is_repetition": loop.is_repetition,
+        **document_of(loop, "live_bytes is_repetition"),
         "dependences": [_document(signature, one) for one in loop.dependences],
     }
 
 
 def _document(signature: Signature, one: Dependence) -> dict[str, Any]:
     def end(number: int) -> dict[str, Any] | None:
-        if number < 0:
-            return None
-        operation = signature.operations[number]
-        return {"operation": number, "file": operation.file, "line": operation.line}
+        return {"operation": number} | document_of(signature.operations[number], "file line") if number >= 0 else None
 
     return {
         "kind": one.kind.name.lower(),

@@ -6,19 +6,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from foretrace.base.names import demangle
-from foretrace.base.terminal import plain
 from foretrace.base.units import format_seconds
 from foretrace.replay.base.event_times import EventTimes, NodePace
 from foretrace.replay.base.records import Place, Prediction
 
-from .model import FINE_RATIO, SECONDS, SHARE, Column, Section, Table, Text
+from .model import FINE_RATIO, SECONDS, SHARE, Column, Section, Table, Text, document_of
 from .places import PLACE
 
 _PARTS: tuple[tuple[str, Callable[[NodePace], float]], ...] = (
     ("proportional", lambda node: node.proportional_s),
     ("fixed", lambda node: node.fixed_s),
     ("not recognised", lambda node: node.unrecognised_s),
+)
+_PARTS_S = "proportional_s fixed_s unrecognised_s"
+_NODES: tuple[Column | str, ...] = (
+    "node",
+    *(column for column in PLACE if column.key not in ("mangled", "inlined")),
+    f"kind time_s {_PARTS_S} deviation stretch",
 )
 _MOST_ZEROS = 1e-9
 """Share of the time: a part of a node that is less is none."""
@@ -162,46 +166,15 @@ def event_document(prediction: Prediction) -> dict[str, Any]:
     parts = times.parts
     return {
         "event": {
-            "name": plain(times.event),
-            "unit": None if times.unit is None else plain(times.unit),
-            "description": plain(times.description),
-            "start": times.start,
-            "traced": times.traced,
-            "count": times.count,
-            "traced_s": times.traced_s,
-            "ratio": times.ratio,
-            "ratio_low": times.ratio_low,
-            "ratio_high": times.ratio_high,
+            "name": times.event,
+            **document_of(times, "unit description start traced count traced_s ratio ratio_low ratio_high"),
             "per_unit_s": times.per_unit_s(prediction.time_s),
             "per_unit_low_s": times.per_unit_s(prediction.low_s),
             "per_unit_high_s": times.per_unit_s(prediction.high_s),
             "proportional_per_unit_s": times.proportional_per_unit_s,
-            "unknown": plain(times.unknown),
+            "unknown": times.unknown,
             "traced_parts": None
             if parts is None
-            else {
-                "proportional_s": parts.proportional_s,
-                "fixed_s": parts.fixed_s,
-                "unrecognised_s": parts.unrecognised_s,
-                "nodes": [_node_document(node) for node in parts.nodes],
-            },
+            else document_of(parts, _PARTS_S) | {"nodes": [document_of(node, *_NODES) for node in parts.nodes]},
         }
-    }
-
-
-def _node_document(node: NodePace) -> dict[str, Any]:
-    return {
-        "node": node.node,
-        "module": plain(node.place.module),
-        "function": plain(demangle(node.place.function)),
-        "file": plain(node.place.file),
-        "line": node.place.line,
-        "caller": plain(demangle(node.place.caller)) or None,
-        "kind": str(node.kind),
-        "time_s": node.time_s,
-        "proportional_s": node.proportional_s,
-        "fixed_s": node.fixed_s,
-        "unrecognised_s": node.unrecognised_s,
-        "deviation": node.deviation,
-        "stretch": node.stretch,
     }

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from foretrace.base.terminal import plain
 from foretrace.base.units import format_count
 from foretrace.tracer.source.idioms.patterns import IdiomDefinition
 from foretrace.tracer.source.idioms.records import Finding, Findings, LoopReport
 from foretrace.tracer.source.joining import Join
 
 from .join_reports import never_ran_document, never_ran_lines
-from .model import INTEGER, Column, Report, Section, Table, Text, for_programs
+from .model import INTEGER, Column, Kind, Report, Section, Table, Text, document_of, for_programs
 
 MOST_SKIPPED = 8
 _COUNTED = {
@@ -28,15 +27,18 @@ FINDINGS = (
     Column("language"),
     Column("idiom"),
     Column("depth"),
-    Column("induction", value=lambda one: " ".join(one.induction)),
-    Column("arrays", value=lambda one: "; ".join(f"{use.role}: {use.name}[{use.index}]" for use in one.arrays)),
+    Column("induction", kind=Kind(" ".join), value=lambda one: list(one.induction)),
+    Column(
+        "arrays", kind=Kind(lambda uses: "; ".join("{role}: {name}[{index}]".format_map(use) for use in uses)),
+        value=lambda one: [document_of(use, "role name element index") for use in one.arrays],
+    ),
     *for_programs("text", "confidence", "reason", "shape", "parent"),
     Column("", "file", value=lambda one: one.file),
     Column("", "line", INTEGER, lambda one: one.first_line),
     Column("", "function", value=lambda one: one.function),
     Column("", "idiom", value=lambda one: one.idiom if one.parent is None else f"  {one.idiom}", whole=True),
     Column("", "code", value=lambda one: one.text),
-)
+)  # fmt: skip
 """Columns of `Finding`."""
 
 
@@ -44,10 +46,9 @@ def _why(loop: LoopReport) -> str:
     return "; ".join(one for one in (loop.reason, *(f"if {text}" for text in loop.assumptions)) if one)
 
 
+_LINES = (Column("file", "file"), Column("first_line", value=lambda loop: loop.line), Column("last_line"))
 LOOPS = (
-    Column("file", "file"),
-    Column("first_line", value=lambda loop: loop.line),
-    Column("last_line"),
+    *_LINES,
     Column(
         "", "lines", left=False,
         value=lambda loop: f"{loop.line}-{loop.last_line}" if loop.last_line > loop.line else str(loop.line),
@@ -57,7 +58,7 @@ LOOPS = (
     Column("verdict", "verdict"),
     Column("", "why", value=_why),
     Column("reason"),
-    Column("assumptions", value=lambda loop: "; ".join(loop.assumptions)),
+    Column("assumptions", kind=Kind("; ".join), value=lambda loop: list(loop.assumptions)),
 )  # fmt: skip
 """Columns of `LoopReport`."""
 
@@ -156,11 +157,10 @@ def document(found: Findings, known: Join | None = None) -> dict[str, Any]:
         }  # fmt: skip
     return made | {
         "disagreements": [
-            {"file": plain(file), "line": line, "what": plain(text.what), "why": plain(text.why)}
-            for file, line, text in known.disagreements()
+            {"file": file, "line": line} | document_of(text, "what why") for file, line, text in known.disagreements()
         ],
         "never_ran": [never_ran_document(one) for one in known.never_ran],
-        "notes": [plain(note) for note in known.notes],
+        "notes": known.notes,
     }
 
 
@@ -174,64 +174,15 @@ def _document(found: Findings) -> dict[str, Any]:
         "schema": "foretrace.idioms/1",
         "files": found.files,
         "lines": found.lines,
-        "findings": [finding_document(one) for one in found.findings],
-        "loops": [_loop_document(loop) for loop in found.loops],
-        "skipped": [
-            {"file": part.file, "line": part.line, "what": part.what, "reason": part.reason} for part in found.skipped
-        ],
+        "findings": [document_of(one, *FINDINGS) for one in found.findings],
+        "loops": [document_of(loop, *_LINES, "column options", *LOOPS[len(_LINES) :]) for loop in found.loops],
+        "skipped": [document_of(part, "file line what reason") for part in found.skipped],
         "loops_in_text": found.loops_in_text,
         "loops_read": found.loops_read,
-        "unread": [
-            {
-                "file": plain(one.file),
-                "line": one.line,
-                "column": one.column,
-                "reason": plain(one.reason),
-                "options": plain(one.options),
-            }
-            for one in found.unread
-        ],
+        "unread": [document_of(one, "file line column reason options") for one in found.unread],
         "options_for_more": [
-            {"options": plain(options), "loops": number} for options, number in found.options_for_more().items()
+            {"options": options, "loops": number} for options, number in found.options_for_more().items()
         ],
-    }
-
-
-def _loop_document(loop: LoopReport) -> dict[str, Any]:
-    return {
-        "file": loop.file,
-        "first_line": loop.line,
-        "last_line": loop.last_line,
-        "column": loop.column,
-        "options": loop.options,
-        "function": loop.function,
-        "lowered": loop.lowered,
-        "verdict": str(loop.verdict),
-        "reason": loop.reason,
-        "assumptions": list(loop.assumptions),
-    }
-
-
-def finding_document(one: Finding) -> dict[str, Any]:
-    """A finding as plain values."""
-    return {
-        "file": one.file,
-        "first_line": one.first_line,
-        "last_line": one.last_line,
-        "loop_line": one.loop_line,
-        "function": one.function,
-        "language": str(one.language),
-        "idiom": one.idiom,
-        "depth": one.depth,
-        "induction": list(one.induction),
-        "arrays": [
-            {"role": use.role, "name": use.name, "element": use.element, "index": use.index} for use in one.arrays
-        ],
-        "text": one.text,
-        "confidence": one.confidence,
-        "reason": one.reason,
-        "shape": one.shape,
-        "parent": one.parent,
     }
 
 

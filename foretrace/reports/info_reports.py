@@ -32,7 +32,7 @@ from foretrace.tracer.signature.selection import Selection
 from . import event_reports, unseen_report
 from .cache_reports import hierarchy_documents, hierarchy_tables
 from .left_out import outside_loops, outside_loops_line, rest_line
-from .model import COUNT, INTEGER, Column, Report, Section, Table, Text, for_programs
+from .model import COUNT, INTEGER, Column, Report, Section, Table, Text, document_of, for_programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +180,12 @@ def document(signature: Signature) -> dict[str, Any]:
             | {"function": demangle(loop.function), "mangled": mangled_name(loop.function)}
             | {"ranges": [msgspec.to_builtins(r) | {"bytes": r.range_bytes} for r in loop.ranges]}
             | {
-                "calls": [call_document(call) for call in loop.calls],
-                "frames": [
-                    {"function": demangle(one.function), "file": one.file, "line": one.line} for one in loop.frames
+                "calls": [
+                    {"called": demangle(call.called), "function": demangle(call.function)}
+                    | document_of(call, "file line share")
+                    for call in loop.calls
                 ],
+                "frames": [{"function": demangle(one.function)} | document_of(one, "file line") for one in loop.frames],
             }
             for loop in summarise_loops(signature)
         ],
@@ -192,17 +194,6 @@ def document(signature: Signature) -> dict[str, Any]:
             for (module, function, caller), instructions in outside_loops(signature).most_common()
         ],
         "events": [event_reports.event_document(event) for event in signature.events.events],
-    }
-
-
-def call_document(call: LibraryCall) -> dict[str, Any]:
-    """A call of a library by the program, as JSON; of all that are not told apart, only the share."""
-    return {
-        "called": demangle(call.called),
-        "function": demangle(call.function),
-        "file": call.file,
-        "line": call.line,
-        "share": call.share,
     }
 
 

@@ -10,6 +10,8 @@ from foretrace.tracer.source.flow.records import Verdict
 from foretrace.tracer.source.idioms.records import LoopReport
 from foretrace.tracer.source.joining import Join, Joined, NeverRan
 
+from .model import document_of
+
 MOST_NEVER = 8
 _MOST_IDIOMS = 4
 
@@ -64,40 +66,25 @@ def never_ran_lines(join: Join) -> list[str]:
 def joined_document(one: Joined) -> dict[str, Any]:
     """Statement of the source on something that ran, as JSON."""
     loop = one.loop
+    said: dict[str, Any] = {"verdict": None, "reason": "", "assumptions": []}
     return {
-        "file": plain(loop.file if loop else one.findings[0].file),
+        "file": loop.file if loop else one.findings[0].file,
         "first_line": loop.line if loop else one.findings[0].first_line,
         "last_line": loop.last_line if loop else one.findings[0].last_line,
-        "function": plain(loop.function if loop else one.findings[0].function),
-        "idioms": list(one.idioms),
-        "verdict": str(loop.verdict) if loop else None,
-        "reason": plain(loop.reason) if loop else "",
-        "assumptions": [plain(text) for text in loop.assumptions] if loop else [],
+        "function": loop.function if loop else one.findings[0].function,
+        "idioms": one.idioms,
+        **(document_of(loop, "verdict reason assumptions") if loop else said),
         "run_verdict": one.ran.judged or None,
-        "run_reason": plain(one.ran.reason),
+        "run_reason": one.ran.reason,
         "run_idioms": sorted(one.ran.idioms),
         "binary_loops": one.copies,
-        "disagreements": [{"what": plain(text.what), "why": plain(text.why)} for text in one.disagreements],
+        "disagreements": [document_of(text, "what why") for text in one.disagreements],
         "findings": [
-            {
-                "file": plain(finding.file),
-                "first_line": finding.first_line,
-                "last_line": finding.last_line,
-                "idiom": finding.idiom,
-                "text": plain(finding.text),
-                "confidence": finding.confidence,
-            }
-            for finding in one.findings
+            document_of(finding, "file first_line last_line idiom text confidence") for finding in one.findings
         ],
     }
 
 
 def never_ran_document(one: NeverRan) -> dict[str, Any]:
     """A loop of the source that did not run, as JSON."""
-    return {
-        "file": plain(one.file),
-        "first_line": one.line,
-        "last_line": one.last_line,
-        "function": plain(one.function),
-        "idioms": list(one.idioms),
-    }
+    return {"file": one.file, "first_line": one.line} | document_of(one, "last_line function idioms")

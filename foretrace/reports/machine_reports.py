@@ -32,71 +32,67 @@ from foretrace.replay.limits.published import compare_published
 from foretrace.replay.offload.devices.device import Device
 
 from .assumption_costs import assumption_cost_sections, costs_document
-from .model import BYTES, INTEGER, RATIO, SHARE, Column, Kind, Report, Section, Table, Text, bound, for_programs
+from .model import (
+    BYTES,
+    INTEGER,
+    RATIO,
+    SHARE,
+    Column,
+    Kind,
+    Report,
+    Section,
+    Table,
+    Text,
+    bound,
+    document_of,
+    for_programs,
+)
+
+
+def _figure(part: str, key: str, prefix: str = "") -> Column:
+    """A figure of a part of a profile; None where there is no such part."""
+    return Column(prefix + key, value=lambda one: getattr(getattr(one, part), key, None))
+
 
 MACHINES = (
     Column("name", "name", whole=True),
+    Column("title", "machine"),
+    Column("kind", "kind", value=lambda one: one.kind.value, drop=3, whole=True),
+    _figure("product", "year"),
     Column("", "year", value=lambda one: str(one.product.year) if one.product and one.product.year else "", drop=2,
            whole=True),
-    Column("", "kind", value=lambda one: one.kind.value, drop=3, whole=True),
+    _figure("product", "power_w"),
+    *for_programs("instruction_set", "date"),
+    _figure("core", "cores"),
     Column("", "cores", INTEGER, lambda one: one.core.cores if one.core and one.core.cores else ""),
+    _figure("core", "clock_hz"),
     Column("", "clock", value=lambda one: format_hz(one.core.clock_hz) if one.core and one.core.clock_hz else "",
            left=False),
+    Column("caches", kind=Kind(lambda caches: ", ".join("{name} {size_bytes}".format_map(cache) for cache in caches)),
+           value=lambda one: [document_of(cache, "name size_bytes") for cache in one.caches]),
     Column("", "caches", value=lambda one: " / ".join(format_bytes(cache.size_bytes) for cache in one.caches),
            whole=True),
+    _figure("memory", "size_bytes", "memory_"),
+    _figure("memory", "peak_bandwidth_bytes_per_s", "memory_"),
+    _figure("memory", "sustained_bandwidth_bytes_per_s", "memory_"),
+    _figure("memory", "core_read_bandwidth_bytes_per_s", "memory_"),
+    _figure("memory", "latency_s", "memory_"),
     Column("", "memory", value=lambda one: _bandwidth(one.memory) if one.memory else "", drop=1, whole=True),
-    Column("", "machine", value=lambda one: one.title),
+    Column(
+        "gather_scatter_minimum_range_bytes",
+        value=lambda one: next(
+            (c.minimum_range_bytes for c in one.gather_scatter if c.minimum_range_bytes is not None), None
+        ),
+    ),
 )  # fmt: skip
-"""Columns of `Profile`."""
-
-
-def machine_table(profiles: Sequence[Profile]) -> Table:
-    """Machines with all figures of `summary` but their caches."""
-    keys = (key for key in SUMMARY_KEYS if key not in ("name", "caches"))
-    return Table(
-        (*MACHINES, *(Column(key, value=bound(lambda one, key: summary(one)[key], key)) for key in keys)), profiles
-    )
+"""Columns of `Profile`. A figure that nobody published is None."""
 
 
 def machines_report(profiles: Sequence[Profile]) -> Report:
     """Report of `foretrace machines`: a line for each machine."""
-    rows = machine_table(profiles)
-    sizes = Column("caches", value=lambda one: ", ".join(f"{cache.name} {cache.size_bytes}" for cache in one.caches))
-    document = {"schema": "foretrace.machines/1", "machines": [summary(profile) for profile in profiles]}
-    return Report("Machines", [rows], Table((*rows.columns, sizes), profiles), lambda: document)
-
-
-def summary(profile: Profile) -> dict[str, Any]:
-    """A machine as a list of machines has it. A figure that nobody published is None."""
-    core, memory, product = profile.core, profile.memory, profile.product
-    return {
-        "name": profile.name,
-        "title": profile.title,
-        "kind": profile.kind.value,
-        "year": product.year if product else None,
-        "power_w": product.power_w if product else None,
-        "instruction_set": profile.instruction_set,
-        "date": profile.date,
-        "cores": core.cores if core else None,
-        "clock_hz": core.clock_hz if core else None,
-        "caches": [{"name": cache.name, "size_bytes": cache.size_bytes} for cache in profile.caches],
-        "memory_size_bytes": memory.size_bytes if memory else None,
-        "memory_peak_bandwidth_bytes_per_s": memory.peak_bandwidth_bytes_per_s if memory else None,
-        "memory_sustained_bandwidth_bytes_per_s": memory.sustained_bandwidth_bytes_per_s if memory else None,
-        "memory_core_read_bandwidth_bytes_per_s": memory.core_read_bandwidth_bytes_per_s if memory else None,
-        "memory_latency_s": memory.latency_s if memory else None,
-        "gather_scatter_minimum_range_bytes": next(
-            (c.minimum_range_bytes for c in profile.gather_scatter if c.minimum_range_bytes is not None), None
-        ),
-    }
-
-
-SUMMARY_KEYS = (
-    "name", "title", "kind", "year", "power_w", "instruction_set", "date", "cores", "clock_hz", "caches",
-    "memory_size_bytes", "memory_peak_bandwidth_bytes_per_s", "memory_sustained_bandwidth_bytes_per_s",
-    "memory_core_read_bandwidth_bytes_per_s", "memory_latency_s", "gather_scatter_minimum_range_bytes",
-)  # fmt: skip
-"""Keys of `summary`."""
+    rows = Table(MACHINES, profiles, headings=("name", "year", "kind", "cores", "clock", "caches", "memory", "machine"))
+    document = {"schema": "foretrace.machines/1", "machines": [document_of(one, *MACHINES) for one in profiles]}
+    return Report("Machines", [rows], rows, lambda: document)
 
 
 def _bandwidth(memory: Memory) -> str:

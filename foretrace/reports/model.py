@@ -39,6 +39,7 @@ FINE_SHARE = Kind("{:.2%}".format)
 RATIO = Kind("{:.2f}".format)
 FINE_RATIO = Kind("{:.3f}".format)
 SIGNED_SHARE = Kind("{:+.0%}".format)
+YES_NO = Kind(lambda value: "yes" if value else "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,17 @@ def bound(function: Callable[[Any, Any], Any], second: Any) -> Callable[[Any], A
 def for_programs(*keys: str) -> tuple[Column, ...]:
     """Columns of attributes that only programs are given."""
     return tuple(Column(key) for key in keys)
+
+
+def document_of(record: Any, *columns: Column | str) -> dict[str, Any]:
+    """A record in a JSON document: its values by the columns' keys. Text names attributes, a space between two."""
+    found: dict[str, Any] = {}
+    for one in columns:
+        if isinstance(one, str):
+            found |= {key: getattr(record, key) for key in one.split()}
+        elif one.key:
+            found[one.key] = one.of(record)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

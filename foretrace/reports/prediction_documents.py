@@ -1,19 +1,17 @@
-"""Predictions, and a native run shown with them, as JSON."""
+"""Loops of predictions as rows; predictions, and a native run shown with them, as JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from foretrace.base.errors import ForetraceError
-from foretrace.base.names import demangle, mangled_name
-from foretrace.base.terminal import plain
 from foretrace.profiles.clock import at_clock
 from foretrace.profiles.library import find
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.ranking import ranks
-from foretrace.replay.base.records import HitRates, LoopTime, LoopTotal, Place, Prediction, Scaling
+from foretrace.replay.base.records import HitRates, LoopTime, Prediction, Scaling
 from foretrace.replay.base.totals import By, totals
 from foretrace.replay.prediction.anchor import Anchored, SamplesByLoop, anchor, samples_by_loop
 from foretrace.replay.prediction.predict import predict
@@ -22,6 +20,8 @@ from foretrace.tracer.signature.records import Signature
 
 from .assumption_costs import costs_document
 from .event_time_reports import event_document
+from .model import COUNT, SECONDS, SHARE, Column, document_of, for_programs
+from .places import PLACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,30 +50,27 @@ def _as_timed(profile: Profile, timing: Timing) -> Profile:
     return profile if timing.clock_hz is None else at_clock(profile, timing.clock_hz)
 
 
-def place_document(place: Place) -> dict[str, Any]:
-    """Place in a program, as JSON."""
-    mangled = mangled_name(place.function)
-    return {
-        "module": plain(place.module),
-        "function": plain(demangle(place.function)),
-        "mangled": None if mangled is None else plain(mangled),
-        "file": plain(place.file),
-        "line": place.line,
-        "caller": plain(demangle(place.caller)) or None,
-        "inlined": plain(place.inlined) or None,
-    }
+TIMES = (Column("time_s", "time", SECONDS), Column("low_s", "low", SECONDS), Column("high_s", "high", SECONDS))
+_SHARE = (*TIMES, Column("share", "share", SHARE), Column("bound_by", "bound by", whole=True))
+LOOP_DOCUMENT = (
+    *PLACE,
+    Column("kind"),
+    Column("first_call", value=lambda loop: loop.is_first_call),
+    *for_programs("as_traced", "entries"),
+    Column("iterations", "iterations", COUNT, drop=1),
+    *_SHARE,
+    *for_programs("compute_s", "memory_s", "overlap_s", "python_s", "pages_s"),
+)
+LOOPS = (*LOOP_DOCUMENT, Column("label", "what"))
+"""Columns of `LoopTime`."""
+TOTALS: tuple[Column, ...] = (*PLACE, Column("label", "what"), Column("loops"), *_SHARE)
+"""Columns of `LoopTotal`."""
 
 
 def hit_rates_document(rates: HitRates) -> dict[str, Any]:
     """Hit rates and their origin, as JSON."""
-    return {
-        "source": str(rates.source),
-        "hierarchy": rates.hierarchy,
-        "relative_error": rates.relative_error,
-        "levels": [
-            {"name": v.name, "accesses": v.accesses, "misses": v.misses, "hit_rate": v.hit_rate} for v in rates.levels
-        ],
-    }
+    levels = [document_of(level, "name accesses misses hit_rate") for level in rates.levels]
+    return document_of(rates, "source hierarchy relative_error") | {"levels": levels}
 
 
 def document(
@@ -86,36 +83,30 @@ def document(
     return (_measured_document(measured, predictions) if measured else {}) | {
         "schema": "foretrace.predict/1",
         "predictions": [
-            {
-                "machine": prediction.machine,
-                "title": prediction.title,
-                "threads": prediction.threads,
-                "cores": prediction.cores,
-                "time_s": prediction.time_s,
-                "low_s": prediction.low_s,
-                "high_s": prediction.high_s,
+            document_of(prediction, "machine title threads cores time_s low_s high_s")
+            | {
                 "best_rank": rank.best,
                 "worst_rank": rank.worst,
                 "waiting_s": None if prediction.waiting is None else prediction.waiting.waited_s,
                 "children_s": None if prediction.waiting is None else prediction.waiting.children_s,
-                "bound_by": str(prediction.bound_by),
-                "time_by_bound_s": {str(bound): s for bound, s in prediction.time_by_bound_s.items()},
+                "bound_by": prediction.bound_by,
+                "time_by_bound_s": prediction.time_by_bound_s,
                 "unseen_s": prediction.unseen_s,
                 "unseen_share": prediction.unseen_s / prediction.time_s if prediction.time_s else 0.0,
                 "complete": prediction.complete,
-                "errors": [{"source": e.source, "low": e.low, "high": e.high} for e in prediction.errors],
+                "errors": [document_of(error, "source low high") for error in prediction.errors],
                 "hit_rates": hit_rates_document(prediction.hit_rates),
-                "assumptions": [plain(str(assumption)) for assumption in prediction.assumptions],
-                "warnings": [plain(warning) for warning in prediction.warnings],
+                "assumptions": list(map(str, prediction.assumptions)),
+                "warnings": prediction.warnings,
                 "loops": [_loop_document(loop, measured) for loop in prediction.loops],
             }
             | _scaling_document(prediction.scaling)
             | event_document(prediction)
             | costs_document(prediction)
-            | ({} if by is By.LOOP else {"by": str(by), "totals": [_total_document(t) for t in totals(prediction, by)]})
+            | ({} if by is By.LOOP else {"by": by, "totals": [document_of(t, *TOTALS) for t in totals(prediction, by)]})
             for prediction, rank in zip(predictions, ranks(predictions), strict=True)
         ],
-        "refused": [{"machine": name, "reason": plain(str(error))} for name, error in refused.items()],
+        "refused": [{"machine": name, "reason": str(error)} for name, error in refused.items()],
     }
 
 
@@ -127,8 +118,8 @@ def _scaling_document(scaling: Scaling | None) -> dict[str, Any]:
         "speedup": scaling.speedup,
         "speedup_low": scaling.low,
         "speedup_high": scaling.high,
-        "speedup_bound_by": str(scaling.limit),
-        "lost_s": {str(limit): lost_s for limit, lost_s in scaling.lost_s.items()},
+        "speedup_bound_by": scaling.limit,
+        "lost_s": scaling.lost_s,
     }
 
 
@@ -143,26 +134,13 @@ def _measured_document(measured: Measured, predictions: tuple[Prediction, ...]) 
             "runs": len(timing.runs),
             "undisturbed_runs": timing.undisturbed_runs,
             "reference_slowdown": timing.shortest.slowdown,
-            "least_alone_s": timing.least_alone_s,
-            "time_s": timing.time_s,
-            "segments": None if timing.segments is None else asdict(timing.segments),
-            "undivided": plain(timing.undivided),
-            "clock_hz": timing.clock_hz,
+            **document_of(timing, "least_alone_s time_s segments undivided clock_hz"),
             "samples": timing.num_samples,
             "samples_elsewhere": measured.samples.elsewhere,
             "sampled_by": timing.method,
         },
         "anchored": [
-            {
-                "machine": one.machine,
-                "anchor": one.anchor,
-                "measured_s": one.measured_s,
-                "time_s": one.time_s,
-                "low_s": one.low_s,
-                "high_s": one.high_s,
-                "ratio": one.ratio,
-                "by_loop": one.by_loop,
-            }
+            document_of(one, "machine anchor measured_s time_s low_s high_s ratio by_loop")
             for one in measured.anchored(predictions)
         ],
     }
@@ -170,36 +148,4 @@ def _measured_document(measured: Measured, predictions: tuple[Prediction, ...]) 
 
 def _loop_document(loop: LoopTime, measured: Measured | None = None) -> dict[str, Any]:
     share = {} if measured is None else {"measured_share": measured.samples.share(loop)}
-    return (
-        share
-        | place_document(loop.place)
-        | {
-            "kind": str(loop.kind),
-            "first_call": loop.is_first_call,
-            "as_traced": loop.as_traced,
-            "entries": loop.entries,
-            "iterations": loop.iterations,
-            "time_s": loop.time_s,
-            "low_s": loop.low_s,
-            "high_s": loop.high_s,
-            "share": loop.share,
-            "bound_by": str(loop.bound_by),
-            "compute_s": loop.compute_s,
-            "memory_s": loop.memory_s,
-            "overlap_s": loop.overlap_s,
-            "python_s": loop.python_s,
-            "pages_s": loop.pages_s,
-        }
-    )
-
-
-def _total_document(total: LoopTotal) -> dict[str, Any]:
-    return place_document(total.place) | {
-        "label": plain(total.label),
-        "loops": total.loops,
-        "time_s": total.time_s,
-        "low_s": total.low_s,
-        "high_s": total.high_s,
-        "share": total.share,
-        "bound_by": str(total.bound_by),
-    }
+    return share | document_of(loop, *LOOP_DOCUMENT)

@@ -18,7 +18,6 @@ from foretrace.replay.prediction.anchor import Anchored
 from .assumption_costs import assumption_cost_sections, unknown_costs_sections
 from .event_time_reports import event_sections
 from .model import (
-    COUNT,
     FINE_RATIO,
     INTEGER,
     RATIO,
@@ -31,41 +30,12 @@ from .model import (
     Section,
     Table,
     Text,
-    for_programs,
 )
-from .places import PLACE
-from .prediction_documents import Measured, document
+from .prediction_documents import LOOPS, TIMES, TOTALS, Measured, document
 from .speedup_reports import thread_sections
 from .timing_lines import said_of_neighbours, said_of_segments
 
 _LEAST_WAITING_S = 1e-3
-
-TIMES = (
-    Column("time_s", "time", SECONDS),
-    Column("low_s", "low", SECONDS),
-    Column("high_s", "high", SECONDS),
-)
-LOOPS = (
-    *PLACE,
-    Column("kind"),
-    Column("label", "what"),
-    Column("entries"),
-    Column("iterations", "iterations", COUNT, drop=1),
-    *TIMES,
-    Column("share", "share", SHARE),
-    Column("bound_by", "bound by", whole=True),
-    *for_programs("compute_s", "memory_s", "overlap_s", "python_s", "pages_s", "as_traced"),
-)
-"""Columns of `LoopTime`."""
-TOTALS = (
-    *PLACE,
-    Column("label", "what"),
-    Column("loops"),
-    *TIMES,
-    Column("share", "share", SHARE),
-    Column("bound_by", "bound by", whole=True),
-)
-"""Columns of `LoopTotal`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +110,11 @@ def prediction_report(
             sections += event_sections(predictions, per=per, top=top)
         for prediction in predictions:
             sections += _loop_sections(prediction, by, top, measured)
-        in_full = assumptions or len(predictions) == 1
-        sections += assumption_lines(predictions, in_full=in_full)
-        for prediction in predictions if in_full else ():
-            sections += assumption_cost_sections(prediction)
-        sections += unknown_costs_sections(predictions) if assumptions else []
+    in_full = assumptions or len({prediction.machine for prediction in predictions}) == 1
+    sections += assumption_lines(predictions, in_full=in_full)
+    for prediction in predictions if in_full else ():
+        sections += assumption_cost_sections(prediction)
+    sections += unknown_costs_sections(predictions) if assumptions else []
     return Report(
         "Predicted run time", sections, _all_loops(predictions, by),
         lambda: document(predictions, refused, measured, by),
@@ -277,16 +247,17 @@ def _loop_sections(prediction: Prediction, by: By, top: int | None, measured: Me
 
 def assumption_lines(predictions: Sequence[Prediction], *, in_full: bool) -> list[Section]:
     """Each assumption once with the machines that it was made for; or that there are some."""
-    made: defaultdict[str, list[str]] = defaultdict(list)
+    made: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for prediction in predictions:
         for assumption in prediction.assumptions:
-            made[str(assumption)].append(prediction.machine)
+            made[str(assumption)][prediction.machine] = None
     if not made:
         return []
     if not in_full:
         text = "assumed: how many figures a machine's profile lacks that this program needs; --assumptions lists them"
         return [Text(["", text])]
-    lines = [f"  {text} ({', '.join(on)})" if len(predictions) > 1 else f"  {text}" for text, on in made.items()]
+    several = len({prediction.machine for prediction in predictions}) > 1
+    lines = [f"  {text} ({', '.join(on)})" if several else f"  {text}" for text, on in made.items()]
     return [Text(["", "assumed", *lines])]
 
 

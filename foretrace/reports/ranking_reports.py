@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-
-from foretrace.base.terminal import plain, table
-from foretrace.base.units import format_seconds
 from foretrace.benchmarks.validation.machine_ranking import NOTABLE_RATIO, Ranking
 
+from .model import RATIO, SECONDS, SIGNED_SHARE, YES_NO, Column, Report, Table, Text, for_programs
 
-def show_ranking(ranking: Ranking, out: Console) -> None:
-    """Each program on each two machines, and what they come to."""
-    rows = table(
-        "program", "machines", "measured", "", "ratio", "predicted", "right", "anchored", "error", "not anchored",
-        title="Predicted from one signature each; anchored: the first machine's measured time, scaled to the second",
-        left=("program", "machines"),
-    )  # fmt: skip
-    for pair in ranking.pairs:
-        right = "-" if pair.ranked_right is None else "yes" if pair.ranked_right else "no"
-        rows.add_row(
-            pair.program, plain(f"{pair.first}, {pair.second}"), *map(format_seconds, pair.measured_s),
-            f"{pair.measured_ratio:.2f}", f"{pair.predicted_ratio:.2f}", right, format_seconds(pair.anchored_s),
-            f"{pair.anchored_error:+.0%}", f"{pair.error:+.0%}",
-        )  # fmt: skip
-    out.print(rows)
-    out.print()
-    for name, reason in ranking.skipped:
-        out.print(f"left out: {name}: {plain(reason)}", soft_wrap=True)
+_COMPARISONS = (
+    Column("program", "program"),
+    Column("", "machines", value=lambda one: f"{one.first}, {one.second}"),
+    *for_programs("first", "second"),
+    Column("measured_first_s", "measured", SECONDS, lambda one: one.measured_s[0]),
+    Column("measured_second_s", "", SECONDS, lambda one: one.measured_s[1]),
+    Column("measured_ratio", "ratio", RATIO),
+    Column("predicted_ratio", "predicted", RATIO),
+    Column("ranked_right", "right", YES_NO),
+    Column("anchored_s", "anchored", SECONDS),
+    Column("anchored_error", "error", SIGNED_SHARE),
+    Column("error", "not anchored", SIGNED_SHARE),
+)
+
+
+def ranking_report(ranking: Ranking) -> Report:
+    """Each program on each two machines, and what they come to; for programs in both orders."""
+    title = "Predicted from one signature each; anchored: the first machine's measured time, scaled to the second"
+    rows = Table(_COMPARISONS, ranking.comparisons, title, shown=ranking.pairs)
+    lines = ["", *(f"left out: {name}: {reason}" for name, reason in ranking.skipped)]
     for what, names in (
         ("measured beside a neighbour only", [c.program for c in ranking.pairs if c.disturbed]),
         ("not the same executable on all machines", [c.program for c in ranking.pairs if not c.same_executable]),
     ):
         if names:
-            out.print(f"{what}: {', '.join(dict.fromkeys(names))}", soft_wrap=True)
-    out.print(_summary(ranking), soft_wrap=True)
+            lines.append(f"{what}: {', '.join(dict.fromkeys(names))}")
+    return Report("Ranking of machines", [rows, Text([*lines, _summary(ranking)])], rows, ranking.as_json)
 
 
 def _summary(ranking: Ranking) -> str:

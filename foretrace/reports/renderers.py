@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from foretrace.base.terminal import json_bytes, plain
 from foretrace.profiles.charts import Chart
 
-from .model import Report, Section, Table, Text, Tree
+from .model import Column, Report, Section, Table, Text, Tree
 
 if TYPE_CHECKING:
     import pandas
@@ -89,14 +89,14 @@ def csv_text(data: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(column.key for column in data.keyed)
-    writer.writerows([_field(value) for value in row] for row in data.rows())
+    writer.writerows([_field(column, column.of(record)) for column in data.keyed] for record in data.records)
     return out.getvalue()
 
 
-def _field(value: Any) -> Any:
+def _field(column: Column, value: Any) -> Any:
     """A value as a field. Text that a spreadsheet would take for a formula is made text by an apostrophe."""
     if isinstance(value, (list, tuple)):
-        value = ", ".join(map(str, value))
+        value = column.kind.text(value)
     if not isinstance(value, str):
         return value
     value = plain(value)

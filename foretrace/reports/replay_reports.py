@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from foretrace.base.terminal import plain
 from foretrace.base.units import format_bytes, format_seconds
 from foretrace.replay.node.records import NodeReplay, ResourceUse
 
-from .model import INTEGER, SECONDS, SHARE, Column, Report, Section, Table, Text, for_programs
+from .model import INTEGER, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
 from .prediction_reports import assumed_figures
 from .replay_groups import groups_of
 
 _MOST_ENTITIES = 16
 _MOST_PATH = 8
 _LEAST_SHARE = 1e-3
-
-_ENTITIES = (
-    Column("", "thread", value=lambda one: one.title),
-    Column("", "busy", SECONDS, lambda one: one.busy_s),
-    Column("", "waits", SECONDS, lambda one: one.wait_s),
-    Column("", "ends", SECONDS, lambda one: one.end_s),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _Threads:
-    """Threads that are alike, with the times of each, in seconds."""
-
-    title: str
-    count: int
-    busy_s: float
-    wait_s: float
-    end_s: float
 
 
 def _amount(use: ResourceUse) -> str:
@@ -52,7 +32,6 @@ _PATH = (
     Column("time_s", "time", SECONDS),
     Column("activity", "critical path"),
 )
-_THREADS = for_programs("name", "kind", "job", "busy_s", "wait_s", "end_s")
 
 
 def replay_report(replay: NodeReplay, *, assumptions: bool = False) -> Report:
@@ -69,25 +48,36 @@ def replay_report(replay: NodeReplay, *, assumptions: bool = False) -> Report:
     ]
     lines += [*_decision_lines(replay), *(f"warning: {warning}" for warning in replay.warnings)]
     sections += [Text(lines), *assumed_figures(replay.assumptions, in_full=assumptions)]
-    found = document(replay)
-    return Report("Replay", sections, Table(_THREADS, found["entities"]), lambda: found)
+    return Report("Replay", sections, entity_table(replay), lambda: document(replay))
+
+
+def entity_table(replay: NodeReplay) -> Table:
+    """Threads by their numbers."""
+    outcome, wait_s = replay.outcome, replay.wait_s
+    entities = outcome.compiled.entities
+    columns = (
+        Column("name", "thread", value=lambda number: entities[number].name),
+        Column("kind", value=lambda number: entities[number].kind),
+        Column("job", value=lambda number: entities[number].job),
+        Column("busy_s", "busy", SECONDS, lambda number: float(outcome.busy_s[number])),
+        Column("wait_s", "waits", SECONDS, lambda number: float(wait_s[number])),
+        Column("end_s", "ends", SECONDS, lambda number: float(outcome.end_s[number])),
+    )
+    return Table(columns, range(len(entities)))
 
 
 def _entity_sections(replay: NodeReplay) -> list[Section]:
     """Threads, those that are alike in one row."""
-    outcome = replay.outcome
-
-    def times(number: int) -> tuple[float, float, float]:
-        return float(outcome.busy_s[number]), float(replay.wait_s[number]), float(outcome.end_s[number])
-
-    def shown(number: int) -> tuple[str, ...]:
-        return tuple(map(format_seconds, times(number)))
-
-    groups = groups_of([entity.name for entity in outcome.compiled.entities], shown)
-    rows = [_Threads(group.title, len(group.members), *times(group.members[0])) for group in groups]
-    left = sum(row.count for row in rows[_MOST_ENTITIES:])
+    table = entity_table(replay)
+    name, *times = table.headed
+    groups = groups_of([name.text(one) for one in table.records], lambda one: tuple(of.text(one) for of in times))
+    columns = (
+        Column("", "thread", value=lambda group: group.title),
+        *(of.within(lambda group: group.members[0]) for of in times),
+    )
+    left = sum(len(group.members) for group in groups[_MOST_ENTITIES:])
     rest = f"and {left} more: --json has all" if left else ""
-    return [Text([""]), Table(_ENTITIES, rows, shown=_MOST_ENTITIES, rest=rest)]
+    return [Text([""]), Table(columns, groups, shown=_MOST_ENTITIES, rest=rest)]
 
 
 def _decision_lines(replay: NodeReplay) -> list[str]:
@@ -125,61 +115,29 @@ def _title_lines(replay: NodeReplay) -> list[str]:
 
 def document(replay: NodeReplay) -> dict[str, Any]:
     """The JSON face. Units are in the key names."""
-    outcome = replay.outcome
-    entities = zip(
-        outcome.compiled.entities, outcome.busy_s.tolist(), replay.wait_s.tolist(), outcome.end_s.tolist(), strict=True
-    )
+    outcome, table = replay.outcome, entity_table(replay)
     return {
         "schema": "foretrace.replay/1",
-        "machine": replay.machine,
-        "title": replay.title,
-        "cores": replay.cores,
-        "threads": replay.threads,
-        "copies": replay.copies,
-        "accelerator": replay.accelerator,
-        "accelerators": replay.accelerators,
-        "policy": replay.policy,
-        "model": str(replay.model),
-        "makespan_s": replay.makespan_s,
-        "low_s": replay.low_s,
-        "high_s": replay.high_s,
-        "alone_s": replay.alone_s,
-        "prediction_s": replay.prediction_s,
-        "complete": replay.complete,
-        "entities": [
-            {
-                "name": plain(entity.name),
-                "kind": entity.kind,
-                "job": entity.job,
-                "busy_s": busy_s,
-                "wait_s": wait_s,
-                "end_s": end_s,
-            }
-            for entity, busy_s, wait_s, end_s in entities
-        ],
-        "resources": [asdict(use) for use in replay.resources],
-        "caches": [asdict(level) for level in replay.caches],
-        "critical_path": [
-            {"activity": plain(part.activity), "time_s": part.time_s, "share": part.share}
-            for part in replay.critical_path
-        ],
-        "shorter": [asdict(one) for one in replay.shorter],
+        **document_of(
+            replay,
+            "machine title cores threads copies accelerator accelerators policy model makespan_s low_s high_s alone_s "
+            "prediction_s complete",
+        ),
+        "entities": [document_of(number, *table.columns) for number in table.records],
+        **document_of(replay, "resources caches critical_path shorter"),
         "decisions": [
             {
-                "entity": plain(outcome.compiled.entities[decision.rank].name),
-                "activity": plain(replay.regions[decision.node]),
+                "entity": outcome.compiled.entities[decision.rank].name,
+                "activity": replay.regions[decision.node],
                 "time_s": decision.time_s,
                 "host_s": decision.host_s,
                 "accelerator_s": decision.cost.total_s if decision.cost else None,
                 "offload": decision.offload,
-                "refusal": plain(decision.refusal),
+                "refusal": decision.refusal,
             }
             for decision in replay.decisions
         ],
-        "events": outcome.events,
-        "events_simulated": outcome.events_simulated,
-        "periods_estimated": outcome.periods_estimated,
-        "segments_left_out": outcome.segments_left_out,
-        "assumptions": [plain(str(assumption)) for assumption in replay.assumptions],
-        "warnings": [plain(warning) for warning in replay.warnings],
+        **document_of(outcome, "events events_simulated periods_estimated segments_left_out"),
+        "assumptions": list(map(str, replay.assumptions)),
+        "warnings": replay.warnings,
     }

@@ -15,7 +15,21 @@ from foretrace.tracer.stored.simulate import SimulatedStream
 from foretrace.tracer.stored.stored_stream import Place
 
 from .cache_reports import hierarchy_documents, hierarchy_tables
-from .model import BYTES, COUNT, FINE_SHARE, INTEGER, Column, Kind, Report, Section, Table, Text, bound, for_programs
+from .model import (
+    BYTES,
+    COUNT,
+    FINE_SHARE,
+    INTEGER,
+    Column,
+    Kind,
+    Report,
+    Section,
+    Table,
+    Text,
+    bound,
+    document_of,
+    for_programs,
+)
 
 _PATTERNS = ("repeated", "unit_stride", "strided", "irregular")
 
@@ -89,9 +103,7 @@ def document(simulated: SimulatedStream, top: int) -> dict[str, Any]:
     is_store[[i for i, place in enumerate(simulated.places) if place.is_store]] = True
 
     def row(row: Row) -> dict[str, Any]:
-        known = {"module": row.module, "function": row.function, "file": row.file, "line": row.line}
-        if row.offset is not None:
-            known |= {"offset": row.offset, "is_store": row.is_store}
+        known = document_of(row, "module function file line" + ("" if row.offset is None else " offset is_store"))
         return known | {
             "executions": row.executions,
             "bytes": row.total_bytes,

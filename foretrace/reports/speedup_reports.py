@@ -57,7 +57,7 @@ THREADS = (
 
 
 def thread_sections(found: Sequence[Prediction], refused: Mapping[str, ForetraceError]) -> list[Section]:
-    """The table, the curve, warnings and assumptions."""
+    """The table, the curve and warnings."""
     legend = "lost: of the time, what an even division of the work among the threads would save; bound by: most of it"
     sections: list[Section] = [Table(THREADS, found), Text([legend])]
     if (chart := _chart(found)) is not None:
@@ -67,9 +67,6 @@ def thread_sections(found: Sequence[Prediction], refused: Mapping[str, Foretrace
     for warning in dict.fromkeys(warning for one in found for warning in one.warnings):
         if not of_one_core or of_one_core not in warning:
             lines.append(f"warning: {warning}")
-    assumed = dict.fromkeys(str(text) for one in found for text in one.assumptions)
-    if assumed:
-        lines += ["", "assumed", *(f"  {text}" for text in assumed)]
     return [*sections, Text(lines)]
 
 

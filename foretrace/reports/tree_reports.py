@@ -22,7 +22,7 @@ from foretrace.tracer.signature.tree_records import (
     own_counts,
 )
 
-from .model import Column, Report, Table, Text, Tree, bound, for_programs
+from .model import Column, Report, Table, Text, Tree, bound, document_of, for_programs
 
 if TYPE_CHECKING:
     from foretrace.profiles.profile import Profile
@@ -134,7 +134,9 @@ def tree_report(
     made = Tree(f"{weighed.unit:>12}   own  what", shown)
     machine = None if profile is None else profile.name
     columns = (
-        *for_programs("node", "parent", "entries", "iterations"),
+        Column("node"),
+        Column("parent", value=lambda node: node.parent if node.parent >= 0 else None),
+        *for_programs("entries", "iterations"),
         Column("kind", value=lambda node: node.kind.name.lower()),
         *(
             Column(name, value=bound(lambda node, name: getattr(node.key, name), name))
@@ -255,13 +257,8 @@ def document(
                 "file": node.key.file,
                 "line": node.key.line,
                 "caller": demangle(node.key.caller) or None,
-                "site_line": node.key.site_line,
-                "position": node.key.position,
-                "loop_id": node.loop_id,
-                "entries": node.entries,
-                "recursive_entries": node.recursive_entries,
-                "depth": node.depth,
-                "iterations": node.iterations,
+                **document_of(node.key, "site_line position"),
+                **document_of(node, "loop_id entries recursive_entries depth iterations"),
                 "least_iterations": node.least,
                 "most_iterations": node.most,
                 "entries_by_iterations": histograms[node.node],

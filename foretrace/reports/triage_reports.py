@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from foretrace.base.terminal import plain
 from foretrace.base.units import counted, format_bytes, format_seconds
 from foretrace.replay.base import records
 from foretrace.replay.base.records import Instance, ProgramGain
 from foretrace.replay.prediction.predict import NOTABLE_SHARE
-from foretrace.tracer.signature.verdicts import LoopVerdict, Said
+from foretrace.tracer.signature.verdicts import LoopVerdict
 from foretrace.tracer.source.joining import Join, Joined
 
 from .data_flow_reports import allocation_name
 from .join_reports import join_lines, joined_document, never_ran_document, never_ran_lines
-from .model import BYTES, INTEGER, RATIO, SECONDS, Column, Report, Section, Table, Text, bound
+from .model import BYTES, INTEGER, RATIO, SECONDS, Column, Report, Section, Table, Text, bound, document_of
 from .places import PLACE
-from .prediction_documents import hit_rates_document, place_document
+from .prediction_documents import hit_rates_document
 from .prediction_reports import assumed_figures
 
 _MAX_ARRAYS = 8
@@ -141,8 +140,10 @@ def _time_on(instance: records.Instance | None) -> float | None:
     return None if instance is None else instance.accelerator_s
 
 
+_PLACE = tuple(Column("caller") if column.key == "caller" else column for column in PLACE)
+"""A place with all the calls around it as its caller."""
 COLUMNS = (
-    *(Column("caller") if column.key == "caller" else column for column in PLACE),  # all the calls around it
+    *_PLACE,
     Column("port", value=lambda one: one.offload),
     Column("", "port", value=lambda one: "yes" if one.offload else "no", whole=True),
     Column("idiom", "idiom", whole=True),
@@ -244,21 +245,16 @@ def document(report: JoinedTriage) -> dict[str, Any]:
     """The JSON face, `foretrace.triage/1`."""
     return {
         "schema": "foretrace.triage/1",
-        "host": report.host,
-        "accelerator": report.accelerator,
-        "complete": report.complete,
-        "program": asdict(report.program),
+        **document_of(report, "host accelerator complete program"),
         "instances": [_instance_document(report, instance) for instance in report.instances],
         "hit_rates": hit_rates_document(report.hit_rates),
-        "assumptions": [plain(str(assumption)) for assumption in report.assumptions],
-        "warnings": [plain(warning) for warning in report.warnings],
+        "assumptions": list(map(str, report.assumptions)),
+        "warnings": report.warnings,
         "unseen_s": report.unseen_s,
         "unseen_share": report.unseen_s / report.program.host_s if report.program.host_s else 0.0,
-        "unseen": [plain(name) for name in report.unseen],
-        "policies": [asdict(policy) for policy in report.policies],
-        "arrays": [asdict(one) for one in report.arrays],
+        **document_of(report, "unseen policies arrays"),
         "explained": [_instance_document(report, instance) for instance in report.explained],
-        "loops": asdict(report.loops) if report.loops else None,
+        "loops": report.loops,
         "never_ran": [never_ran_document(one) for one in report.source.never_ran] if report.source else None,
     }
 
@@ -268,51 +264,20 @@ def comparison_document(report: TriageComparison) -> dict[str, Any]:
     devices."""
     return document(report.best) | {
         "accelerators": [document(one) for one in report.triages],
-        "matrix": [
-            place_document(row.place)
-            | {"host_s": row.host_s, "thread_s": row.thread_s, "accelerator_s": row.accelerator_s, "best": row.best}
-            for row in report.rows
-        ],
+        "matrix": [document_of(row, *PLACE, "host_s thread_s accelerator_s best") for row in report.rows],
     }
 
 
 def _instance_document(report: JoinedTriage, instance: Instance) -> dict[str, Any]:
     there = report.source_of(instance)
-    return place_document(instance.place) | {
-        "idiom": instance.idiom,
-        "range_bytes": instance.range_bytes,
-        "refs": instance.refs,
-        "moved_bytes": instance.moved_bytes,
-        "entries": instance.entries,
-        "host_s": instance.host_s,
-        "accelerator_s": instance.accelerator_s,
-        "accelerator_parts": asdict(instance.cost) if instance.cost else None,
-        "gain_s": instance.gain_s,
-        "offload": instance.offload,
-        "reason": plain(instance.reason),
-        "break_even_bytes": instance.break_even_bytes,
-        "kind": instance.kind,
-        "answer": str(instance.answer),
-        "host_low_s": instance.host_low_s,
-        "host_high_s": instance.host_high_s,
-        "accelerator_low_s": instance.accelerator_low_s,
-        "accelerator_high_s": instance.accelerator_high_s,
-        "thread_s": instance.thread_s,
-        "best_host_s": instance.best_host_s,
-        "bound_by": instance.bound_by,
-        "parallel": instance.parallel,
-        "threads": instance.threads,
-        "to_device_bytes": instance.to_device_bytes,
-        "from_device_bytes": instance.from_device_bytes,
-        "transfers": instance.transfers,
-        "footprint_bytes": instance.footprint_bytes,
-        "break_even_launch_s": instance.break_even_launch_s,
-        "flip": plain(instance.flip),
-        "explanation": [plain(line) for line in instance.explanation],
-        "caller": plain(instance.caller),
-        "array_operation": plain(instance.array_operation),
-        "path": plain(instance.path),
-        "would_change": plain(instance.would_change),
+    return document_of(instance, *_PLACE, "idiom range_bytes refs moved_bytes entries host_s accelerator_s") | {
+        "accelerator_parts": instance.cost,
+        **document_of(
+            instance,
+            "gain_s offload reason break_even_bytes kind answer host_low_s host_high_s accelerator_low_s "
+            "accelerator_high_s thread_s best_host_s bound_by parallel threads to_device_bytes from_device_bytes "
+            "transfers footprint_bytes break_even_launch_s flip explanation array_operation path would_change",
+        ),
         "verdict": _verdict_document(instance.verdict) if instance.verdict else None,
         "source": joined_document(there) if there is not None else None,
     }
@@ -320,22 +285,9 @@ def _instance_document(report: JoinedTriage, instance: Instance) -> dict[str, An
 
 def _verdict_document(one: LoopVerdict) -> dict[str, Any]:
     """A verdict, what decided, and what source, run and binary each say."""
-
-    def said(by: Said | None) -> dict[str, Any] | None:
-        if by is None:
-            return None
-        return {
-            "verdict": str(by.verdict),
-            "reason": plain(by.reason),
-            "assumptions": [plain(text) for text in by.assumptions],
-        }
-
-    return {
-        "verdict": str(one.verdict),
-        "decided_by": str(one.decided_by),
-        "source": said(one.source),
-        "run": said(one.run),
-        "binary": said(one.binary),
+    said = {"source": one.source, "run": one.run, "binary": one.binary}
+    return document_of(one, "verdict decided_by") | {
+        name: None if by is None else document_of(by, "verdict reason assumptions") for name, by in said.items()
     }
 
 

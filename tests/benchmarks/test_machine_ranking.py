@@ -1,6 +1,8 @@
 """Several machines' validations compared: are they ranked as measured, and how far off is a time scaled to another."""
 
+import csv
 import hashlib
+import io
 import json
 import os
 from dataclasses import replace
@@ -112,6 +114,10 @@ def test_machines_are_compared_from_one_signature(folder):
     assert json.loads(output.read_text()) == found
     assert found["schema"] == "foretrace.validate.compare/1"
     assert found["machines"] == ["here", "there", "other"]
+    printed = compare(folder, here, there, other, more=("--format", "csv")).output
+    rows = list(csv.DictReader(io.StringIO(printed, newline="")))
+    assert [row["first"] for row in rows] == ["here", "there"]
+    assert [float(row["anchored_error"]) for row in rows] == [one["anchored_error"] for one in found["comparisons"]]
     forth, back = found["comparisons"]
     assert (forth["first"], forth["second"], forth["measured_ratio"]) == ("here", "there", pytest.approx(1.65))
     assert forth["ranked_right"] is True

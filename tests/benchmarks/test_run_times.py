@@ -1,5 +1,6 @@
 """The validation's run times: what is made of measurements and predictions, and the whole way at small sizes."""
 
+import csv
 import hashlib
 import json
 import os
@@ -211,7 +212,9 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     profile = tmp_path / "here.toml"
     profile.write_bytes((ROOT / "profiles" / "machines" / "jaguar-xt4.toml").read_bytes())
     options = ["validate", "--machine", str(profile), "--quick", "-o", str(tmp_path / "x.json")]
-    result = CliRunner().invoke(group, [*options, "--picture", str(tmp_path / "x.png")], catch_exceptions=False)
+    result = CliRunner().invoke(
+        group, [*options, "-o", str(tmp_path / "x.csv"), "-o", str(tmp_path / "x.png")], catch_exceptions=False
+    )
     quick = [program.name for program in suite.choose(",".join(suite.QUICK))]
     assert asked == {"runs": 3, "tables": False, "under": [], "chosen": quick}
     assert "4 programs: mean absolute error 12.5%, worst +50% (x), 100% inside" in result.output
@@ -231,6 +234,10 @@ def test_what_is_shown_and_written(monkeypatch, tmp_path):
     assert document["run_times"][0]["measured"]["wall_s"] == 2.0
     assert document["run_times"][2]["measured_s"] == 0.6
     assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    written = list(csv.DictReader((tmp_path / "x.csv").read_text().splitlines()))
+    assert [one["program"] for one in written] == [one["program"] for one in document["run_times"]]
+    assert [float(one["error"]) for one in written] == [one["error"] for one in document["run_times"]]
+    assert [one["clock_hz"] for one in written] == ["", "2340000000.0", "", ""]
 
 
 def test_without_a_profile_it_says_how_to_make_one(tmp_path):

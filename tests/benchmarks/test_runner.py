@@ -1,6 +1,9 @@
 """The runner of the benchmarks, and the records that their results are made of."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import import_graph
 import pytest
@@ -68,6 +71,14 @@ def test_every_benchmark_has_options_and_a_line_of_description(capsys):
         assert f"python -m foretrace.benchmarks {name}" in capsys.readouterr().out
     assert runner.main(["nothing"]) == 2
     assert "there is no benchmark 'nothing', but ablate" in capsys.readouterr().err
+
+
+def test_it_ends_quietly_if_whoever_reads_the_list_goes_away():
+    command = [sys.executable, "-P", "-m", "foretrace.benchmarks"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        run.stdout.close()
+        assert run.stderr.read() == b""
+    assert run.returncode == 128 + signal.SIGPIPE
 
 
 def test_calibration_needs_no_measurement_of_foretrace():

@@ -197,9 +197,9 @@ def test_symbolic_links_are_followed(force: bool, made: dict[FileKind, Path], tm
         ["calibrate", "-o", "{}"],
         ["simulate", "a.fts", "--convert", "{}"],
         ["simulate", "a.fts", "--convert", "{}", "--to", "din"],
-        ["validate", "--machine", "a.toml", "-o", "{}"],
-        ["validate", "--compare", "a.json", "--compare", "a.json", "--directory", ".", "-o", "{}"],
-        ["validate", "--machine", "a.toml", "--picture", "{}.svg"],
+        ["validate", "--machine", "a.toml", "-o", "{}.json"],
+        ["validate", "--compare", "a.json", "--compare", "a.json", "--directory", ".", "-o", "{}.json"],
+        ["validate", "--machine", "a.toml", "-o", "{}.svg"],
         ["curve", "a.sig", "-o", "{}.svg"],
         ["sgbench", "-o", "{}.svg"],
         ["machines", "show", "power6", "-o", "{}.svg"],
@@ -213,7 +213,7 @@ def test_no_writer_replaces_what_is_no_file_of_its_own(
     foretrace: Callable[..., subprocess.CompletedProcess[str]],
     tmp_path: Path,
 ) -> None:
-    suffix = ".svg" if "{}.svg" in command else ""
+    suffix = next((word[2:] for word in command if word.startswith("{}")), "")
     targets = {name: tmp_path / f"{name}{suffix}" for name in ("pipe", "precious", "device", "terminal")}
     os.mkfifo(targets["pipe"])
     targets["precious"].write_text("precious")
@@ -228,7 +228,7 @@ def test_no_writer_replaces_what_is_no_file_of_its_own(
     messages = ""
     for name in tried:
         target = targets[name]
-        arguments = [word.replace("{}.svg", str(target)).replace("{}", str(target)) for word in rest]
+        arguments = [str(target) if word.startswith("{}") else word for word in rest]
         result = foretrace(verb, *arguments, cwd=made[SIGNATURE].parent)  # its standard error output is a file
         assert result.returncode == 75, name
         messages += result.stderr

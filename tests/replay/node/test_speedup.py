@@ -303,6 +303,20 @@ def test_json_of_threads_as_traced(files):
     assert row == json.loads(command(files, "--threads", "2", "--json").stdout)["predictions"][0]
 
 
+def test_assumptions_of_several_machines_are_listed_if_asked_for(files):
+    several = ("--machine", MACHINES[1], "--threads", "2,4")
+    short, full = (command(files, *several, *more).stdout for more in ((), ("--assumptions",)))
+    assert "--assumptions lists them" in short
+    assert "not in the profile" not in short
+    assert "--assumptions lists them" not in full
+    assert f"({MACHINES[1]})" in full
+    assert f"{MACHINES[1]}, {MACHINES[1]}" not in full
+    assert "costs of assumptions are worked out for the traced run, on one core" in full
+    one = command(files, "--threads", "2").stdout
+    assert "\nassumed\n" in one
+    assert f"({MACHINES[0]})" not in one
+
+
 def test_text_has_a_table_and_a_curve(files):
     shown = command(files, "--threads", "1,2,4").stdout
     assert "speed-up" in shown
