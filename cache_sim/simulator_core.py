@@ -48,17 +48,13 @@ def _tree(hierarchies: Sequence[Hierarchy]) -> tuple[list[tuple[int, int, int, i
     for hierarchy in hierarchies:
         path: list[int] = []
         for level in hierarchy.levels:
-            node = (level.num_sets, level.ways, _line_shift(level.line_bytes), path[-1] if path else -1)
+            node = (level.num_sets, level.ways, level.line_bytes.bit_length() - 1, path[-1] if path else -1)
             if node not in index_of:
                 index_of[node] = len(levels)
                 levels.append(node)
             path.append(index_of[node])
         paths.append(path)
     return levels, paths
-
-
-def _line_shift(line_bytes: int) -> int:
-    return line_bytes.bit_length() - 1
 
 
 def _reuse_options(rate: float) -> tuple[int, int, int, int, int, int]:

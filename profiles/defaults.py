@@ -16,7 +16,6 @@ _FOG = "Agner Fog: The microarchitecture of Intel, AMD and VIA CPUs; Instruction
 _INTEL = "Intel 64 and IA-32 Architectures Optimization Reference Manual (m)"
 _HP = "Hennessy and Patterson, Computer Architecture, 5th ed., figures 2.1 and 2.10 to 2.21"
 _LLVM = "LLVM, scheduling models of the PowerPC A2, POWER6 and Cortex-A53 (m)"
-_ZEN = "foretrace calibrate on Zen 3 and Zen 5"
 _DISCLOSED = "makers' guides, Chips and Cheese and D. Johnson's measurements (m)"
 _GENERAL = "the range over cores of about 2006 to 2024 (Agner Fog, uops.info; m)"
 

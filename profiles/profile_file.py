@@ -92,7 +92,7 @@ def profile_of(data: object) -> Profile:
     try:
         profile = msgspec.convert(data, Profile, strict=True)
     except msgspec.ValidationError as error:
-        raise ProfileError(_one_line(error)) from None
+        raise ProfileError(" ".join(str(error).split())) from None
     check(profile)
     return profile
 
@@ -134,10 +134,6 @@ def _line_of(content: bytes, complaint: str) -> int | None:
     if found := _TOML_LINE.search(complaint):
         return int(found[1])
     return line_of(content.decode("utf-8", "replace"), complaint)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _lines(points: list[dict[str, Any]]) -> str:

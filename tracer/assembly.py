@@ -18,19 +18,25 @@ from foretrace.tracer.analysis.clock import clock_notes
 from foretrace.tracer.analysis.events import events_of
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.analysis.unseen import unseen_of
-from foretrace.tracer.recording.part import Part
 from foretrace.tracer.recording.recording import Recording
 from foretrace.tracer.sampling.burst_schedule import Accuracy
+from foretrace.tracer.sampling.bursts import BurstCounts
 from foretrace.tracer.sampling.estimate import estimated_misses, scaled_reuse
 from foretrace.tracer.signature.data_flow_records import check_data_flow, check_dependences
 from foretrace.tracer.signature.data_flow_tables import DEPENDENCE_TABLES, FLOW_TABLES
 from foretrace.tracer.signature.file import check_tables
-from foretrace.tracer.signature.records import THREAD_SETTINGS, ProcessRecord, Provenance, Sampling, Signature, Unseen
+from foretrace.tracer.signature.records import (
+    THREAD_SETTINGS,
+    AnalysedCode,
+    ProcessRecord,
+    Provenance,
+    Sampling,
+    Signature,
+    Unseen,
+)
 
 MOST_SOURCES, MOST_SOURCE_BYTES = 200, 16 << 20
 """Limits of the source files whose digests are kept: their number, and bytes."""
-_SHARED = [one.name for one in fields(Signature) if one.name in Analysis.__struct_fields__]
-"""Fields that the analysis makes for the signature."""
 
 
 def signature_of(
@@ -39,7 +45,6 @@ def signature_of(
     guest: str,
     started: str,
     recording: Recording,
-    part: Part,
     analysis: Analysis,
     processes: tuple[ProcessRecord, ...] = (),
 ) -> Signature:
@@ -47,7 +52,8 @@ def signature_of(
     mapping, count = analysis.operation_map, len(analysis.operations)
     of_events = [process.note for process in recording.events if process.note]
     of_engine = recording.departures.notes
-    notes = (*of_engine, *analysis.notes, *of_events, *clock_notes(recording.clock_reads, _instructions(analysis)))
+    instructions = sum(block.executions * block.instructions for block in analysis.blocks)
+    notes = (*of_engine, *analysis.notes, *of_events, *clock_notes(recording.clock_reads, instructions))
     signature = Signature(
         provenance=Provenance(
             command=command,
@@ -63,7 +69,7 @@ def signature_of(
             incomplete_reason=recording.problem,
             decoded_share=analysis.decoded_share,
             unseen_calls=recording.unseen_calls,
-            unseen=_unseen(recording, part, analysis),
+            unseen=_unseen(recording, analysis),
             untraced_children=recording.untraced_children,
             untraced_threads=recording.untraced_threads,
             threads=recording.threads,
@@ -75,13 +81,13 @@ def signature_of(
             selection=analysis.selection,
             thread_settings={name: os.environ[name] for name in THREAD_SETTINGS if name in os.environ},
         ),
-        **{name: getattr(analysis, name) for name in _SHARED},
+        **{one.name: getattr(analysis, one.name) for one in fields(AnalysedCode)},
         hierarchies=[
             simulated.merged(mapping, count).merged_blocks(analysis.block_map, len(analysis.blocks))
-            for simulated in part.simulated
+            for simulated in recording.simulated
         ],
-        reuse=None if part.reuse is None else part.reuse.merged(mapping, count),
-        events=events_of(recording.events, part.raw.event_samples, analysis.sampled_work),
+        reuse=None if recording.reuse is None else recording.reuse.merged(mapping, count),
+        events=events_of(recording.events, recording.raw.event_samples, analysis.sampled_work),
     )
     return readable(signature)
 
@@ -125,22 +131,17 @@ def source_digests(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def _unseen(recording: Recording, part: Part, analysis: Analysis) -> Unseen:
-    unseen = unseen_of(part.raw, recording.unseen_calls, analysis.unseen_time_share, analysis.unseen_functions)
+def _unseen(recording: Recording, analysis: Analysis) -> Unseen:
+    unseen = unseen_of(recording.raw, recording.unseen_calls, analysis.unseen_time_share, analysis.unseen_functions)
     native_s = recording.native_threads_s
     share = min(1.0, native_s / recording.processor_s) if native_s else 0.0
     return msgspec.structs.replace(unseen, native_threads_s=native_s, native_threads_share=share)
 
 
-def _instructions(analysis: Analysis) -> int:
-    return sum(block.executions * block.instructions for block in analysis.blocks)
-
-
-def estimated(signature: Signature, operation_map: npt.NDArray[np.int64], part: Part, accuracy: Accuracy) -> Signature:
+def estimated(
+    signature: Signature, operation_map: npt.NDArray[np.int64], bursts: BurstCounts, accuracy: Accuracy
+) -> Signature:
     """The signature with what was recorded in bursts scaled to the whole run."""
-    bursts = part.bursts
-    if bursts is None:
-        return signature
     count = len(signature.operations)
     bursts = bursts.merged(operation_map, count)
     executions = np.array([operation.executions for operation in signature.operations], np.uint64)

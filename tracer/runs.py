@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from foretrace.tracer.analysis.result import Analysis
     from foretrace.tracer.processes.family import Member
     from foretrace.tracer.python.forked import Outcome
-    from foretrace.tracer.recording.part import Part
     from foretrace.tracer.recording.recording import Recording
     from foretrace.tracer.signature.records import ProcessRecord, Signature
 
@@ -42,7 +41,6 @@ class Analysed:
     """
 
     recording: Recording
-    part: Part
     processes: tuple[ProcessRecord, ...]
     analysis: Analysis
     explanation: str = ""
@@ -124,36 +122,35 @@ class BinaryRun(Run):
         """See `Run`."""
         from foretrace.tracer.analysis.machine_code import binary_analysis, endings
         from foretrace.tracer.debug_info.perf_map import read_perf_map, read_perf_maps
-        from foretrace.tracer.recording.part import part_of
 
         engine = self._qemu
         explanation = endings.explain(recording, engine.guest, engine.name)
         if recording.problem and explanation:
             recording = replace(recording, problem=explanation)
-        part = part_of(recording)
         processes: tuple[ProcessRecord, ...] = ()
         if not members:
             compiled = read_perf_map(recording.pid, self._begun_s)
         else:
             from foretrace.tracer.processes.combination import combine
-            from foretrace.tracer.processes.family import Ends, records, with_members
+            from foretrace.tracer.processes.family import Ends, parent_positions, records, with_members
 
-            processes = records(self.command, recording, part, members, Ends(recording, members))
+            processes = records(self.command, recording, members, Ends(recording, members))
             recording = with_members(recording, members)
-            position = {0: 0} | {member.number: place for place, member in enumerate(members, 1)}
-            parents = [0, *(position.get(member.parent, place) for place, member in enumerate(members, 1))]
-            pids = [recording.pid, *(member.pid for member in members)]
+            parents = parent_positions(members)
+            recordings = [recording, *(member.recording for member in members)]
             forked_by = [
                 None, *(None if one.command else parent for one, parent in zip(members, parents[1:], strict=True))
             ]  # fmt: skip
-            perf_maps = read_perf_maps(pids, forked_by, self._begun_s)
-            part, compiled = combine([part, *(member.part for member in members)], parents, perf_maps)
-        analysis = binary_analysis.analyse(part.raw, part.statistics, engine.guest, part.bursts, compiled, step)
+            perf_maps = read_perf_maps([one.pid for one in recordings], forked_by, self._begun_s)
+            recording, compiled = combine(recordings, parents, perf_maps)
+        analysis = binary_analysis.analyse(
+            recording.raw, recording.statistics, engine.guest, recording.bursts, compiled, step
+        )
         if analysis.selection is not None:
             emulated, here = engine.features()
             selection = msgspec.structs.replace(analysis.selection, engine_features=emulated, host_features=here)
-            analysis = msgspec.structs.replace(analysis, selection=selection)
-        return Analysed(recording, part, processes, analysis, explanation)
+            analysis = replace(analysis, selection=selection)
+        return Analysed(recording, processes, analysis, explanation)
 
 
 class PythonRun(Run):
@@ -174,16 +171,14 @@ class PythonRun(Run):
     def analyse(self, recording: Recording, members: Sequence[Member] | None, step: Step) -> Analysed:
         """See `Run`."""
         from foretrace.tracer.analysis.python import python_analysis
-        from foretrace.tracer.recording.part import part_of
 
-        part = part_of(recording)
         processes: tuple[ProcessRecord, ...] = ()
         if members is not None:
             from foretrace.tracer.processes.python_family import summed_up
 
-            recording, part, processes = summed_up(self.command, recording, part, members)
-        analysis = python_analysis.analyse(part.raw, part.statistics, self._lines, part.bursts)
-        return Analysed(recording, part, processes, analysis)
+            recording, processes = summed_up(self.command, recording, members)
+        analysis = python_analysis.analyse(recording.raw, recording.statistics, self._lines, recording.bursts)
+        return Analysed(recording, processes, analysis)
 
     def completed(self, signature: Signature, recording: Recording) -> Signature:
         """See `Run`."""

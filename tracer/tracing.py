@@ -118,12 +118,12 @@ def _trace(run: Run, options: TraceOptions, on_progress: OnProgress, keep: Strea
         step("reading the streams of its children")
         members = family.finish()
     found = run.analyse(recording, members, step)
-    part, analysis = found.part, found.analysis
+    analysis, bursts = found.analysis, found.recording.bursts
     signature = signature_of(
-        run.command, run.engine.name, run.engine.guest, started, found.recording, part, analysis, found.processes
+        run.command, run.engine.name, run.engine.guest, started, found.recording, analysis, found.processes
     )
-    if part.bursts is not None and part.bursts.gaps:
-        signature = estimated(signature, analysis.operation_map, part, options.accuracy)
+    if bursts is not None and bursts.gaps:
+        signature = estimated(signature, analysis.operation_map, bursts, options.accuracy)
     signature = run.completed(signature, found.recording)
     return Traced(signature, found.recording.ending, analysis.operation_map, found.explanation, run.outcome)
 

@@ -25,14 +25,10 @@ TIMEOUT_S = 30.0
 _TAG = 1
 
 
-Clock = Callable[[], float]
-
-
 class Communicator(Protocol):
     """Methods used of mpi4py's communicators."""
 
     def Get_rank(self) -> int: ...  # noqa: N802, D102 - mpi4py's names
-    def Get_size(self) -> int: ...  # noqa: N802, D102
     def Send(self, buf: Any, dest: int, tag: int = 0) -> None: ...  # noqa: N802, D102
     def Recv(self, buf: Any, source: int, tag: int = 0) -> None: ...  # noqa: N802, D102
 

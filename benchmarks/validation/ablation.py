@@ -39,10 +39,6 @@ from foretrace.tracer.signature.records import Signature
 from .submodels import SUBMODELS, Submodel, named
 from .validation_file import MEASURED, MeasuredMachine, find_validation
 
-WORTH = 0.003
-"""Least improvement of the mean absolute error of the held-back half: a sub-model that improves it by less is not
-kept."""
-
 Key = tuple[str, str]
 """A machine and a program."""
 

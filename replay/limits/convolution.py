@@ -43,7 +43,6 @@ COMPUTE_BOUNDS = (Bound.ISSUE, Bound.COMPUTE, Bound.DIVIDE, Bound.CHAIN, Bound.P
 class RegionTimes:
     """Times of all regions: `time_s` is [3, regions] (fast, typical, slow), the others typical, [regions].
 
-    `memory_parts_s` is [regions, len(MEMORY_BOUNDS)], `compute_parts_s` [regions, len(COMPUTE_BOUNDS)].
     `arithmetic_s` is the part of the compute time that no change of memory can save: flops, divides, chains.
     `as_traced` bool [regions]: array operations that take as long as they were traced, whatever they do.
     """
@@ -55,8 +54,6 @@ class RegionTimes:
     python_s: Floats
     pages_s: Floats
     arithmetic_s: Floats
-    memory_parts_s: Floats
-    compute_parts_s: Floats
     bound_by: tuple[Bound, ...]
     as_traced: npt.NDArray[np.bool_]
     bound_without_pages: tuple[Bound, ...] = ()
@@ -120,8 +117,6 @@ def convolve(
         python_s=python[TYPICAL],
         pages_s=np.zeros(regions),
         arithmetic_s=arithmetic.max(axis=1),
-        memory_parts_s=memory_parts[TYPICAL],
-        compute_parts_s=compute_parts[TYPICAL],
         bound_by=_bounds(
             compute[TYPICAL],
             memory[TYPICAL],

@@ -7,7 +7,7 @@ part's (Amdahl), and the rest is imbalance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from foretrace.base.errors import PredictionError
@@ -108,7 +108,8 @@ def predict_threads(
         if allowed is not None and count not in allowed:
             raise PredictionError(
                 f"predict: --threads {count}: the signature does not say how {count} threads would share the work: it "
-                f"has neither OpenMP regions nor a pool of workers; only {_listed(allowed)} can be predicted"
+                f"has neither OpenMP regions nor a pool of workers; only {' and '.join(map(str, sorted(allowed)))} "
+                "can be predicted"
             )
         assert work is not None, "checked above"
         asked = count if allowed is None and count != traced else None
@@ -151,10 +152,6 @@ def _scaled(prediction: Prediction, factor: float) -> Prediction:
         low_s=factor * prediction.low_s,
         high_s=factor * prediction.high_s,
     )
-
-
-def _listed(counts: Iterable[int]) -> str:
-    return " and ".join(map(str, sorted(counts)))
 
 
 def _possible(work: TreeWork, node: Node, working: int) -> set[int] | None:

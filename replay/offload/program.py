@@ -72,10 +72,6 @@ def node_names(work: Work) -> tuple[str, ...]:
     return tuple(
         f"{place.name} {place.text}"
         if place.caller
-        else f"{place.function or place.module or '?'} {_short(place.file)}:{place.line}"
+        else f"{place.function or place.module or '?'} {place.file.rpartition('/')[2]}:{place.line}"
         for place in work.places
     )
-
-
-def _short(file: str) -> str:
-    return file.rpartition("/")[2]

@@ -1,4 +1,7 @@
-"""Triage: which loops, calls and array operations of a program to port to an accelerator, and what that gains."""
+"""Triage: which loops, calls and array operations of a program to port to an accelerator, and what that gains.
+
+The module is long for one class, which works out all that a report says of a pair of machines.
+"""
 
 from __future__ import annotations
 

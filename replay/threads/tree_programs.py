@@ -20,6 +20,8 @@ Threads:
 
 Phases: a loop that the program enters once is split where loops below it change (see `phases.py`).
 - `pthread_barrier_wait` is one barrier of all threads that call it, if they do so equally often.
+
+The module is long for one walk over the tree: what a thread does next depends on what all others have done.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def test_kernels_execute_what_they_count(
     program = compile_c(RUN_ALL, "-O2", "-static", "-I", str(KERNELS), *sources, target=target)
     recording = Session(QemuEngine([str(program)])).run()
     assert recording.problem == ""
-    analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
+    analysis = binary_analysis.analyse(recording.raw, recording.statistics, target)
     executed: Counter[tuple[str, OperationKind, int, int]] = Counter()
     functions = {}
     for block in analysis.blocks:

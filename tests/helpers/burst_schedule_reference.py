@@ -87,3 +87,9 @@ def phases(schedule: Schedule, events: Iterable[str], unit: int = 1) -> list[tup
         else:
             left = {WARM: warm, MEASURE: measured, NEW_CODE: early_burst}[phase]
     return begun
+
+
+def share_in_bursts(schedule: Schedule) -> float:
+    """Share of the words of a long run that lies in bursts."""
+    burst = schedule.warm_chunks + schedule.measured_chunks
+    return burst / (burst + schedule.period_chunks)

@@ -94,19 +94,13 @@ def trace(directory: Path, source: str, *arguments: str, core: PythonCore = Pyth
     recording = Session(PythonEngine(str(script), arguments, core=core)).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
-    return Run(script, recording, analyse(recording.raw, recording.simulator.statistics()))
+    return Run(script, recording, analyse(recording.raw, recording.statistics))
 
 
 def shape(operation: RawArrayOperation) -> str:
     """An array operation's operands in short: "load8 gather8 store8", an index marked by a star."""
     words = []
-    for size, store, indexed, index in zip(
-        operation.operand_sizes,
-        operation.operand_is_store,
-        operation.operand_is_indexed,
-        operation.operand_is_index,
-        strict=True,
-    ):
-        kind = ("scatter" if store else "gather") if indexed else ("store" if store else "load")
-        words.append(f"{kind}{size}{'*' if index else ''}")
+    for one in operation.operands:
+        kind = ("scatter" if one.is_store else "gather") if one.is_indexed else ("store" if one.is_store else "load")
+        words.append(f"{kind}{one.size_bytes}{'*' if one.is_index else ''}")
     return " ".join(words)

@@ -35,7 +35,7 @@ def unseen_of(
 
     `time_share` is the share of time in compiled `functions` that were not seen.
     """
-    recorded_bytes = sum(o.points * sum(o.operand_sizes) for o in raw.array_operations)
+    recorded_bytes = sum(o.points * sum(each.size_bytes for each in o.operands) for o in raw.array_operations)
     one_pass_calls = sum(u.one_pass_calls for u in raw.unseen)
     one_pass_bytes = sum(u.one_pass_bytes for u in raw.unseen)
     unseen_bytes = sum(u.bytes for u in raw.unseen)

@@ -6,6 +6,8 @@ encodings recur, and each is decoded only once.
 
 An instruction that loads or stores several registers, such as LDP, makes one access of their summed size. SVE and SME
 are left out, as QEMU's plugins do not see their loads and stores: foretrace runs programs on a processor without them.
+
+The module is long for one instruction set: tables of mnemonics, and what follows from each.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Classes follow the mnemonic: capstone's own groups lack widths and kinds of arithmetic. Full operand detail costs
 some ten times as much as mnemonic and operand text, so only `data_flow` asks for it.
+
+The module is long for one instruction set: tables of mnemonics, and what follows from each.
 """
 
 from __future__ import annotations
@@ -188,7 +190,7 @@ def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
             32 if "ps" in mnemonic else 64,
             "p" in mnemonic,
         )
-    own = _own_vector_kind(mnemonic)
+    own = next((kind for pattern, kind in _VECTOR_KINDS if pattern.match(mnemonic)), None)
     if own is not None:
         return own, _VECTOR_SUFFIX.get(mnemonic[-1], 64), True
     if _VECTOR_MOVE.match(mnemonic):
@@ -215,10 +217,6 @@ def _class_of(mnemonic: str, has_vector: bool) -> tuple[Kind, int, bool]:
     if has_vector and mnemonic.startswith(("v", "kmov")):
         return Kind.MOVE if mnemonic.startswith("kmov") else Kind.FP_OTHER, 64, True
     return Kind.OTHER, 0, False
-
-
-def _own_vector_kind(mnemonic: str) -> Kind | None:
-    return next((kind for pattern, kind in _VECTOR_KINDS if pattern.match(mnemonic)), None)
 
 
 def _is_atomic(mnemonic: str, operands: str) -> bool:

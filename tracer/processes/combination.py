@@ -24,7 +24,7 @@ from foretrace.tracer.reader.raw_flow import RawFlow, with_sites
 from foretrace.tracer.reader.raw_flow import combined as combined_flows
 from foretrace.tracer.reader.raw_trace import RawBlock, RawFile, RawTrace
 from foretrace.tracer.reader.raw_tree import RawTree, combined
-from foretrace.tracer.recording.part import Part
+from foretrace.tracer.recording.recording import Recording
 from foretrace.tracer.sampling.bursts import BurstCounts, concatenated
 from foretrace.tracer.signature.merging import joined_misses, joined_reuse
 
@@ -50,49 +50,50 @@ class _Regions:
         return "".join(lines)
 
 
-def combine(parts: Sequence[Part], parents: Sequence[int], compiled: Sequence[PerfMap] = ()) -> tuple[Part, PerfMap]:
-    """The parts as one, of processes that those at positions `parents` created, and their perf maps likewise.
+def combine(
+    recordings: Sequence[Recording], parents: Sequence[int], compiled: Sequence[PerfMap] = ()
+) -> tuple[Recording, PerfMap]:
+    """The recordings as one, of processes that those at positions `parents` created, and their perf maps likewise.
 
     Each process has simulated caches of its own: misses, like all counts, are summed.
     """
     regions = _Regions()
-    block_offsets = _block_offsets(parts)
-    raws = [
-        _moved(part.raw, regions, i, offset) for i, (part, offset) in enumerate(zip(parts, block_offsets, strict=True))
-    ]
-    offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
-    flows = _flows(parts, regions)
+    raws = [each.raw for each in recordings]
+    block_offsets = _block_offsets(raws)
+    moved = [_moved(raw, regions, i, offset) for i, (raw, offset) in enumerate(zip(raws, block_offsets, strict=True))]
+    offsets = np.cumsum([0, *(each.statistics.num_operations for each in recordings)])[:-1].tolist()
     names = ("operation_block", "operation_slot", "operation_array", "operation_longest_range", "edges")
-    columns: dict[str, Any] = {name: np.concatenate([getattr(moved, name) for moved in raws]) for name in names}
+    columns: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in moved]) for name in names}
     raw = replace(
-        parts[0].raw,
-        blocks=tuple(block for moved in raws for block in moved.blocks),
+        raws[0],
+        blocks=tuple(block for one in moved for block in one.blocks),
         **columns,
         maps=(regions.maps(),),
         guest_base=0,
-        files=_files(parts),
-        paths=tuple(path for moved in raws for path in moved.paths),
-        tree=tree_of(parts, parents),
-        flow=flow_of(flows, parts, offsets),
-        event_samples=samples_of(parts, block_offsets),
-        whole_masked_loads=sum(part.raw.whole_masked_loads for part in parts),
-        landings=tuple(dict.fromkeys(pair for moved in raws for pair in moved.landings)),
+        files=_files(raws),
+        paths=tuple(path for one in moved for path in one.paths),
+        tree=tree_of(raws, parents),
+        flow=flow_of(moved, offsets),
+        event_samples=samples_of(raws, block_offsets),
+        whole_masked_loads=sum(raw.whole_masked_loads for raw in raws),
+        landings=tuple(dict.fromkeys(pair for one in moved for pair in one.landings)),
     )
-    part = Part(
+    recording = replace(
+        recordings[0],
         raw=raw,
-        statistics=statistics_of([part.statistics for part in parts]),
-        simulated=[joined_misses(of_one) for of_one in zip(*(part.simulated for part in parts), strict=True)],
-        reuse=joined_reuse([part.reuse for part in parts], offsets),
-        bursts=bursts_of([part.bursts for part in parts]),
+        statistics=statistics_of([each.statistics for each in recordings]),
+        simulated=[joined_misses(of_one) for of_one in zip(*(each.simulated for each in recordings), strict=True)],
+        reuse=joined_reuse([each.reuse for each in recordings], offsets),
+        bursts=bursts_of([each.bursts for each in recordings]),
     )
-    return part, _perf_map(parts, compiled, regions)
+    return recording, _perf_map(raws, compiled, regions)
 
 
-def _perf_map(parts: Sequence[Part], compiled: Sequence[PerfMap], regions: _Regions) -> PerfMap:
+def _perf_map(raws: Sequence[RawTrace], compiled: Sequence[PerfMap], regions: _Regions) -> PerfMap:
     """The perf maps of all processes, with functions where their memory has a range of its own."""
     functions: list[Function] = []
-    for process, (part, perf_map) in enumerate(zip(parts, compiled, strict=False)):
-        maps = ModuleMap(part.raw.maps, part.raw.guest_base, part.raw.files)
+    for process, (raw, perf_map) in enumerate(zip(raws, compiled, strict=False)):
+        maps = ModuleMap(raw.maps, raw.guest_base, raw.files)
         for function in perf_map.functions:
             start = _address(maps, regions, process, function.start)
             functions.append(Function(function.name, start, start + function.end - function.start))
@@ -100,56 +101,39 @@ def _perf_map(parts: Sequence[Part], compiled: Sequence[PerfMap], regions: _Regi
     return PerfMap(without_overlaps(functions), notes)
 
 
-def _files(parts: Sequence[Part]) -> tuple[RawFile, ...]:
+def _files(raws: Sequence[RawTrace]) -> tuple[RawFile, ...]:
     """Copies of files that are gone, under the names that the processes' modules have."""
     found: dict[str, bytes] = {}
-    for part in parts:
-        found |= ModuleMap(part.raw.maps, part.raw.guest_base, part.raw.files).copies
+    for raw in raws:
+        found |= ModuleMap(raw.maps, raw.guest_base, raw.files).copies
     return tuple(RawFile(path, 0, content) for path, content in found.items())
 
 
-def tree_of(parts: Sequence[Part], parents: Sequence[int]) -> RawTree | None:
+def tree_of(raws: Sequence[RawTrace], parents: Sequence[int]) -> RawTree | None:
     """The trees of all processes, if each has one."""
-    known = [part.raw.tree for part in parts if part.raw.tree is not None]
-    if len(known) < len(parts):
+    known = [raw.tree for raw in raws if raw.tree is not None]
+    if len(known) < len(raws):
         return None
-    return combined(known, _block_offsets(parts), parents)
+    return combined(known, _block_offsets(raws), parents)
 
 
-def _block_offsets(parts: Sequence[Part]) -> list[int]:
+def _block_offsets(raws: Sequence[RawTrace]) -> list[int]:
     """The number before the first block of each process."""
-    largest = (max((block.block_id for block in part.raw.blocks), default=0) for part in parts)
+    largest = (max((block.block_id for block in raw.blocks), default=0) for raw in raws)
     return list(itertools.accumulate(largest, initial=0))[:-1]
 
 
-def samples_of(parts: Sequence[Part], block_offsets: Sequence[int]) -> tuple[RawEventSamples, ...]:
+def samples_of(raws: Sequence[RawTrace], block_offsets: Sequence[int]) -> tuple[RawEventSamples, ...]:
     """Samples of all processes, in the tree of all."""
-    num_nodes = [0 if part.raw.tree is None else len(part.raw.tree.nodes) for part in parts]
-    offsets = zip(parts, itertools.accumulate(num_nodes, initial=0), block_offsets, strict=False)
-    return tuple(samples.moved(node, block) for part, node, block in offsets for samples in part.raw.event_samples)
+    num_nodes = [0 if raw.tree is None else len(raw.tree.nodes) for raw in raws]
+    offsets = zip(raws, itertools.accumulate(num_nodes, initial=0), block_offsets, strict=False)
+    return tuple(samples.moved(node, block) for raw, node, block in offsets for samples in raw.event_samples)
 
 
-def _flows(parts: Sequence[Part], regions: _Regions) -> list[RawFlow | None]:
-    """The data flow of each process, with the sites of allocations at their modules' addresses."""
-    return [
-        None
-        if part.raw.flow is None
-        else with_sites(
-            part.raw.flow,
-            partial(_address, ModuleMap(part.raw.maps, part.raw.guest_base, part.raw.files), regions, process),
-        )
-        for process, part in enumerate(parts)
-    ]
-
-
-def flow_of(flows: Sequence[RawFlow | None], parts: Sequence[Part], operation_offsets: Sequence[int]) -> RawFlow | None:
+def flow_of(raws: Sequence[RawTrace], operation_offsets: Sequence[int]) -> RawFlow | None:
     """The data flow of all processes, if it was followed in each."""
-    known = [
-        (flow, part.raw.tree)
-        for flow, part in zip(flows, parts, strict=True)
-        if flow is not None and part.raw.tree is not None
-    ]
-    if len(known) < len(parts):
+    known = [(raw.flow, raw.tree) for raw in raws if raw.flow is not None and raw.tree is not None]
+    if len(known) < len(raws):
         return None
     num_nodes = [len(tree.nodes) for _, tree in known]
     node_offsets = list(itertools.accumulate(num_nodes, initial=0))[:-1]
@@ -166,11 +150,10 @@ def _address(maps: ModuleMap, regions: _Regions, process: int, address: int) -> 
 
 def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) -> RawTrace:
     """A trace with its blocks at their modules' addresses, and numbered from `block_offset`."""
-    maps = ModuleMap(raw.maps, raw.guest_base, raw.files)
+    address = partial(_address, ModuleMap(raw.maps, raw.guest_base, raw.files), regions, process)
 
     def move(block: RawBlock) -> RawBlock:
-        address = _address(maps, regions, process, block.address)
-        return msgspec.structs.replace(block, block_id=block.block_id + block_offset, address=address)
+        return msgspec.structs.replace(block, block_id=block.block_id + block_offset, address=address(block.address))
 
     return replace(
         raw,
@@ -178,10 +161,8 @@ def _moved(raw: RawTrace, regions: _Regions, process: int, block_offset: int) ->
         operation_block=raw.operation_block + np.uint32(block_offset),
         edges=raw.edges + np.array([block_offset, block_offset, 0], np.uint64),
         paths=tuple(msgspec.structs.replace(path, blocks=path.blocks + block_offset) for path in raw.paths),
-        landings=tuple(
-            (_address(maps, regions, process, behind - 1) + 1, _address(maps, regions, process, pad))
-            for behind, pad in raw.landings
-        ),
+        landings=tuple((address(behind - 1) + 1, address(pad)) for behind, pad in raw.landings),
+        flow=None if raw.flow is None else with_sites(raw.flow, address),
     )
 
 

@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from foretrace.base.errors import ForetraceError
-from foretrace.tracer.recording.part import Part, part_of
 from foretrace.tracer.recording.recording import Ending, Recording
 from foretrace.tracer.sampling.burst_schedule import Schedule
 from foretrace.tracer.session.options import TraceOptions
@@ -46,14 +45,8 @@ class Member:
 
     number: int
     parent: int
-    pid: int
     command: tuple[str, ...]
-    part: Part
     recording: Recording
-    problem: str
-    untraced_children: int
-    untraced_threads: int
-    threads: int
 
 
 class Family:
@@ -125,9 +118,9 @@ class Family:
         try:
             recording = session.read(process, pid, self._ends, stays_open=self._is_python)
             if recording is not None:
-                member = _member(recording, number, parent, pid, command)
+                recording = replace(recording, raw=recording.raw.executed())
                 with self._lock:
-                    self._members.append(member)
+                    self._members.append(Member(number, parent, command, recording))
         finally:
             os.close(process)
             with self._lock:
@@ -168,26 +161,11 @@ class _MemberSession(Session):
         return None
 
 
-def _member(recording: Recording, number: int, parent: int, pid: int, command: tuple[str, ...]) -> Member:
-    return Member(
-        number=number,
-        parent=parent,
-        pid=pid,
-        command=command,
-        recording=recording,
-        part=part_of(replace(recording, raw=recording.raw.executed())),
-        problem=recording.problem,
-        untraced_children=recording.untraced_children,
-        untraced_threads=recording.untraced_threads,
-        threads=recording.threads,
-    )
-
-
 def with_endings(members: Sequence[Member], ends: Ends) -> list[Member]:
     """Members; those that a signal killed are whole, if somebody waited for them: all was recorded until then."""
     return [
-        replace(member, problem="")
-        if member.recording.end_unknown and ends.status_of(member.pid) is not None
+        replace(member, recording=replace(member.recording, problem=""))
+        if member.recording.end_unknown and ends.status_of(member.recording.pid) is not None
         else member
         for member in members
     ]
@@ -195,22 +173,27 @@ def with_endings(members: Sequence[Member], ends: Ends) -> list[Member]:
 
 def with_members(recording: Recording, members: Sequence[Member]) -> Recording:
     """The first program's recording with what holds for all processes."""
-    cut_short = [member.problem for member in members if member.problem]
+    others = [member.recording for member in members]
+    cut_short = [other.problem for other in others if other.problem]
     problem = recording.problem
     if cut_short and not problem:
         problem = f"{len(cut_short)} of {len(members)} child processes were not recorded to their end: {cut_short[0]}"
+    summed = (
+        "untraced_children", "untraced_threads", "threads", "unseen_calls", "processor_s", "native_threads_s",
+    )  # fmt: skip
     return replace(
         recording,
         problem=problem,
-        untraced_children=recording.untraced_children + sum(member.untraced_children for member in members),
-        untraced_threads=recording.untraced_threads + sum(member.untraced_threads for member in members),
-        threads=recording.threads + sum(member.threads for member in members),
-        unseen_calls=recording.unseen_calls + sum(member.recording.unseen_calls for member in members),
-        processor_s=recording.processor_s + sum(member.recording.processor_s for member in members),
-        departures=sum((member.recording.departures for member in members), recording.departures),
-        events=(*recording.events, *(events for member in members for events in member.recording.events)),
-        native_threads_s=recording.native_threads_s + sum(member.recording.native_threads_s for member in members),
+        departures=sum((other.departures for other in others), recording.departures),
+        events=(*recording.events, *(events for other in others for events in other.events)),
+        **{name: sum(getattr(one, name) for one in (recording, *others)) for name in summed},
     )
+
+
+def parent_positions(members: Sequence[Member]) -> list[int]:
+    """Positions of the parents of the first program and its members, in this order; its own of one without any."""
+    position = {0: 0} | {member.number: place for place, member in enumerate(members, 1)}
+    return [0, *(position.get(member.parent, place) for place, member in enumerate(members, 1))]
 
 
 class Ends:
@@ -222,7 +205,7 @@ class Ends:
         self._status = {
             child.pid: child.status for _, one in told for child in one.children if child.status is not None
         }
-        followed = {member.pid for member in members}  # one that became another program keeps its number
+        followed = {member.recording.pid for member in members}  # one that became another program keeps its number
         self.others = [
             (number, child)
             for number, one in told
@@ -244,18 +227,18 @@ class Ends:
 
 
 def records(
-    command: tuple[str, ...], recording: Recording, part: Part, members: Sequence[Member], ends: Ends
+    command: tuple[str, ...], recording: Recording, members: Sequence[Member], ends: Ends
 ) -> tuple[ProcessRecord, ...]:
     """A line for each process, and for each child of a Python program that is not followed."""
     own = ProcessRecord(
-        0, 0, command, *_work(part), recording.threads, recording.problem,
+        0, 0, command, *_work(recording), recording.threads, recording.problem,
         recording.pid, recording.ending.exit_code, recording.ending.signal_number,
     )  # fmt: skip
     found = [own]
     for m in members:
-        code, signal = ends.codes_of(m.pid)
-        work = _work(m.part)
-        found.append(ProcessRecord(m.number, m.parent, m.command, *work, m.threads, m.problem, m.pid, code, signal))
+        one = m.recording
+        work, how = _work(one), ends.codes_of(one.pid)
+        found.append(ProcessRecord(m.number, m.parent, m.command, *work, one.threads, one.problem, one.pid, *how))
     last = max((m.number for m in members), default=0)
     for number, (parent, child) in enumerate(ends.others, last + 1):
         code, signal = ends.codes_of(child.pid)
@@ -265,8 +248,8 @@ def records(
     return tuple(found)
 
 
-def _work(part: Part) -> tuple[int, int]:
+def _work(recording: Recording) -> tuple[int, int]:
     """Instructions and accesses."""
-    instructions = sum(block.executions * len(block.lengths) for block in part.raw.blocks)
-    instructions += sum(block.executions * block.instructions for block in part.raw.python_blocks)
-    return instructions, int(part.statistics.executions.sum())
+    instructions = sum(block.executions * len(block.lengths) for block in recording.raw.blocks)
+    instructions += sum(block.executions * block.instructions for block in recording.raw.python_blocks)
+    return instructions, int(recording.statistics.executions.sum())

@@ -27,7 +27,7 @@ from foretrace.tracer.reader.raw_trace import (
     RawTrace,
 )
 from foretrace.tracer.reader.raw_tree import FAR, RawTree
-from foretrace.tracer.recording.part import Part
+from foretrace.tracer.recording.recording import Recording
 from foretrace.tracer.signature.merging import joined_misses, joined_reuse
 
 from .combination import bursts_of, flow_of, samples_of, statistics_of, tree_of
@@ -130,28 +130,25 @@ class _Unified:
             self.operation_process.append(process)
 
 
-def combine_python(parts: Sequence[Part], parents: Sequence[int], numbers: Sequence[int]) -> Part:
-    """The parts as one, of processes with these numbers that those at positions `parents` created.
+def combine_python(recordings: Sequence[Recording], parents: Sequence[int], numbers: Sequence[int]) -> Recording:
+    """The recordings as one, of processes with these numbers that those at positions `parents` created.
 
     Each process has simulated caches of its own: misses, like all counts, are summed.
     """
-    raws = [part.raw for part in parts]
+    raws = [each.raw for each in recordings]
     unified = _Unified(raws)
     rows = np.array(unified.operation_rows, np.uint32).reshape(-1, 3)
     mapping = np.array(unified.operation_map, np.int64)
     longest = np.zeros(len(rows), np.uint64)
     np.maximum.at(longest, mapping, np.concatenate([raw.operation_longest_range for raw in raws]))
-    moved = [replace(part, raw=_moved(part.raw, ids)) for part, ids in zip(parts, unified.block_maps, strict=True)]
-    offsets = np.cumsum([0, *(part.statistics.num_operations for part in parts)])[:-1].tolist()
-    reuse, bursts = joined_reuse([part.reuse for part in parts], offsets), bursts_of([part.bursts for part in parts])
+    moved = [_moved(raw, ids) for raw, ids in zip(raws, unified.block_maps, strict=True)]
+    offsets = np.cumsum([0, *(each.statistics.num_operations for each in recordings)])[:-1].tolist()
+    reuse = joined_reuse([each.reuse for each in recordings], offsets)
+    bursts = bursts_of([each.bursts for each in recordings])
     trees = (
-        None
-        if any(part.raw.tree is None for part in parts)
-        else [_near(parts, moved, n, numbers) for n in range(len(parts))]
+        None if any(raw.tree is None for raw in raws) else [_near(raws, moved, n, numbers) for n in range(len(raws))]
     )
-    with_trees = moved if trees is None else [
-        replace(part, raw=replace(part.raw, tree=tree)) for part, tree in zip(moved, trees, strict=True)
-    ]  # fmt: skip
+    with_trees = moved if trees is None else [replace(one, tree=tree) for one, tree in zip(moved, trees, strict=True)]
     raw = replace(
         raws[0],
         python_blocks=tuple(unified.blocks.values()),
@@ -160,22 +157,23 @@ def combine_python(parts: Sequence[Part], parents: Sequence[int], numbers: Seque
         operation_slot=rows[:, 1].copy(),
         operation_array=rows[:, 2].copy(),
         operation_longest_range=longest,
-        edges=np.concatenate([part.raw.edges for part in moved]),
-        unseen=_summed((row for part in moved for row in part.raw.unseen), _CALLS),
-        linear=_summed((row for part in moved for row in part.raw.linear), ("calls",)),
-        compiled=_summed((row for part in moved for row in part.raw.compiled), ("rounds",)),
+        edges=np.concatenate([one.edges for one in moved]),
+        unseen=_summed((row for one in moved for row in one.unseen), _CALLS),
+        linear=_summed((row for one in moved for row in one.linear), ("calls",)),
+        compiled=_summed((row for one in moved for row in one.compiled), ("rounds",)),
         native_threads_rounds=sum(one.native_threads_rounds for one in raws),
         tree=tree_of(with_trees, parents),
         flow=_flow(moved, offsets, mapping),
         event_samples=samples_of(moved, [0] * len(moved)),
     )
-    statistics = statistics_of([part.statistics for part in parts])
-    return Part(
+    statistics = statistics_of([each.statistics for each in recordings])
+    return replace(
+        recordings[0],
         raw=raw,
         statistics=_ranged(statistics, mapping, len(rows), unified.operation_code, unified.operation_process),
         simulated=[
             joined_misses(of_one).merged(mapping, len(rows))
-            for of_one in zip(*(part.simulated for part in parts), strict=True)
+            for of_one in zip(*(each.simulated for each in recordings), strict=True)
         ],
         reuse=None if reuse is None else reuse.merged(mapping, len(rows)),
         bursts=None if bursts is None else bursts.merged(mapping, len(rows)),
@@ -246,19 +244,19 @@ def _tree_moved(tree: RawTree, number: Callable[[npt.NDArray[np.uint64]], npt.ND
     return replace(tree, **changed)
 
 
-def _near(parts: Sequence[Part], moved: Sequence[Part], process: int, numbers: Sequence[int]) -> RawTree:
+def _near(raws: Sequence[RawTrace], moved: Sequence[RawTrace], process: int, numbers: Sequence[int]) -> RawTree:
     """A process's tree, of whose edges those that come from other processes are left out: see `RawTree.far`."""
-    tree = moved[process].raw.tree
+    tree = moved[process].tree
     assert tree is not None, "checked by the caller"
     is_far = tree.edges[:, 2] == FAR
     rows = [
-        found for edge in tree.edges[is_far].tolist() if (found := _source_of(edge, parts, moved, numbers)) is not None
+        found for edge in tree.edges[is_far].tolist() if (found := _source_of(edge, raws, moved, numbers)) is not None
     ]
     return replace(tree, edges=tree.edges[~is_far], far=np.array(rows, np.uint64).reshape(-1, 9))
 
 
 def _source_of(
-    edge: list[int], parts: Sequence[Part], moved: Sequence[Part], numbers: Sequence[int]
+    edge: list[int], raws: Sequence[RawTrace], moved: Sequence[RawTrace], numbers: Sequence[int]
 ) -> tuple[int, ...] | None:
     """Kind, process, thread, node and block that others waited for; thread, node and block that waited; count.
 
@@ -269,7 +267,7 @@ def _source_of(
     if process not in numbers:
         return None
     position = numbers.index(process)
-    own, renumbered = parts[position].raw.tree, moved[position].raw.tree
+    own, renumbered = raws[position].tree, moved[position].tree
     assert own is not None, "checked by the caller"
     assert renumbered is not None, "checked by the caller"
     places = np.flatnonzero(own.threads[:, 0] == thread)
@@ -284,8 +282,8 @@ def _source_of(
     return kind, position, place, int(own.counts[best, 0]), int(renumbered.counts[best, 1]), *target
 
 
-def _flow(parts: Sequence[Part], offsets: Sequence[int], mapping: Ints) -> RawFlow | None:
-    found = flow_of([part.raw.flow for part in parts], parts, offsets)
+def _flow(raws: Sequence[RawTrace], offsets: Sequence[int], mapping: Ints) -> RawFlow | None:
+    found = flow_of(raws, offsets)
     if found is None:
         return None
     operation, of_program = found.operation.copy(), found.node >= 0

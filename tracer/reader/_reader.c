@@ -13,6 +13,23 @@ typedef struct {
     struct ft_reader *reader;
 } StreamReader;
 
+/* Defines a function that gives the rows which `rows` writes, or counts where there is no room, as bytes of uint64.
+ * NULL on failure. */
+#define ROWS_AS_BYTES(name, type)                                                                                      \
+    static PyObject *name(const struct type *source, uint64_t (*rows)(const struct type *, uint64_t *),                \
+                          size_t columns)                                                                              \
+    {                                                                                                                  \
+        PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows(source, NULL) * columns * 8));             \
+        if (bytes)                                                                                                     \
+            rows(source, (uint64_t *)PyBytes_AS_STRING(bytes));                                                        \
+        return bytes;                                                                                                  \
+    }
+
+ROWS_AS_BYTES(tree_rows, ft_tree)
+ROWS_AS_BYTES(flow_rows, ft_flow)
+ROWS_AS_BYTES(dependence_rows, ft_dependences)
+ROWS_AS_BYTES(edge_rows, ft_reader)
+
 static int stream_reader_init(StreamReader *self, PyObject *args, PyObject *kwargs)
 {
     static char *names[] = {"memory", "sink", NULL};
@@ -171,11 +188,7 @@ static PyObject *stream_reader_edges(StreamReader *self, PyObject *Py_UNUSED(ign
 {
     if (!ft_reader_count_paths(self->reader))
         return PyErr_NoMemory();
-    uint64_t n = ft_reader_edges(self->reader, NULL);
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)n * 24);
-    if (bytes)
-        ft_reader_edges(self->reader, (uint64_t *)PyBytes_AS_STRING(bytes));
-    return bytes;
+    return edge_rows(self->reader, ft_reader_edges, 3);
 }
 
 /* list: of each chunk that was kept as a sample, its number, its thread's cursor, and its words as bytes. */
@@ -234,26 +247,9 @@ static PyObject *stream_reader_dependences(StreamReader *self, PyObject *Py_UNUS
     const struct ft_dependences *d = self->reader->all_dependences;
     if (!d)
         Py_RETURN_NONE;
-    const Py_ssize_t rows = (Py_ssize_t)(ft_dependences_rows(d, NULL) * FT_DEPENDENCE_COLUMNS * sizeof(uint64_t));
-    const Py_ssize_t loops =
-        (Py_ssize_t)(ft_dependences_loops(d, NULL) * FT_DEPENDENCE_LOOP_COLUMNS * sizeof(uint64_t));
-    PyObject *of_rows = PyBytes_FromStringAndSize(NULL, rows), *of_loops = PyBytes_FromStringAndSize(NULL, loops);
-    if (of_rows && of_loops) {
-        ft_dependences_rows(d, (uint64_t *)PyBytes_AS_STRING(of_rows));
-        ft_dependences_loops(d, (uint64_t *)PyBytes_AS_STRING(of_loops));
-    }
-    return Py_BuildValue("{sNsNsdsO}", "rows", of_rows, "loops", of_loops, "share", ft_dependences_share(d),
-                         "in_windows", self->reader->has_windows ? Py_True : Py_False);
-}
-
-/* The tree's rows as bytes. NULL on failure. */
-static PyObject *tree_rows(const struct ft_tree *tree, uint64_t (*rows)(const struct ft_tree *, uint64_t *),
-                           size_t columns)
-{
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows(tree, NULL) * columns * sizeof(uint64_t)));
-    if (bytes)
-        rows(tree, (uint64_t *)PyBytes_AS_STRING(bytes));
-    return bytes;
+    return Py_BuildValue("{sNsNsdsO}", "rows", dependence_rows(d, ft_dependences_rows, FT_DEPENDENCE_COLUMNS), "loops",
+                         dependence_rows(d, ft_dependences_loops, FT_DEPENDENCE_LOOP_COLUMNS), "share",
+                         ft_dependences_share(d), "in_windows", self->reader->has_windows ? Py_True : Py_False);
 }
 
 /* None, or a dict: uint64 tables of nodes, counts, loops, histograms, threads, edges, stretches and
@@ -364,16 +360,6 @@ static PyObject *stream_reader_set_owners(StreamReader *self, PyObject *args)
     if (!done)
         return PyErr_NoMemory();
     Py_RETURN_NONE;
-}
-
-/* The flow's rows as bytes. NULL on failure. */
-static PyObject *flow_rows(const struct ft_flow *flow, uint64_t (*rows)(const struct ft_flow *, uint64_t *),
-                           size_t columns)
-{
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows(flow, NULL) * columns * sizeof(uint64_t)));
-    if (bytes)
-        rows(flow, (uint64_t *)PyBytes_AS_STRING(bytes));
-    return bytes;
 }
 
 static PyObject *flow_sets(const struct ft_flow *flow)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -151,34 +151,27 @@ def combined(flows: Sequence[RawFlow], node_offsets: Sequence[int], operation_of
     sets = list(itertools.accumulate((len(flow.starts) - 1 for flow in flows), initial=0))
     objects = list(itertools.accumulate((len(flow.allocations) for flow in flows), initial=0))
 
-    def of_objects(name: str) -> Ints:
-        parts = (getattr(flow, name) for flow in flows)
-        return np.concatenate([np.where(part > 0, part + by, 0) for part, by in zip(parts, objects, strict=False)])
+    def joined(name: str, offsets: Sequence[int], least: int = 0) -> Ints:
+        """A column of all flows, with each one's offset added to what is at least `least`."""
+        columns = (getattr(flow, name) for flow in flows)
+        moved = [np.where(one >= least, one + by, one) for one, by in zip(columns, offsets, strict=False)]
+        return np.concatenate(moved)
 
+    unchanged = ("is_merged", "version_bytes", "address", "length_bytes", "weight", "left_bytes")
+    columns: dict[str, Any] = {name: np.concatenate([getattr(flow, name) for flow in flows]) for name in unchanged}
     return RawFlow(
-        node=np.concatenate(
-            [np.where(flow.node < 0, -1, flow.node + offset) for flow, offset in zip(flows, node_offsets, strict=True)]
-        ),
-        operation=np.concatenate(
-            [flow.operation + offset for flow, offset in zip(flows, operation_offsets, strict=True)]
-        ),
+        **columns,
+        node=joined("node", node_offsets),
+        operation=joined("operation", operation_offsets),
         starts=np.cumsum([0, *np.concatenate([np.diff(flow.starts) for flow in flows])]),
-        members=np.concatenate([flow.members + offset for flow, offset in zip(flows, places, strict=False)]),
-        is_merged=np.concatenate([flow.is_merged for flow in flows]),
-        writer=np.concatenate(
-            [np.where(flow.writer < 0, -1, flow.writer + offset) for flow, offset in zip(flows, places, strict=False)]
-        ),
-        readers=np.concatenate([flow.readers + offset for flow, offset in zip(flows, sets, strict=False)]),
-        version_bytes=np.concatenate([flow.version_bytes for flow in flows]),
-        address=np.concatenate([flow.address for flow in flows]),
-        length_bytes=np.concatenate([flow.length_bytes for flow in flows]),
-        touched_by=np.concatenate([flow.touched_by + offset for flow, offset in zip(flows, sets, strict=False)]),
-        weight=np.concatenate([flow.weight for flow in flows]),
-        version_object=of_objects("version_object"),
-        touched_object=of_objects("touched_object"),
-        left_object=of_objects("left_object"),
-        left_by=np.concatenate([flow.left_by + offset for flow, offset in zip(flows, sets, strict=False)]),
-        left_bytes=np.concatenate([flow.left_bytes for flow in flows]),
+        members=joined("members", places),
+        writer=joined("writer", places),
+        readers=joined("readers", sets),
+        touched_by=joined("touched_by", sets),
+        version_object=joined("version_object", objects, 1),
+        touched_object=joined("touched_object", objects, 1),
+        left_object=joined("left_object", objects, 1),
+        left_by=joined("left_by", sets),
         allocations=tuple(one for flow in flows for one in flow.allocations),
         sampled_share=min(flow.sampled_share for flow in flows),
         is_partial=any(flow.is_partial for flow in flows),

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from .raw_trace import RawPath
-from .side_table import BlockEntry, PythonBlockEntry
+from .raw_trace import RawBlock, RawPath, RawPythonBlock
 
 _ID_SHIFT, _TAG_SHIFT = np.uint64(48), np.uint64(51)
 _SHORT_ID, _LONG_ID = np.uint64(0x7FFF), np.uint64(0xFFFFFFFF)
@@ -20,17 +19,17 @@ _TAG_MAX, _TAG_EVENTS, _TAG_MEMORY, _TAG_SYNCHRONISATION = 0xFFA, 0xFFB, 0xFFC, 
 
 
 def read_paths(
-    samples: Sequence[tuple[int, int, bytes]], blocks: Sequence[BlockEntry | PythonBlockEntry]
+    samples: Sequence[tuple[int, int, bytes]], blocks: Sequence[RawBlock | RawPythonBlock]
 ) -> tuple[RawPath, ...]:
     """The paths in `samples`: number, cursor and words of each chunk. Chunks in a row of one thread make one path.
 
     A path begins with the first block that is entered in its chunks, and ends before the last, which may be cut off.
     There are none of Python programs, whose accesses come in records of many.
     """
-    if not any(isinstance(block, BlockEntry) for block in blocks):
+    if not any(isinstance(block, RawBlock) for block in blocks):
         return ()
     first_tag = np.zeros(len(blocks) + 1, np.int64)
-    first_tag[1:] = [block.first_access >> 3 if isinstance(block, BlockEntry) else 0 for block in blocks]
+    first_tag[1:] = [block.first_access >> 3 if isinstance(block, RawBlock) else 0 for block in blocks]
     bursts: list[list[bytes]] = []
     last = (-2, -1)
     for number, cursor, words in samples:

@@ -25,15 +25,16 @@ class RawBlock(msgspec.Struct, frozen=True):
     It starts at guest address `address` and holds the instructions whose lengths are `lengths` and whose bytes are
     `code`. An engine may translate the same instruction into several blocks (a jump into the middle of one starts
     another that shares its tail), so these are not yet basic blocks. One that `is_counted` ran between the bursts in
-    which accesses were recorded: its memory operations are unknown.
+    which accesses were recorded: its memory operations are unknown. For `first_access` see struct ft_side_block.
     """
 
     block_id: int
     address: int
     lengths: tuple[int, ...]
     code: bytes
-    executions: int
+    executions: int = 0
     is_counted: bool = False
+    first_access: int = 0
 
 
 class RawPythonBlock(msgspec.Struct, frozen=True):
@@ -53,20 +54,33 @@ class RawPythonBlock(msgspec.Struct, frozen=True):
     first_line: int
     offset_bytes: int
     instructions: int
-    executions: int
+    executions: int = 0
     timed: int = 0
     timed_rounds: int = 0
     long_rounds: int = 0
     array_rounds: int = 0
 
 
+class RawOperand(msgspec.Struct, frozen=True):
+    """One operand of an array operation.
+
+    One that `is_indexed` is gathered or scattered, through the indices that those which are an `is_index` load. `kind`
+    is NumPy's character for its kind of elements, "" if not known.
+    """
+
+    size_bytes: int
+    is_store: bool
+    is_indexed: bool
+    is_index: bool
+    kind: str
+
+
 class RawArrayOperation(msgspec.Struct, frozen=True):
     """An array operation of a Python program, called at byte `site` of the code of its block.
 
-    Of its operands, those `indexed` are gathered or scattered, through the indices that those marked `index` load;
-    `operand_kinds` are NumPy's characters for their kinds of elements, "" if not known. `rounds` and `faults` are what
-    timed executions of the block spent in calls that it is the last part of, in millionths of a round, and the page
-    faults in them; `kept_calls` are those whose time is in the block's own, or in a compiled function's.
+    `rounds` and `faults` are what timed executions of the block spent in calls that it is the last part of, in
+    millionths of a round, and the page faults in them; `kept_calls` are those whose time is in the block's own, or in a
+    compiled function's.
     """
 
     array_operation_id: int
@@ -75,13 +89,9 @@ class RawArrayOperation(msgspec.Struct, frozen=True):
     site: int
     flops_per_point: int
     int_ops_per_point: int
-    operand_sizes: tuple[int, ...]
-    operand_is_store: tuple[bool, ...]
-    operand_is_indexed: tuple[bool, ...]
-    operand_is_index: tuple[bool, ...]
-    executions: int
-    points: int
-    operand_kinds: tuple[str, ...] = ()
+    operands: tuple[RawOperand, ...]
+    executions: int = 0
+    points: int = 0
     rounds: int = 0
     faults: int = 0
     kept_calls: int = 0

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,11 @@ FAR = NONE - 1
 """In place of a node of `edges`: the thread's number has that of another process above its 14 bits."""
 CREATED = 1
 """Value of `enum ft_synchronisation` (stream.h)."""
+_COLUMNS = {
+    "nodes": 10, "counts": 3, "loops": 8, "histograms": 4, "threads": 4, "edges": 8, "stretches": 4, "places": 5,
+}  # fmt: skip
+"""Columns of the reader's tables, see tree.h."""
+_REMARKS = ("merged_contexts", "unwound", "resumed", "signals", "overflows", "unplaced_waits")
 
 
 class CallKind(IntEnum):
@@ -67,10 +72,7 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
     first_nodes = list(itertools.accumulate((len(tree.nodes) for tree in trees), initial=0))
     num_nodes = num_threads = 0
     begun: set[int] = set()
-    moved: dict[str, list[Counts]] = {
-        "nodes": [], "counts": [], "loops": [], "histograms": [], "threads": [], "edges": [], "stretches": [],
-        "places": [],
-    }  # fmt: skip
+    moved: dict[str, list[Counts]] = {name: [] for name in _COLUMNS}
     for process, (tree, offset) in enumerate(zip(trees, block_offsets, strict=True)):
         nodes = tree.nodes.copy()
         nodes[:, 0][nodes[:, 0] != NONE] += np.uint64(num_nodes)
@@ -105,23 +107,8 @@ def combined(trees: Sequence[RawTree], block_offsets: Sequence[int], parents: Se
         if parent != process and process not in begun and len(trees[parent].threads) and len(trees[process].threads)
     ]
     moved["edges"].append(np.array(created, np.uint64).reshape(-1, 8))
-    tables = {name: np.concatenate(of_all) for name, of_all in moved.items()}
-    return RawTree(
-        nodes=tables["nodes"],
-        counts=tables["counts"],
-        loops=tables["loops"],
-        histograms=tables["histograms"],
-        threads=tables["threads"],
-        edges=tables["edges"],
-        stretches=tables["stretches"],
-        places=tables["places"],
-        merged_contexts=sum(tree.merged_contexts for tree in trees),
-        unwound=sum(tree.unwound for tree in trees),
-        resumed=sum(tree.resumed for tree in trees),
-        signals=sum(tree.signals for tree in trees),
-        overflows=sum(tree.overflows for tree in trees),
-        unplaced_waits=sum(tree.unplaced_waits for tree in trees),
-    )
+    tables: dict[str, Any] = {name: np.concatenate(of_all) for name, of_all in moved.items()}
+    return RawTree(**tables, **{name: sum(getattr(tree, name) for tree in trees) for name in _REMARKS})
 
 
 def raw_tree(rows: TreeRows | None) -> RawTree | None:
@@ -129,26 +116,14 @@ def raw_tree(rows: TreeRows | None) -> RawTree | None:
     if rows is None:
         return None
 
-    def table(name: str, columns: int) -> Counts:
-        return np.frombuffer(rows[name], np.uint64).reshape(-1, columns)  # type: ignore[literal-required]
-
-    threads = table("threads", 4)
-    return RawTree(
-        nodes=table("nodes", 10),
-        counts=table("counts", 3),
-        loops=table("loops", 8),
-        histograms=table("histograms", 4),
-        threads=np.hstack([threads, np.zeros((len(threads), 1), np.uint64)]),
-        edges=_by_position(table("edges", 8), threads[:, 0]),
-        stretches=table("stretches", 4),
-        places=table("places", 5),
-        merged_contexts=rows["merged_contexts"],
-        unwound=rows["unwound"],
-        resumed=rows["resumed"],
-        signals=rows["signals"],
-        overflows=rows["overflows"],
-        unplaced_waits=rows["unplaced_waits"],
-    )
+    given: dict[str, Any] = {**rows}
+    tables: dict[str, Any] = {
+        name: np.frombuffer(given[name], np.uint64).reshape(-1, columns) for name, columns in _COLUMNS.items()
+    }
+    threads = tables["threads"]
+    tables["edges"] = _by_position(tables["edges"], threads[:, 0])
+    tables["threads"] = np.hstack([threads, np.zeros((len(threads), 1), np.uint64)])
+    return RawTree(**tables, **{name: given[name] for name in _REMARKS})
 
 
 def _by_position(edges: Counts, numbers: Counts) -> Counts:

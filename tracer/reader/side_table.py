@@ -8,13 +8,24 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from collections.abc import Callable
 from functools import lru_cache
-
-import msgspec
+from typing import Any
 
 from foretrace.base.errors import ForetraceError
 
-from .raw_trace import RawChild, RawCompiled, RawFile, RawLinear, RawObject, RawUnseen
+from .raw_trace import (
+    RawArrayOperation,
+    RawBlock,
+    RawChild,
+    RawCompiled,
+    RawFile,
+    RawLinear,
+    RawObject,
+    RawOperand,
+    RawPythonBlock,
+    RawUnseen,
+)
 
 MEMORY_BYTES = 1 << 30
 """Size of the shared memory. Pages never touched cost nothing; nearly all of it is room for the side table."""
@@ -48,85 +59,35 @@ class StreamError(ForetraceError):
     exit_code = 79
 
 
-class BlockEntry(msgspec.Struct, frozen=True):
-    """A block of machine code: see struct ft_side_block."""
-
-    address: int
-    lengths: tuple[int, ...]
-    code: bytes
-    first_access: int = 0
-    is_counted: bool = False
-
-
-class PythonBlockEntry(msgspec.Struct, frozen=True):
-    """A block of bytecode: see struct ft_side_pyblock."""
-
-    code_id: int
-    line: int
-    first_line: int
-    offset_bytes: int
-    instructions: int
-    file: str
-    name: str
-
-
-class OperandEntry(msgspec.Struct, frozen=True):
-    """One operand of an array operation: see struct ft_operand."""
-
-    size_bytes: int
-    is_store: bool
-    is_indexed: bool
-    is_index: bool
-    kind: str
-
-
-class OperationEntry(msgspec.Struct, frozen=True):
-    """An array operation: see struct ft_side_operation."""
-
-    block_id: int
-    name: str
-    site: int
-    flops_per_point: int
-    int_ops_per_point: int
-    operands: tuple[OperandEntry, ...]
-
-
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
 @lru_cache(maxsize=1 << 16)  # forked processes have their parent's blocks
-def _block(entry: bytes) -> BlockEntry:
+def _block(entry: bytes, block_id: int) -> RawBlock:
     _, _, _, count, address, first_access, is_counted = BLOCK.unpack_from(entry)
     lengths = tuple(entry[BLOCK.size : BLOCK.size + count])
     code = entry[BLOCK.size + count : BLOCK.size + count + sum(lengths)]
     if len(lengths) != count or len(code) != sum(lengths):
         raise StreamError("the trace stream describes a block longer than its entry; the program may have damaged it")
-    return BlockEntry(address, lengths, code, first_access, bool(is_counted))
+    return RawBlock(block_id, address, lengths, code, 0, bool(is_counted), first_access)
 
 
-def _python_block(entry: bytes) -> PythonBlockEntry:
+def _python_block(entry: bytes, block_id: int) -> RawPythonBlock:
     _, _, _, code_id, line, first_line, offset, instructions, file_bytes, name_bytes, *_ = PYBLOCK.unpack_from(entry)
     file_end = PYBLOCK.size + file_bytes
-    return PythonBlockEntry(
-        code_id,
-        line,
-        first_line,
-        offset,
-        instructions,
-        _text(entry[PYBLOCK.size : file_end]),
-        _text(entry[file_end : file_end + name_bytes]),
-    )
+    file, name = _text(entry[PYBLOCK.size : file_end]), _text(entry[file_end : file_end + name_bytes])
+    return RawPythonBlock(block_id, code_id, file, name, line, first_line, offset, instructions)
 
 
-def _operation(entry: bytes) -> OperationEntry:
+def _operation(entry: bytes, number: int) -> RawArrayOperation:
     _, _, _, block_id, n_operands, name_bytes, site, _, flops, int_ops, *_ = OPERATION.unpack_from(entry)
     operands = tuple(
-        OperandEntry(size, bool(store), bool(indexed), bool(index), chr(kind) if kind else "")
+        RawOperand(size, bool(store), bool(indexed), bool(index), chr(kind) if kind else "")
         for size, store, indexed, index, kind in OPERAND.iter_unpack(entry[OPERATION.size : OPERATION_BYTES])
     )
     name = _text(entry[OPERATION_BYTES : OPERATION_BYTES + name_bytes])
-    return OperationEntry(block_id, name, site, flops, int_ops, operands[:n_operands])
+    return RawArrayOperation(number, block_id, name, site, flops, int_ops, operands[:n_operands])
 
 
 def _unseen(entry: bytes) -> RawUnseen:
@@ -175,22 +136,26 @@ def _child(entry: bytes) -> RawChild:
     return RawChild(pid, status if event == CHILD_ENDED else None, command, event == CHILD_BECAME)
 
 
+_COUNTED: dict[int, tuple[str, Callable[[bytes], Any]]] = {
+    SIDE_UNSEEN: ("unseen", _unseen), SIDE_LINEAR: ("linear", _linear), SIDE_COMPILED: ("compiled", _compiled),
+}  # fmt: skip
+"""Entries whose counts go on changing: the field of `RawTrace` that has them, and what reads one."""
+
+
 class SideTable:
-    """The entries read so far. Block and operation ids are positions in `blocks` and `operations`, counted from 1."""
+    """The entries read so far, without counts. Ids are positions in `blocks` and `operations`, counted from 1."""
 
     def __init__(self) -> None:
         """Nothing read yet."""
-        self.blocks: list[BlockEntry | PythonBlockEntry] = []
-        self.operations: list[OperationEntry] = []
+        self.blocks: list[RawBlock | RawPythonBlock] = []
+        self.operations: list[RawArrayOperation] = []
         self.maps: list[str] = []
         self.files: list[RawFile] = []
         self.children: list[RawChild] = []
         self.objects: list[RawObject] = []
         self.landings: dict[tuple[int, int], None] = {}
         """Addresses at which calls return, with those at which exceptions leaving them continue."""
-        self._unseen: list[slice] = []
-        self._linear: list[slice] = []
-        self._compiled: list[slice] = []
+        self._counted: dict[int, list[slice]] = {kind: [] for kind in _COUNTED}
         self._operations: list[int] = []
         self._python_blocks: dict[int, int] = {}
         self._position = 0
@@ -213,12 +178,12 @@ class SideTable:
 
     def _add(self, kind: int, entry: bytes) -> None:
         if kind == SIDE_BLOCK:
-            self.blocks.append(_block(entry))
+            self.blocks.append(_block(entry, len(self.blocks) + 1))
         elif kind == SIDE_PYBLOCK:
-            self.blocks.append(_python_block(entry))
+            self.blocks.append(_python_block(entry, len(self.blocks) + 1))
             self._python_blocks[len(self.blocks)] = self._position
         elif kind == SIDE_OPERATION:
-            self.operations.append(_operation(entry))
+            self.operations.append(_operation(entry, len(self.operations) + 1))
             self._operations.append(self._position)
         elif kind == SIDE_OBJECT:
             self.objects.append(_object(entry))
@@ -229,34 +194,27 @@ class SideTable:
             self.maps.append(sys.intern(_text(entry[ENTRY.size :].rstrip(b"\0"))))
         elif kind == SIDE_FILE:
             self.files.append(_file(entry))
-        elif kind == SIDE_UNSEEN:
-            _unseen(entry)
-            self._unseen.append(slice(self._position, self._position + len(entry)))
-        elif kind == SIDE_LINEAR:
-            _linear(entry)
-            self._linear.append(slice(self._position, self._position + len(entry)))
         elif kind == SIDE_CHILD:
             self.children.append(_child(entry))
-        elif kind == SIDE_COMPILED:
-            _compiled(entry)
-            self._compiled.append(slice(self._position, self._position + len(entry)))
+        elif kind in _COUNTED:
+            _COUNTED[kind][1](entry)
+            self._counted[kind].append(slice(self._position, self._position + len(entry)))
 
-    def array_times(self, table: memoryview) -> tuple[tuple[int, int, int], ...]:
-        """Rounds, faults and kept calls of each array operation so far: see struct ft_side_operation."""
-        return tuple(OPERATION.unpack_from(table, where)[-3:] for where in self._operations)
+    def array_times(self, table: memoryview) -> list[dict[str, int]]:
+        """Times of each array operation so far: fields of `RawArrayOperation`."""
+        names = ("rounds", "faults", "kept_calls")
+        return [dict(zip(names, OPERATION.unpack_from(table, at)[-3:], strict=True)) for at in self._operations]
 
-    def timings(self, table: memoryview) -> dict[int, tuple[int, int, int, int]]:
-        """For each block of bytecode what was timed of it so far: see the end of struct ft_side_pyblock."""
-        return {block: PYBLOCK.unpack_from(table, where)[-4:] for block, where in self._python_blocks.items()}
+    def timings(self, table: memoryview) -> dict[int, dict[str, int]]:
+        """Times of each block of bytecode so far, by id: fields of `RawPythonBlock`."""
+        names = ("timed", "timed_rounds", "long_rounds", "array_rounds")
+        return {
+            block: dict(zip(names, PYBLOCK.unpack_from(table, at)[-4:], strict=True))
+            for block, at in self._python_blocks.items()
+        }
 
-    def unseen(self, table: memoryview) -> tuple[RawUnseen, ...]:
-        """Current counts of the operations that are not seen; `table` is what `extend` has read."""
-        return tuple(_unseen(bytes(table[where])) for where in self._unseen)
-
-    def linear(self, table: memoryview) -> tuple[RawLinear, ...]:
-        """Current counts of linear algebra; `table` is what `extend` has read."""
-        return tuple(_linear(bytes(table[where])) for where in self._linear)
-
-    def compiled(self, table: memoryview) -> tuple[RawCompiled, ...]:
-        """The time spent so far in compiled functions whose accesses are not seen; `table` as in `unseen`."""
-        return tuple(_compiled(bytes(table[where])) for where in self._compiled)
+    def counted(self, table: memoryview) -> dict[str, tuple[Any, ...]]:
+        """Current counts of what is not seen, of linear algebra, and of compiled functions: fields of `RawTrace`."""
+        return {
+            name: tuple(read(bytes(table[at])) for at in self._counted[kind]) for kind, (name, read) in _COUNTED.items()
+        }

@@ -1,8 +1,9 @@
-"""Result of a session: the stream's decoded contents, the simulator that it was fed to, and the program's ending."""
+"""Result of a session: the stream's decoded contents, results of simulating its accesses, and the program's ending."""
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,8 @@ from foretrace.tracer.signature.waiting import Waiting
 from .departures import NO_DEPARTURES, Departures
 
 if TYPE_CHECKING:
-    from foretrace.cache_sim.simulator import Simulator
+    from foretrace.cache_sim.base.results import OperationStatistics, SimulatedHierarchy
+    from foretrace.cache_sim.reuse.results import ReuseHistograms
     from foretrace.tracer.events.traced_board import ProcessEvents
     from foretrace.tracer.sampling.bursts import BurstCounts
 
@@ -27,10 +29,15 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recording:
-    """Recording of a run. `problem` says why the stream is incomplete; it is empty for a complete one."""
+    """Recording of a process, or of several summed up. `problem` says why it is incomplete, and is empty if it is not.
+
+    `statistics`, `simulated` and `reuse` have a row for each operation of `raw`.
+    """
 
     raw: RawTrace
-    simulator: Simulator
+    statistics: OperationStatistics
+    simulated: Sequence[SimulatedHierarchy]
+    reuse: ReuseHistograms | None
     ending: Ending
     wall_s: float
     problem: str

@@ -32,12 +32,6 @@ class Schedule:
     measured_chunks: int
     seed: int
 
-    @property
-    def share_while_sampling(self) -> float:
-        """Share of the words of a long run that lies in bursts."""
-        burst = self.warm_chunks + self.measured_chunks
-        return burst / (burst + self.period_chunks)
-
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCost:

@@ -20,18 +20,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
+import msgspec
+
 from foretrace.base.errors import EngineError, ProgramError
 from foretrace.cache_sim.simulator_core import SimulatorCore
 from foretrace.tracer.reader import _reader
-from foretrace.tracer.reader.raw_trace import RawArrayOperation, RawBlock, RawPythonBlock, RawTrace
-from foretrace.tracer.reader.side_table import (
-    INSTRUCTIONS_PER_BLOCK,
-    MEMORY_BYTES,
-    BlockEntry,
-    PythonBlockEntry,
-    SideTable,
-    StreamError,
-)
+from foretrace.tracer.reader.raw_trace import RawBlock, RawPythonBlock, RawTrace
+from foretrace.tracer.reader.side_table import INSTRUCTIONS_PER_BLOCK, MEMORY_BYTES, SideTable, StreamError
 from foretrace.tracer.recording.departures import Departures
 from foretrace.tracer.recording.recording import Ending, Recording, signal_name
 from foretrace.tracer.sampling.burst_schedule import Schedule
@@ -370,7 +365,7 @@ class Session:
         block_id, slot = self._reader.asked()
         entry = self._side_table().blocks[block_id - 1]
         width = parts = 0
-        if isinstance(entry, BlockEntry) and slot // 2 < len(entry.lengths):
+        if isinstance(entry, RawBlock) and slot // 2 < len(entry.lengths):
             begin = sum(entry.lengths[: slot // 2])
             code = entry.code[begin : begin + entry.lengths[slot // 2]]
             with _DECODING:
@@ -410,9 +405,12 @@ class Session:
             hint = ", which --follow-children traces, too" if can_follow else ""
             end_unknown = True
             problem = f"the program ended without the engine's knowledge (it may have replaced itself by another{hint})"
+        raw, bursts = self._raw_trace(), None if self._bursts is None else self._bursts.counts()
         return Recording(
-            raw=self._raw_trace(),
-            simulator=self._simulator,
+            raw=raw,
+            statistics=self._simulator.statistics(),
+            simulated=self._simulator.simulated(),
+            reuse=self._simulator.reuse(),
             ending=ending,
             wall_s=wall_s,
             problem=problem,
@@ -425,7 +423,7 @@ class Session:
             native_threads_s=header["native_threads_ns"] * 1e-9,
             last_blocks=self._reader.last_blocks(),
             engine_message=header["message"],
-            bursts=None if self._bursts is None else self._bursts.counts(),
+            bursts=bursts,
             exception=header["exception"].decode(errors="ignore"),
             clock_reads=header["clock_reads"],
             departures=departures,
@@ -452,29 +450,17 @@ class Session:
         if len(executions) > len(table.blocks) or len(arrays) > len(table.operations):
             raise StreamError("the trace stream's side table changed after it was read")
         timings, array_times = self._in_side_table(self._side.timings), self._in_side_table(self._side.array_times)
-        blocks, python_blocks = [], []
-        for block_id, (entry, count) in enumerate(zip(table.blocks, executions, strict=False), 1):
-            if isinstance(entry, PythonBlockEntry):
-                python_blocks.append(
-                    RawPythonBlock(
-                        block_id, entry.code_id, entry.file, entry.name, entry.line, entry.first_line,
-                        entry.offset_bytes, entry.instructions, count, *timings[block_id],
-                    )
-                )  # fmt: skip
-            else:
-                blocks.append(RawBlock(block_id, entry.address, entry.lengths, entry.code, count, entry.is_counted))
+        blocks = [
+            msgspec.structs.replace(block, executions=count, **timings.get(block.block_id, {}))
+            for block, count in zip(table.blocks, executions, strict=False)
+        ]
         array_operations = tuple(
-            RawArrayOperation(
-                number, entry.block_id, entry.name, entry.site, entry.flops_per_point, entry.int_ops_per_point,
-                tuple(o.size_bytes for o in entry.operands), tuple(o.is_store for o in entry.operands),
-                tuple(o.is_indexed for o in entry.operands), tuple(o.is_index for o in entry.operands),
-                counts[1], counts[2], tuple(o.kind for o in entry.operands), *times,
-            )
-            for number, (entry, counts, times) in enumerate(zip(table.operations, arrays, array_times, strict=False), 1)
-        )  # fmt: skip
+            msgspec.structs.replace(operation, executions=counts[1], points=counts[2], **times)
+            for operation, counts, times in zip(table.operations, arrays, array_times, strict=False)
+        )
         return RawTrace(
-            blocks=tuple(blocks),
-            python_blocks=tuple(python_blocks),
+            blocks=tuple(block for block in blocks if isinstance(block, RawBlock)),
+            python_blocks=tuple(block for block in blocks if isinstance(block, RawPythonBlock)),
             array_operations=array_operations,
             operation_block=operations[:, 0].copy(),
             operation_slot=operations[:, 1].copy(),
@@ -484,9 +470,7 @@ class Session:
             maps=tuple(table.maps),
             files=tuple(table.files),
             guest_base=self._reader.header()["guest_base"],
-            unseen=self._in_side_table(self._side.unseen),
-            linear=self._in_side_table(self._side.linear),
-            compiled=self._in_side_table(self._side.compiled),
+            **self._in_side_table(self._side.counted),
             native_threads_rounds=self._reader.header()["native_threads_rounds"],
             paths=read_paths(self._reader.samples(), table.blocks),
             tree=raw_tree(self._reader.tree()),

@@ -2,6 +2,8 @@
 
 Ids are dense and count from 0: `blocks[i].block_id == i`, and likewise for operations and loops. `signature_file` keeps
 these records on disk.
+
+The module is long for a list: it declares all records of the file that have no module of their own.
 """
 
 from __future__ import annotations
@@ -615,21 +617,18 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Signature:
-    """Record of a program's run.
+class AnalysedCode:
+    """Code of a program, and its work: the part of a signature that the analysis of a recording finds.
 
     `edges`: uint64 [edges, 3], source block, destination block, count, in the order executed at run time (calls and
-    returns included). `reuse` is None when the run took no samples.
+    returns included).
     """
 
-    provenance: Provenance
     blocks: Sequence[Block]
     operations: Sequence[MemoryOperation]
     loops: Sequence[Loop]
     idioms: Sequence[Idiom]
     edges: npt.NDArray[np.uint64]
-    hierarchies: Sequence[SimulatedHierarchy]
-    reuse: ReuseHistograms | None
     paths: Paths = NO_PATHS
     interpreter_times: Sequence[InterpreterTime] = ()
     """Times of blocks of Python; not of all of them."""
@@ -643,6 +642,15 @@ class Signature:
     dependences: tuple[Dependence, ...] = ()
     examined_loops: tuple[ExaminedLoop, ...] = ()
     """The tree's loops whose dependences were looked for; empty where none were."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Signature(AnalysedCode):
+    """Record of a program's run. `reuse` is None when the run took no samples."""
+
+    provenance: Provenance
+    hierarchies: Sequence[SimulatedHierarchy]
+    reuse: ReuseHistograms | None
     events: Events = NO_EVENTS
     """Software-defined events; none where no library of the program has any."""
 

@@ -418,7 +418,7 @@ def _of_idioms(one: Joined, copies: Sequence[Ran], index: _Index) -> Iterable[Di
     is_read = loop is None or loop.lowered
     if ran.idioms & _BY_INDEX and not in_source & _INDIRECT and is_read:
         yield Disagreement(
-            f"the run shows a {_named(ran.idioms & _BY_INDEX)}, the source no index that is loaded",
+            f"the run shows a {' and a '.join(sorted(ran.idioms & _BY_INDEX))}, the source no index that is loaded",
             "the machine code takes an address from memory, such as a row's pointer or a table that the compiler made",
         )
     by_index = sorted({finding.idiom for finding in own} & _BY_INDEX)
@@ -467,7 +467,3 @@ def _of_dependences(one: Joined) -> Iterable[Disagreement]:
 
 def _is_python(ran: Ran) -> bool:
     return PurePath(ran.file).suffix == ".py"
-
-
-def _named(idioms: Iterable[str]) -> str:
-    return " and a ".join(sorted(idioms))

@@ -175,14 +175,6 @@ class Job:
         return "\n".join([*map(as_text, self.definitions), *roots, *self.defines, str(self.branches)])
 
 
-def _too_long() -> str:
-    return f"reading it took more than {FILE_SECONDS} s; --no-cache tries again"
-
-
-def _ended() -> str:
-    return f"reading it ended the process: nested too deeply, or more than {FILE_MEMORY_BYTES >> 30} GiB"
-
-
 def _fault(error: Exception) -> str:
     return f"foretrace failed on it, please report this: {shortened(f'{type(error).__name__}: {error}')}"
 
@@ -210,9 +202,10 @@ def _read(files: Sequence[Path], job: Job, processes: int) -> Iterator[tuple[Pat
                 try:
                     yield path, future.result()
                 except TimeoutError:
-                    yield path, _skipped(path, _too_long())
+                    yield path, _skipped(path, f"reading it took more than {FILE_SECONDS} s; --no-cache tries again")
                 except ProcessExpired:
-                    yield path, _skipped(path, _ended())
+                    reasons = f"nested too deeply, or more than {FILE_MEMORY_BYTES >> 30} GiB"
+                    yield path, _skipped(path, f"reading it ended the process: {reasons}")
                 except SourceError:
                     raise
                 except Exception as error:  # a fault of ours in one file must not cost the others

@@ -37,7 +37,7 @@ _MAX_TABLE_BYTES = 256 << 20
 """Limit of all tables together: memory that a reader may need for them."""
 _OPERATIONS_A_FRAME = 16384
 _COUNTS = struct.Struct("<III")
-_KIND_BYTES, _RECORD_BYTES = 20, 12
+_KIND_BYTES = 20
 _RANDOM_BITS = 7.0
 """Entropy of a byte, in bits, from which compression costs much and gains little."""
 _ENTROPY_STEP = 8

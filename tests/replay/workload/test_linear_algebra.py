@@ -134,7 +134,7 @@ def test_loops_over_many_shapes_have_them_rounded(tmp_path: Path) -> None:
 def test_linear_algebra_is_not_timed_as_well(tmp_path: Path) -> None:
     """A singular value decomposition takes as long as a million lines of Python; its call a small part of that."""
     run = trace(tmp_path, "import numpy as np\na = np.random.default_rng(1).random((600, 600))\nnp.linalg.svd(a)\n")
-    analysis = analyse(run.recording.raw, run.recording.simulator.statistics(), 100.0)
+    analysis = analyse(run.recording.raw, run.recording.statistics, 100.0)
     blocks = {block.block_id for block in analysis.blocks if block.file == str(run.script) and block.line == 3}
     lines = [time.lines for time in analysis.interpreter_times if time.block_id in blocks]
     assert lines

@@ -278,5 +278,9 @@ def test_the_limit_is_about_a_billion_accesses() -> None:
     assert medium is not None
     assert auto.first_chunks == AUTO_EXACT_CHUNKS
     assert 1e9 <= auto.first_chunks * 8192 <= 2e9
-    assert low.share_while_sampling < auto.share_while_sampling < medium.share_while_sampling
+    assert (
+        burst_schedule_reference.share_in_bursts(low)
+        < burst_schedule_reference.share_in_bursts(auto)
+        < burst_schedule_reference.share_in_bursts(medium)
+    )
     assert schedule_of(Accuracy.HIGH) is None

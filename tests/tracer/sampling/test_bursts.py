@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from binary_runs import trace_command
+from burst_schedule_reference import share_in_bursts
 from effort import sweep
 from hypothesis import given
 from hypothesis import strategies as st
@@ -247,7 +248,7 @@ def test_schedules() -> None:
     assert low is not None
     assert medium is not None
     assert low.seed == medium.seed == 5
-    assert low.share_while_sampling < medium.share_while_sampling < 1
+    assert share_in_bursts(low) < share_in_bursts(medium) < 1
     assert schedule_of(Accuracy.LOW) != schedule_of(Accuracy.LOW)
 
 

@@ -110,7 +110,8 @@ def test_one_signature_is_itself(runs: tuple[Signature, ...]) -> None:
 
 def test_an_empty_signature_changes_nothing(runs: tuple[Signature, ...]) -> None:
     one = runs[1]
-    empty = Signature(one.provenance, (), (), (), (), np.zeros((0, 3), np.uint64), (), None)
+    edges = np.zeros((0, 3), np.uint64)
+    empty = Signature((), (), (), (), edges, provenance=one.provenance, hierarchies=(), reuse=None)
     assert tables(merge(one, empty)) == tables(merge(empty, one)) == tables(one)
     assert tables(merge(empty, empty)) == tables(empty)
 

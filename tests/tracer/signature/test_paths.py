@@ -22,8 +22,7 @@ from foretrace.base.errors import SignatureError
 from foretrace.tracer.analysis.machine_code._distances import distances
 from foretrace.tracer.analysis.machine_code.paths import find_paths
 from foretrace.tracer.reader.raw_paths import read_paths
-from foretrace.tracer.reader.raw_trace import RawPath
-from foretrace.tracer.reader.side_table import BlockEntry
+from foretrace.tracer.reader.raw_trace import RawBlock, RawPath
 from foretrace.tracer.signature import packed_arrays
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.records import Paths, Signature
@@ -99,7 +98,7 @@ def test_longer_phases_take_the_place_of_shorter_ones() -> None:
 
 # ---- words to executions --------------------------------------------------------------------------------------------
 
-BLOCKS = [BlockEntry(0x1000 * n, (1,) * 8, b"\1" * 8, FIRST_ACCESS) for n in (1, 2, 3)]
+BLOCKS = [RawBlock(n, 0x1000 * n, (1,) * 8, b"\1" * 8, first_access=FIRST_ACCESS) for n in (1, 2, 3)]
 EXECUTIONS: list[Execution] = [(1, [(0, 3, 80)]), (2, [(0, 3, 96), (5, 2, 100)]), (3, []), (2, [(4, 3, 7)]), (1, [])]
 
 

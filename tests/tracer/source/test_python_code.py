@@ -14,7 +14,6 @@ from python_form_interpreter import PythonInterpreter
 from foretrace.tracer.source.flow.effects import facts
 from foretrace.tracer.source.flow.normal import normal
 from foretrace.tracer.source.form import records as form
-from foretrace.tracer.source.form.json_form import from_json, to_json
 from foretrace.tracer.source.form.text import function_text
 from foretrace.tracer.source.form.walk import loops, statements
 from foretrace.tracer.source.python_code import lower_file, lower_text
@@ -205,15 +204,13 @@ def test_deep_expressions_and_long_chains_are_opaque_and_the_rest_goes_on() -> N
     assert any(isinstance(statement, form.Opaque) for statement in statements(body))
     assert isinstance(body[-1], form.Assign)
     assert unit.skipped
-    assert from_json(to_json(unit)) == unit
 
 
 @pytest.mark.parametrize(
     "source", ["x = 10 ** 5000\n", "x = 1e999\n", "x = '\\ud800'\n", f"x = {'9' * 4000}\n", "x = b'\\0'\n"]
 )
-def test_strange_literals_survive_json(source: str) -> None:
-    unit = lower_text(source)
-    assert from_json(to_json(unit)) == unit
+def test_strange_literals_lower(source: str) -> None:
+    assert lower_text(source).functions
 
 
 def test_every_statement_of_the_language_lowers() -> None:
@@ -221,6 +218,5 @@ def test_every_statement_of_the_language_lowers() -> None:
 
     unit = lower_file(Path(python_syntax.__file__))
     assert not [part for part in unit.skipped if part.what == "file"]
-    assert from_json(to_json(unit)) == unit
     for function in unit.functions:
         facts(normal(function))

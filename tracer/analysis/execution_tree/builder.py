@@ -11,7 +11,6 @@ from typing import TypeVar
 import numpy as np
 
 from foretrace.tracer.signature.tree_records import (
-    BUCKETS,
     MOST_PHASES,
     ExecutionTree,
     NodeKey,
@@ -249,8 +248,3 @@ def phases(stretches: Sequence[_Stretch]) -> list[_Stretch]:
 
 def _sum(one: _Stretch, other: _Stretch) -> _Stretch:
     return tuple(map(operator.add, one, other))  # type: ignore[return-value]
-
-
-def bucket_of(iterations: int) -> int:
-    """Histogram bucket of a number of iterations: its bit length, at most the last bucket."""
-    return min(iterations.bit_length(), BUCKETS - 1)

@@ -14,6 +14,8 @@ A place that each iteration resets to an invariant (a sum that is set back to 0)
 without a cycle is a recurrence if it goes through memory other than a variable of the function's frame. In registers
 and frame variables it is none, as an iteration can recompute the value of the one before (`x[i] - x[i - 1]`, of which
 compilers keep the second part).
+
+The module is long for one class: all questions about a cycle are asked of the same graph of a loop.
 """
 
 from __future__ import annotations
@@ -128,7 +130,6 @@ class CarriedValues:
         self._is_store: list[bool] = blocks.operation_is_store.tolist()
         self._functions: dict[int, LoopValues] = {}
         self._moving: dict[int, frozenset[str]] = {}  # registers that loops change
-        self._kinds: dict[int, OperationKind] = {}
         self._combining: dict[int, str] = {}
         self._updaters: dict[int, list[int]] = defaultdict(list)  # stores that update what a load read
         for (load, store), count in updates.items():

@@ -30,7 +30,6 @@ _MAX_CALLERS = 3
 """Depth of nested calls whose callers are analysed."""
 
 Defs = dict[str, frozenset[int]]
-Edges = dict[int, set[int]]
 
 
 class Value(msgspec.Struct):

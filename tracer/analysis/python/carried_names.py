@@ -17,7 +17,6 @@ _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "add", ast.Mult: "multiply", ast.BitAnd: "and", ast.BitOr: "or", ast.BitXor: "xor",
 }  # fmt: skip
 _CHOICES = {"min": "min", "max": "max", "minimum": "min", "maximum": "max", "fmin": "min", "fmax": "max"}
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 Loop = ast.For | ast.AsyncFor | ast.While
 
 

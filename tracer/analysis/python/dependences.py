@@ -262,7 +262,7 @@ class _Finder:
         first = operation
         while first > 0 and self._operation_array[first - 1] == array_id:
             first -= 1
-        return self._arrays[array_id - 1].operand_is_indexed[operation - first]
+        return self._arrays[array_id - 1].operands[operation - first].is_indexed
 
 
 def _source_of(file: str) -> SourceLoops | None:

@@ -318,8 +318,8 @@ class _Arrays:
             found = tuple(
                 self.first_operation[other.operation.array_operation_id] + operand
                 for other in candidates
-                for operand, is_index in enumerate(other.operation.operand_is_index)
-                if is_index
+                for operand, one in enumerate(other.operation.operands)
+                if one.is_index
             )
             if found:
                 return found
@@ -334,7 +334,7 @@ class _Arrays:
         loads = {
             number: other
             for other in self._by_loop[member.loop]
-            if not self.is_loop(other) and not other.operation.operand_is_store[0]
+            if not self.is_loop(other) and not other.operation.operands[0].is_store
             if self._first_address[number := self.first_operation[other.operation.array_operation_id]] != own
         }
         before = [n for n, o in loads.items() if o.block == member.block and o.operation.site < member.operation.site]
@@ -343,15 +343,15 @@ class _Arrays:
     def _find_idioms(self) -> None:
         for member in self.members:
             operation = member.operation
-            if member.loop is None or not any(operation.operand_is_indexed):
+            if member.loop is None or not any(one.is_indexed for one in operation.operands):
                 continue
             indices = self._indices_of(member)
             line = self._code.raw_blocks[self._code.number[operation.block_id]]
-            for operand, is_indexed in enumerate(operation.operand_is_indexed):
-                if not is_indexed:
+            for operand, one in enumerate(operation.operands):
+                if not one.is_indexed:
                     continue
                 number = self.first_operation[operation.array_operation_id] + operand
-                kind = IdiomKind.SCATTER if operation.operand_is_store[operand] else IdiomKind.GATHER
+                kind = IdiomKind.SCATTER if one.is_store else IdiomKind.GATHER
                 self.idioms.append(Idiom(len(self.idioms), member.loop, kind, line.file, line.line, (number,), indices))
                 if indices:
                     self.index_operation[number] = indices[0]
@@ -370,9 +370,9 @@ class _Arrays:
                 operation = member.operation
                 first = self.first_operation[operation.array_operation_id]
                 names.add(operation.name)
-                for operand, is_store in enumerate(operation.operand_is_store):
-                    if not operation.operand_is_index[operand]:
-                        accesses.append(Access.of(statistics, first + operand, is_store=is_store))
+                for operand, one in enumerate(operation.operands):
+                    if not one.is_index:
+                        accesses.append(Access.of(statistics, first + operand, is_store=one.is_store))
             line = self.line_of(_header(members))
             for kind, operations in idioms_of(names, routines.get(loop, ()), accesses, indexed):
                 self.idioms.append(Idiom(len(self.idioms), loop, kind, line.file, line.line, operations, ()))
@@ -414,7 +414,7 @@ class _Arrays:
             all_executions = line.executions / line.timed if line.timed else 1.0
             yield ArrayTime(
                 block_id=member.block,
-                operand_types=",".join(map(_type_name, member.operation.operand_kinds, member.operation.operand_sizes)),
+                operand_types=",".join(_type_name(one.kind, one.size_bytes) for one in member.operation.operands),
                 lines=1e-6 * member.operation.rounds * round_lines * all_executions,
                 faults=member.operation.faults * all_executions,
                 kept_calls=member.operation.kept_calls,
@@ -423,7 +423,7 @@ class _Arrays:
     def _multiplications(self, member: _Member) -> Iterable[OperationCount]:
         """Arithmetic of linear algebra: half of the flops are multiplications, half additions."""
         flops = self._linear_flops.get(member.block, 0)
-        bits = 8 * max(member.operation.operand_sizes, default=0)
+        bits = _element_bits(member.operation)
         for kind, count in ((OperationKind.FP_MUL, flops // 2), (OperationKind.FP_ADD, flops - flops // 2)):
             if count:
                 yield OperationCount(kind, bits, 1, count)
@@ -502,15 +502,19 @@ def _loop_name(operation: RawArrayOperation) -> str:
     return operation.name.partition(" ")[0]
 
 
+def _element_bits(operation: RawArrayOperation) -> int:
+    return 8 * max((one.size_bytes for one in operation.operands), default=0)
+
+
 def _arithmetic(operation: RawArrayOperation) -> tuple[OperationCount, ...]:
     """Operation counts per point. The vector width is not known: lanes are 1."""
     stem = _loop_name(operation)
     for method in (".reduce", ".accumulate", ".at", ".outer"):
         stem = stem.removesuffix(method)
     stem = stem.rpartition(".")[2]
-    bits = 8 * max(operation.operand_sizes, default=0)
+    bits = _element_bits(operation)
     flops = operation.flops_per_point
-    counts = [OperationCount(OperationKind.MOVE, bits, 1, len(operation.operand_sizes))]
+    counts = [OperationCount(OperationKind.MOVE, bits, 1, len(operation.operands))]
     if flops and stem in _PRODUCTS:
         counts.append(OperationCount(OperationKind.FP_MUL, bits, 1, flops // 2))
         counts.append(OperationCount(OperationKind.FP_ADD, bits, 1, flops - flops // 2))
@@ -530,7 +534,7 @@ def _operation(number: int, raw: RawTrace, arrays: _Arrays, statistics: Operatio
         offset=line.offset_bytes,
         file=line.file,
         line=line.line,
-        is_store=member.operation.operand_is_store[int(raw.operation_slot[number])],
+        is_store=member.operation.operands[int(raw.operation_slot[number])].is_store,
         size_bytes=int(statistics.size_bytes[number]),
         executions=int(statistics.executions[number]),
         total_bytes=int(statistics.total_bytes[number]),
@@ -583,5 +587,7 @@ def _line_of(raw: RawTrace, arrays: _Arrays, operation: int) -> tuple[str, int]:
 
 def _matrix_product_notes(raw: RawTrace) -> tuple[str, ...]:
     """Notes on matrix products, recognised by their flops, which are all attributed to the stores of the result."""
-    names = {o.name for o in raw.array_operations if o.flops_per_point and o.operand_is_store == (True,)}
+    names = {
+        o.name for o in raw.array_operations if o.flops_per_point and [one.is_store for one in o.operands] == [True]
+    }
     return tuple(f"{name}: of matrices, counts as one pass over each, with all its flops" for name in sorted(names))

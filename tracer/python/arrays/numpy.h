@@ -81,12 +81,6 @@ static inline int64_t np_size(const struct np_array *array)
     return size;
 }
 
-/* Whether NumPy walks it in one loop (PyArray_TRIVIALLY_ITERABLE). */
-static inline bool np_is_trivial(const struct np_array *array)
-{
-    return array->nd <= 1 || array->flags & (NP_C_CONTIGUOUS | NP_F_CONTIGUOUS);
-}
-
 static inline bool np_is_integer(const struct np_array *array)
 {
     return (array->dtype->kind == 'i' || array->dtype->kind == 'u') && array->dtype->byteorder != '>';

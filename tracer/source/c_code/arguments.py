@@ -17,9 +17,6 @@ from foretrace.base.files import read_bounded
 from foretrace.tracer.source.form.records import Language
 
 C_ENDINGS = frozenset({".c"})
-CXX_ENDINGS = frozenset(
-    ".cc .cpp .cxx .c++ .C .cu .hip .hpp .hh .hxx .h++ .inl .ipp .tcc .tpp .cuh".split()  # noqa: SIM905
-)
 EITHER_ENDINGS = frozenset({".h", ".inc"})
 
 STUBS = Path(__file__).parent / "stubs"

@@ -1,4 +1,7 @@
-"""Expressions of C and C++: values without side effects, and the statements that their side effects become."""
+"""Expressions of C and C++: values without side effects, and the statements that their side effects become.
+
+The module is long for one class, which has a method for each kind of expression.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The standard library of C and C++: members of containers, and algorithms as the loops that they are."""
+"""The standard library of C and C++: members of containers, and algorithms as the loops that they are.
+
+The module is long for one class, which has a method for each kind of member and algorithm.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Statements of C and C++."""
+"""Statements of C and C++.
+
+The module is long for one class, which has a method for each kind of statement.
+"""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ atoms, sorted) to its integer factor; the empty product is the constant.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import expression_text
 from foretrace.tracer.source.form.walk import within
@@ -179,15 +177,3 @@ def split(terms: Polynomial, name: str) -> tuple[Polynomial, Polynomial] | None:
 def mentions(value: form.Expression, name: str) -> bool:
     """Whether a name stands anywhere in an expression."""
     return any(isinstance(part, form.Name) and part.name == name for part in within(value))
-
-
-def substituted(terms: Polynomial, values: Mapping[str, Polynomial]) -> Polynomial:
-    """A polynomial with names among its atoms replaced."""
-    result: Polynomial = {}
-    for product, amount in terms.items():
-        value: Polynomial = {(): amount}
-        for atom in product:
-            known = values.get(atom.name) if isinstance(atom, form.Name) else None
-            value = times(value, known if known is not None else {(atom,): 1})
-        result = plus(result, value)
-    return result

@@ -4,6 +4,8 @@ A statement on whole arrays becomes a nest with one loop for each dimension, in 
 made of a whole array (sums, products of matrices, prefix sums, selections by masks) become loops of their own before
 the statement, with a temporary for the result. Where the target of an assignment may overlap its value, the value goes
 to a temporary array first: the right side is evaluated before anything is stored.
+
+The module is long for one pass, which has a method for each form of array syntax.
 """
 
 from __future__ import annotations

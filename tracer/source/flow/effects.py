@@ -10,12 +10,15 @@ of the values at the innermost iteration's start. A value leaves `env`, and its 
 
 Two accesses may touch the same memory only if the names at their roots are equal, after copies of pointers have been
 resolved. Different names are taken to be different arrays; the dependence test lists what it assumes of pointers.
+
+The module is long for one walk, which has a method for each kind of statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import is_
 
 import msgspec
 
@@ -172,7 +175,7 @@ class _Flow:
                 return made
             base, indices = made.base, made.indices
         simple = tuple([self._ran(algebra.simplified(index)) for index in indices])
-        if base is part.base and all(map(_same, simple, part.indices)):
+        if base is part.base and all(map(is_, simple, part.indices)):
             return part
         return form.Subscript(base, simple)
 
@@ -627,10 +630,6 @@ def _overwritten(kept: Sequence[_Raw]) -> set[int]:
 
 def _has_target(statement: form.Statement) -> bool:
     return any(isinstance(part, form.Target) for part in statements((statement,)))
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other
 
 
 def _filled(

@@ -4,6 +4,8 @@ A loop counts if its test compares a value that advances by the same constant in
 change inside it. Its own variable stays its variable if it is an integer that is advanced once, at the end; otherwise
 (pointers, several variables in the test) a counter from 0 takes its place. Other induction variables are replaced by
 their value in terms of the counter and get their last value after the loop.
+
+The module is long for one pass: every rewriting of a loop depends on what the pass found of its variables.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The source form: its records, its text and JSON, and how passes walk over it."""
+"""The source form: its records, its text, and how passes walk over it."""

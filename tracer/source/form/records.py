@@ -18,7 +18,7 @@ A front end lowers one file to a `Unit`. Lowering keeps the source's meaning and
   lowered.
 
 Names are unique within a function: a front end renames shadowed variables `x'2`, `x'3`. Temporaries of the lowering
-start with "%". Every record is immutable, compares by value and converts to JSON (`json_form`) and text (`text`).
+start with "%". Every record is immutable, compares by value and converts to text (`text`).
 """
 
 from __future__ import annotations

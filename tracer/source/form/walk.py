@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 
 import msgspec
 
@@ -73,7 +74,7 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
             return change(expression)
     old = parts(expression)
     new = tuple([rebuilt(part, change) for part in old])
-    if all(map(_same, old, new)):
+    if all(map(is_, old, new)):
         return change(expression)
     match expression:
         case Operation():
@@ -91,10 +92,6 @@ def rebuilt(expression: Expression, change: Callable[[Expression], Expression]) 
         case Unknown():
             expression = Unknown(expression.text, new)
     return change(expression)
-
-
-def _same(one: object, other: object) -> bool:
-    return one is other
 
 
 def replaced(expression: Expression, values: dict[str, Expression]) -> Expression:

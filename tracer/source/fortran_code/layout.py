@@ -17,7 +17,6 @@ from pathlib import Path
 FIXED_SUFFIXES = {".f", ".for", ".ftn", ".f77"}
 LAST_COLUMN = 72
 _COMMENTS = "Cc*!dD"
-_TAB_COLUMNS = 8
 
 
 def is_fixed(path: Path, lines: list[str]) -> bool:

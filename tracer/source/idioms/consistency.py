@@ -13,7 +13,7 @@ from foretrace.tracer.source.flow.records import Dependence, IndexKind, LoopVerd
 from foretrace.tracer.source.form.records import Name
 from foretrace.tracer.source.form.walk import within
 
-from .matching import Match
+from .bindings import Match
 from .records import Finding, LoopReport
 
 CARRYING = frozenset({"reduction", "prefix-scan", "recurrence", "compaction", "pointer-chase"})

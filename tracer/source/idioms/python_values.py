@@ -5,7 +5,8 @@ from __future__ import annotations
 from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.walk import statements, within
 
-from .matching import Match, Step
+from .bindings import Match
+from .steps import Step
 
 _OF_OBJECTS = frozenset({
     "str", "repr", "format", "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "join", "lower", "upper",

@@ -12,11 +12,14 @@ from foretrace.tracer.source.form import records as form
 from foretrace.tracer.source.form.text import expression_text, type_text
 from foretrace.tracer.source.form.walk import within
 
+from .bindings import Match
+from .conditions import offsets, sources
 from .consistency import agrees, flows
-from .matching import Match, Step, matches, offsets, prepared, sources
+from .matching import matches
 from .patterns import IdiomDefinition
 from .python_values import is_of_arrays, views
 from .records import ArrayUse, Finding, LoopReport
+from .steps import Step, prepared
 from .surroundings import FunctionSurroundings
 
 MOST_TEXT = 200

@@ -13,11 +13,12 @@ from foretrace.tracer.source.form.types import UNKNOWN, type_of
 from foretrace.tracer.source.form.walk import names
 
 from . import library
-from .expressions import MOST_DEPTH, ONE, ZERO, Expressions, TooDeepError
+from .calls import Calls
+from .expressions import MOST_DEPTH, ONE, ZERO, TooDeepError
 from .scope import Shape, own_nodes
 
 
-class Statements(Expressions):
+class Statements(Calls):
     """Lowers the statements of one function."""
 
     def __init__(

@@ -64,7 +64,7 @@ def analyse(program: Path) -> Analysis:
     recording = Session(QemuEngine([str(program)])).run()
     assert recording.problem == ""
     assert recording.ending.exit_code == 0
-    return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), "x86_64")
+    return binary_analysis.analyse(recording.raw, recording.statistics, "x86_64")
 
 
 def test_counts_to_the_instruction(compile_c: Callable[..., Path]) -> None:

@@ -79,7 +79,7 @@ int main(void)
 def analyse(program: Path, target: str) -> Analysis:
     recording = Session(QemuEngine([str(program)])).run()
     assert recording.problem == ""
-    return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
+    return binary_analysis.analyse(recording.raw, recording.statistics, target)
 
 
 def flops_of(analysis: Analysis, function: str) -> int:
@@ -298,7 +298,7 @@ def test_an_algorithm_has_the_same_flops_on_every_architecture(compile_c: Callab
         program = compile_c(source, "-O2", "-static", f"-I{SOURCES}", target=target)
         recording = Session(QemuEngine([str(program), *map(str, ARGUMENTS[name])])).run()
         assert recording.ending.exit_code == 0
-        analysis = binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
+        analysis = binary_analysis.analyse(recording.raw, recording.statistics, target)
         functions = {block.function for block in analysis.blocks if block.file == str(program.with_suffix(".c"))}
         flops[target] = Counter({function: flops_of(analysis, function) for function in functions if function})
     assert +flops["aarch64"] == +flops["x86_64"]
@@ -359,7 +359,7 @@ def test_every_form_of_access_has_the_size_that_its_text_tells(compile_c: Callab
     starts = itertools.accumulate((len(block.lengths) for block in blocks), initial=0)
     start_of = {block.block_id: start for block, start in zip(blocks, starts, strict=False)}
     skipped = len(lengths) - len(forms) - 3  # what follows are three
-    statistics = recording.simulator.statistics()
+    statistics = recording.statistics
     decoder = isa.load(target)
     seen: dict[int, list[tuple[bool, int]]] = {}
     of_operations = zip(recording.raw.operation_block.tolist(), recording.raw.operation_slot.tolist(), strict=True)

@@ -283,7 +283,7 @@ def analysed(compile_c: Callable[..., Path]) -> Callable[..., Analysis]:
         program = compile_c(SOURCE, *flags, target=target)
         recording = Session(QemuEngine([str(program)])).run()
         assert recording.problem == ""
-        return binary_analysis.analyse(recording.raw, recording.simulator.statistics(), target)
+        return binary_analysis.analyse(recording.raw, recording.statistics, target)
 
     return analyse
 

@@ -9,8 +9,10 @@ import pytest
 
 from foretrace.tracer.source.flow.effects import facts
 from foretrace.tracer.source.flow.normal import normal
-from foretrace.tracer.source.idioms.matching import Step, matches, offsets, prepared
+from foretrace.tracer.source.idioms.conditions import offsets
+from foretrace.tracer.source.idioms.matching import matches
 from foretrace.tracer.source.idioms.patterns import definition
+from foretrace.tracer.source.idioms.steps import Step, prepared
 from foretrace.tracer.source.python_code import lower_text
 
 HEAD = """
