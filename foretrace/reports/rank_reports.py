@@ -72,8 +72,8 @@ def _title_lines(replay: RankReplay) -> list[str]:
     ranks = len(replay.hosts.node_of)
     lines = [
         f"{ranks} ranks on {replay.platform.name}: {format_seconds(replay.makespan_s)}",
-        f"{outcome.messages:,.0f} messages, {format_bytes(outcome.sent_bytes)} in all; collectives as {replay.library} does "
-        f"them{_named(replay)}",
+        f"{outcome.messages:,.0f} messages, {format_bytes(outcome.sent_bytes)} in all; collectives as "
+        f"{replay.library} does them{_named(replay)}",
         f"the rank that computes most computes {replay.imbalance:.2f} times the mean",
     ]
     if outcome.periods_estimated:
