@@ -216,9 +216,11 @@ def _bytes_per_s(path: Path, name: str, text: str) -> float:
 def _time_s(path: Path, name: str, text: str) -> float:
     found = re.fullmatch(r"([0-9.]+(?:[eE][+-]?\d+)?)([a-z]*)", text.strip())
     try:
-        return float(found[1]) * _TIMES_S[found[2]] if found else float("nan")
+        if found:
+            return float(found[1]) * _TIMES_S[found[2]]
     except (ValueError, KeyError):
-        raise TraceFileError(f"{path}: {name} {text!r} is no time") from None
+        pass
+    raise TraceFileError(f"{path}: {name} {text!r} is no time")
 
 
 def changed(platform: Platform, *, latency: float = 1.0, bandwidth: float = 1.0) -> Platform:
