@@ -218,9 +218,10 @@ struct ft_consumer {
     int32_t n, n_ties, tie_room;
     struct ft_tie *ties;
     double asked, given, counted, flowing, penalty, full_rate, rate;
-    double since; /* when it was settled last */
+    double since;     /* when it was settled last */
+    int32_t bound_by; /* the full resource that bounds it; -1: it has what it asked for */
     uint32_t mark;
-    bool changed, limited;
+    bool changed, stopped;
 };
 
 struct ft_list {
@@ -344,8 +345,8 @@ struct ft_engine {
     int32_t *free_requests, *free_flows;
     struct ft_tie *route; /* scratch */
     int64_t messages_sent, flows_begun;
-    /* sharing.c: what changed since rates were worked out, and its component */
-    struct ft_list changed, touched, touched_cores, touched_caches, reached, limited, growing, refreshed;
+    /* sharing.c: what changed since rates were worked out, and whom that reaches */
+    struct ft_list changed, touched, touched_cores, touched_caches, reached, visited, growing, refreshed;
     uint32_t epoch;
     bool out_of_memory; /* something could not be noted: the run cannot go on */
     /* repetition: repeat.c */

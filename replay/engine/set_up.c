@@ -167,7 +167,7 @@ void ft_engine_free(struct ft_engine *e)
                    e->touched_cores.items,
                    e->touched_caches.items,
                    e->reached.items,
-                   e->limited.items,
+                   e->visited.items,
                    e->growing.items,
                    e->refreshed.items,
                    e->requests,

@@ -2,15 +2,16 @@
  * all consumers grow together, each in proportion to 1 / penalty; one stops when it has what it asked for, or when a
  * resource on its way is full.
  *
- * A resource of which less is asked than it has bounds nobody. So a change reaches only those who share a resource that
- * is, or was, full with whom it concerns, and those who share another full one with them: a component. Everybody else
- * keeps their rate. */
+ * A resource of which less is asked than it has bounds nobody. A change reaches those whom it concerns; their rates are
+ * found while all others keep theirs; then those for whom the condition of max-min fairness no longer holds are reached
+ * as well, until it holds for all. So rates are exact, and a change that few notice costs little, however large the
+ * network is. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "engine.h"
 
-static const double JUST_FULL = 1e-9, LIMITED = 1e-12, SAME_LEVEL = 1e-12; /* relative */
+static const double JUST_FULL = 1e-9, LIMITED = 1e-12, SAME_LEVEL = 1e-12, SAME_BOUND = 1e-10; /* relative */
 enum { FEW = 16 }; /* users whose demands are added up anew at each change, without the rounding of differences */
 
 static void append(struct ft_engine *e, struct ft_list *list, int32_t item)
@@ -252,62 +253,112 @@ static double demand_of(const struct ft_engine *e, const struct ft_resource_stat
     return demand;
 }
 
-static void reach_resource(struct ft_engine *e, int32_t resource)
+static void visit(struct ft_engine *e, int32_t resource)
 {
     struct ft_resource_state *its = &e->shared[resource];
     if (its->mark == e->epoch)
         return;
     its->mark = e->epoch;
-    append(e, &e->limited, resource);
+    append(e, &e->visited, resource);
 }
 
-/* Touched resources with the demand on them; those that are or were limited begin a component, the rest of which is
- * found from them. Afterwards `limited` are the component's limited resources, `reached` its consumers. */
-static void reach(struct ft_engine *e)
+/* A consumer whose rate is found anew, with the limited resources on its way. */
+static void reach_consumer(struct ft_engine *e, int32_t number)
+{
+    struct ft_consumer *one = &e->consumers[number];
+    if (one->mark == e->epoch || one->n == 0)
+        return;
+    one->mark = e->epoch;
+    append(e, &e->reached, number);
+    for (int32_t t = 0; t < one->n_ties; t++)
+        if (e->shared[one->ties[t].resource].limited)
+            visit(e, one->ties[t].resource);
+}
+
+/* Touched resources with the demand on them: those that are or were limited are visited, and consumers that changed are
+ * reached. */
+static void look_at_changes(struct ft_engine *e)
 {
     e->epoch++;
-    e->limited.n = e->reached.n = 0;
+    e->visited.n = e->reached.n = 0;
     for (uint32_t i = 0; i < e->touched.n; i++) {
         const int32_t number = e->touched.items[i];
         struct ft_resource_state *its = &e->shared[number];
         its->touched = false;
         refresh(e, number);
-        if (its->users.n <= FEW || its->limited)
+        if (its->users.n <= FEW)
             its->demand = demand_of(e, its);
         const double *points = &e->points[e->resources[number].first_point];
         its->capacity = ft_capacity(points, e->resources[number].points, its->demand / points[0]);
         const bool was = its->limited;
         its->limited = its->demand > its->capacity * (1 + LIMITED);
         if (was || its->limited)
-            reach_resource(e, number);
+            visit(e, number);
     }
     e->touched.n = 0;
-    for (uint32_t i = 0; i < e->limited.n; i++) {
-        const struct ft_resource_state *its = &e->shared[e->limited.items[i]];
+    for (uint32_t i = 0; i < e->changed.n; i++)
+        reach_consumer(e, e->changed.items[i]);
+}
+
+static double level_of(const struct ft_consumer *one)
+{
+    return one->given * one->penalty;
+}
+
+/* What visited resources have left for the consumers reached, while all others keep their rates. */
+static void leave_to_reached(struct ft_engine *e)
+{
+    for (uint32_t i = 0; i < e->visited.n; i++) {
+        struct ft_resource_state *its = &e->shared[e->visited.items[i]];
+        its->left = its->capacity;
+        its->weights = 0;
+        its->growing = 0;
         for (uint32_t u = 0; u < its->users.n; u++) {
-            const int32_t number = its->users.items[u];
-            struct ft_consumer *one = &e->consumers[number];
-            if (one->mark == e->epoch)
-                continue;
-            one->mark = e->epoch;
-            append(e, &e->reached, number);
-            for (int32_t t = 0; t < one->n_ties; t++)
-                if (e->shared[one->ties[t].resource].limited)
-                    reach_resource(e, one->ties[t].resource);
+            const struct ft_consumer *one = &e->consumers[its->users.items[u]];
+            if (one->mark != e->epoch)
+                its->left -= one->ties[its->slots.items[u]].weight * one->n * one->given;
         }
     }
-    uint32_t kept = 0; /* those that were limited bound nobody any more */
-    for (uint32_t i = 0; i < e->limited.n; i++)
-        if (e->shared[e->limited.items[i]].limited)
-            e->limited.items[kept++] = e->limited.items[i];
-    e->limited.n = kept;
+}
+
+/* Max-min fair rates are those where each consumer has what it asked for, or a full resource on its way on which nobody
+ * has a higher level (rate x penalty). Reaches the consumers of visited resources for which that no longer holds, as
+ * their resource is not full any more, or somebody has more there, or they have more than somebody bounded there.
+ * Returns whether there are any. */
+static bool reach_further(struct ft_engine *e)
+{
+    const uint32_t before = e->reached.n, resources = e->visited.n;
+    for (uint32_t i = 0; i < resources; i++) {
+        const int32_t number = e->visited.items[i];
+        const struct ft_resource_state *its = &e->shared[number];
+        double used = 0, top = 0, bounded = INFINITY; /* highest level, and lowest of those that this one bounds */
+        for (uint32_t u = 0; u < its->users.n; u++) {
+            const struct ft_consumer *one = &e->consumers[its->users.items[u]];
+            used += one->ties[its->slots.items[u]].weight * one->n * one->given;
+            top = fmax(top, level_of(one));
+            if (one->bound_by == number)
+                bounded = fmin(bounded, level_of(one));
+        }
+        const bool full = its->limited && used >= its->capacity * (1 - JUST_FULL);
+        for (uint32_t u = 0; u < its->users.n; u++) {
+            const struct ft_consumer *one = &e->consumers[its->users.items[u]];
+            if (one->mark == e->epoch)
+                continue;
+            const double level = level_of(one);
+            if ((one->bound_by == number && (!full || level < top * (1 - SAME_BOUND))) ||
+                level > bounded * (1 + SAME_BOUND))
+                reach_consumer(e, its->users.items[u]);
+        }
+    }
+    return e->reached.n > before;
 }
 
 /* A consumer's rate is known: it leaves those that grow. */
-static void stop_growing(struct ft_engine *e, struct ft_consumer *one, double given)
+static void stop_growing(struct ft_engine *e, struct ft_consumer *one, double given, int32_t bound_by)
 {
     one->given = given;
-    one->limited = true;
+    one->bound_by = bound_by;
+    one->stopped = true;
     for (int32_t t = 0; t < one->n_ties; t++) {
         struct ft_resource_state *its = &e->shared[one->ties[t].resource];
         its->left -= one->ties[t].weight * one->n * given;
@@ -316,23 +367,18 @@ static void stop_growing(struct ft_engine *e, struct ft_consumer *one, double gi
     }
 }
 
-/* Rates of the consumers in `reached`, all of whose limited resources are in `limited`. */
+/* Rates of the consumers in `reached`, out of what the resources in `visited` have left. */
 static void fill(struct ft_engine *e)
 {
     e->growing.n = 0;
-    for (uint32_t i = 0; i < e->limited.n; i++) {
-        struct ft_resource_state *its = &e->shared[e->limited.items[i]];
-        its->left = its->capacity;
-        its->weights = 0;
-        its->growing = 0;
-    }
     for (uint32_t i = 0; i < e->reached.n; i++) {
         struct ft_consumer *one = &e->consumers[e->reached.items[i]];
         bool bounded = false;
         for (int32_t t = 0; t < one->n_ties; t++)
             bounded |= e->shared[one->ties[t].resource].limited;
-        one->limited = !(bounded && one->asked > 0 && one->n > 0);
-        if (one->limited) {
+        one->bound_by = -1;
+        one->stopped = !(bounded && one->asked > 0);
+        if (one->stopped) {
             one->given = one->asked;
             continue;
         }
@@ -345,32 +391,32 @@ static void fill(struct ft_engine *e)
     }
     while (e->growing.n && !e->out_of_memory) {
         double level = INFINITY; /* at which a resource is full */
-        for (uint32_t i = 0; i < e->limited.n; i++) {
-            const struct ft_resource_state *its = &e->shared[e->limited.items[i]];
-            if (its->growing > 0)
+        for (uint32_t i = 0; i < e->visited.n; i++) {
+            const struct ft_resource_state *its = &e->shared[e->visited.items[i]];
+            if (its->limited && its->growing > 0)
                 level = fmin(level, fmax(its->left, 0) / its->weights);
         }
         bool content = false; /* those that want no more than that stop first, and leave more to the others */
         for (uint32_t i = 0; i < e->growing.n; i++) {
             struct ft_consumer *one = &e->consumers[e->growing.items[i]];
             if (one->asked * one->penalty <= level) {
-                stop_growing(e, one, one->asked);
+                stop_growing(e, one, one->asked, -1);
                 content = true;
             }
         }
-        for (uint32_t i = 0; i < e->limited.n && !content; i++) {
-            const struct ft_resource_state *its = &e->shared[e->limited.items[i]];
-            if (its->growing <= 0 || fmax(its->left, 0) / its->weights > level * (1 + SAME_LEVEL))
+        for (uint32_t i = 0; i < e->visited.n && !content; i++) {
+            const struct ft_resource_state *its = &e->shared[e->visited.items[i]];
+            if (!its->limited || its->growing <= 0 || fmax(its->left, 0) / its->weights > level * (1 + SAME_LEVEL))
                 continue;
             for (uint32_t u = 0; u < its->users.n; u++) {
                 struct ft_consumer *one = &e->consumers[its->users.items[u]];
-                if (!one->limited)
-                    stop_growing(e, one, level / one->penalty);
+                if (one->mark == e->epoch && !one->stopped)
+                    stop_growing(e, one, level / one->penalty, e->visited.items[i]);
             }
         }
         uint32_t kept = 0;
         for (uint32_t i = 0; i < e->growing.n; i++)
-            if (!e->consumers[e->growing.items[i]].limited)
+            if (!e->consumers[e->growing.items[i]].stopped)
                 e->growing.items[kept++] = e->growing.items[i];
         e->growing.n = kept;
     }
@@ -405,6 +451,15 @@ static void apply(struct ft_engine *e, int32_t number)
     ft_due_set(e, (int32_t)e->n_entities + number, e->now + ft_ends_in(e, number));
 }
 
+static void share_resources(struct ft_engine *e)
+{
+    look_at_changes(e);
+    do {
+        leave_to_reached(e);
+        fill(e);
+    } while (reach_further(e) && !e->out_of_memory);
+}
+
 void ft_rates(struct ft_engine *e)
 {
     share_groups(e);
@@ -415,17 +470,11 @@ void ft_rates(struct ft_engine *e)
             ask(e, e->changed.items[i]);
         count_demand(e, e->changed.items[i]);
     }
-    reach(e);
-    fill(e);
+    share_resources(e);
     for (uint32_t i = 0; i < e->reached.n; i++)
         apply(e, e->reached.items[i]);
-    for (uint32_t i = 0; i < e->changed.n; i++) {
-        struct ft_consumer *one = &e->consumers[e->changed.items[i]];
-        if (one->changed) { /* beyond any component */
-            one->given = one->asked;
-            apply(e, e->changed.items[i]);
-        }
-    }
+    for (uint32_t i = 0; i < e->changed.n; i++)
+        e->consumers[e->changed.items[i]].changed = false; /* of those that have ended meanwhile, too */
     e->changed.n = 0;
     for (uint32_t i = 0; i < e->refreshed.n; i++) {
         struct ft_resource_state *its = &e->shared[e->refreshed.items[i]];
@@ -451,12 +500,9 @@ bool ft_max_min(struct ft_consumer *consumers, size_t n, const double *capacity,
     for (size_t i = 0; i < n && !e.out_of_memory; i++) {
         ft_attach(&e, (int32_t)i);
         count_demand(&e, (int32_t)i);
-        consumers[i].given = consumers[i].asked;
     }
-    if (!e.out_of_memory) {
-        reach(&e);
-        fill(&e);
-    }
+    if (!e.out_of_memory)
+        share_resources(&e);
     for (size_t i = 0; i < n; i++)
         given[i] = consumers[i].given;
     for (size_t r = 0; e.shared && r < n_resources; r++) {
@@ -464,7 +510,7 @@ bool ft_max_min(struct ft_consumer *consumers, size_t n, const double *capacity,
         free(e.shared[r].slots.items);
     }
     void *all[] = {resources,       e.shared,        e.of_resources,  e.changed.items,  e.touched.items,
-                   e.reached.items, e.limited.items, e.growing.items, e.refreshed.items};
+                   e.reached.items, e.visited.items, e.growing.items, e.refreshed.items};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     return !e.out_of_memory;
