@@ -288,8 +288,9 @@ struct ft_traffic {
     int64_t *shape;
     double *left;
     int64_t *numbers; /* of the flows */
+    double *ages;     /* of the flows, since both sides were there */
     double *paths;    /* [flows, path labels] */
-    uint32_t n_shape, n_left, shape_room, left_room, number_room, path_room;
+    uint32_t n_shape, n_left, shape_room, left_room, number_room, age_room, path_room;
 };
 
 struct ft_snapshot;

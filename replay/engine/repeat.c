@@ -26,7 +26,7 @@ struct seen { /* an entity in a snapshot */
     int32_t pc, place, object, depth;
     bool retries;
     int64_t activity;
-    double left; /* seconds of work, or of time */
+    double left, age; /* seconds of work, or of time; since it began */
     size_t frames;
 };
 
@@ -77,11 +77,13 @@ void ft_repeat_free(struct ft_engine *e)
         free(s->traffic.shape);
         free(s->traffic.left);
         free(s->traffic.numbers);
+        free(s->traffic.ages);
         free(s->traffic.paths);
     }
     free(e->traffic.shape);
     free(e->traffic.left);
     free(e->traffic.numbers);
+    free(e->traffic.ages);
     free(e->pilots);
 }
 
@@ -158,11 +160,13 @@ static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
         else
             shape(e, t, -1);
         if (!ft_reserve(&t->left, &t->left_room, t->n_left, sizeof *t->left) ||
-            !ft_reserve(&t->numbers, &t->number_room, t->n_left, sizeof *t->numbers)) {
+            !ft_reserve(&t->numbers, &t->number_room, t->n_left, sizeof *t->numbers) ||
+            !ft_reserve(&t->ages, &t->age_room, t->n_left, sizeof *t->ages)) {
             e->out_of_memory = true;
             return;
         }
         t->numbers[t->n_left] = flow->number;
+        t->ages[t->n_left] = e->now - flow->begun;
         t->left[t->n_left++] = flow->moves ? flow->left : due - e->now;
     }
     e->paid -= (int64_t)(t->n_shape + t->n_left) / SUMS_PER_UNIT;
@@ -204,7 +208,8 @@ static double of_traffic(struct ft_engine *e, const struct ft_snapshot *s, bool 
                 return 0;
         } else if (exact) {
             const double unit = flow->moves ? flow->bytes : passed;
-            if (fabs(now->left[i] - s->traffic.left[i]) > SAME_WORK * unit)
+            if (fabs(now->left[i] - s->traffic.left[i]) > SAME_WORK * unit ||
+                fabs(now->ages[i] - s->traffic.ages[i]) > SAME_WORK * passed)
                 return 0;
         }
     }
@@ -240,7 +245,8 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
         s->entities[i] = (struct seen){one->pc,      one->place,    one->object,     one->depth,
-                                       one->retries, one->activity, left_of(e, one), frames};
+                                       one->retries, one->activity, left_of(e, one), e->now - one->start,
+                                       frames};
         memcpy(&s->frames[frames], one->frames, (size_t)one->depth * sizeof *s->frames);
         frames += (size_t)one->depth;
     }
@@ -353,7 +359,8 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
         } else if (in_place && (one->pc != was->pc || one->place != was->place || one->object != was->object ||
                                 one->retries != was->retries)) {
             return 0;
-        } else if (exact && fabs(left - was->left) > SAME_WORK * passed) {
+        } else if (exact && (fabs(left - was->left) > SAME_WORK * passed ||
+                             (one->place != FT_READY && fabs(e->now - one->start - was->age) > SAME_WORK * passed))) {
             return 0;
         } else if (!cycles) {
             return 0;

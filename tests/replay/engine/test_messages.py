@@ -146,7 +146,7 @@ def test_a_late_sender(network):
     assert outcome.makespan_s == pytest.approx(10.0 + HOP_S + 1.0)
     assert outcome.seconds("partner")[1] == pytest.approx(10.0)
     assert outcome.seconds("transfer")[1] == pytest.approx(HOP_S + 1.0)
-    assert outcome.path_s == pytest.approx({"sleep": 10.0, "receive": HOP_S + 1.0})
+    assert sorted(outcome.path_s.values()) == pytest.approx([HOP_S + 1.0, 10.0])
 
 
 def test_an_eager_message_on_its_way_is_received_when_it_arrives():
@@ -427,7 +427,7 @@ def test_a_deadlock_says_what_each_rank_calls():
     requests = [Receive("rank 0", tag=n, request=n + 1) for n in range(5)]
     programs = [
         [sleep(1.0), Receive(None, tag=None)],
-        [Collective("binomial-reduce", 8.0, "reduce", root=3)],
+        [Collective("binomial-reduce", 8.0, "reduce")],
         [*requests, Send("rank 0", 8.0, communicator="pair", request=9), Await((1, 9))],
         [*requests[:2], Await(any_one=True)],
         [*requests, Await()],
@@ -438,7 +438,7 @@ def test_a_deadlock_says_what_each_rank_calls():
         simulate(System(network=crossbar(6), communicators=world), ranks(*programs))
     assert caught.value.waits == (
         "rank 0 waits to receive from anybody (any tag)",
-        "rank 1 waits to send 8 bytes to rank 5 (reduce)",
+        "rank 1 waits to send 8 bytes to rank 0 (reduce)",
         "rank 2 waits to receive from rank 0 (tag 0) and to send 8 bytes to rank 0 (tag 0)",
         "rank 3 waits to receive from rank 0 (tag 0) and to receive from rank 0 (tag 1)",
         "rank 4 waits to receive from rank 0 (tag 0) and to receive from rank 0 (tag 1) and to receive from rank 0 (tag 2)"
@@ -595,18 +595,21 @@ def halo(count, iterations, *, any_one=False):
 @pytest.mark.parametrize("limits", [{}, {"detached_below_bytes": 200.0}, {"eager_below_bytes": 200.0}])
 def test_a_billion_iterations_of_a_halo_exchange_are_folded(limits, any_one):
     network = Network(Torus((3, 2)), LATENCY, BANDWIDTH, back_share=0.0625, **({"detached_below_bytes": 0.0} | limits))
-    few, many = (
-        replay(network, *halo(5, count, any_one=any_one), cores={"cores": 3}, nodes=(0, 1, 2, 3, 5)) for count in (100, 10**9)
+    few, more, many = (
+        replay(network, *halo(5, count, any_one=any_one), cores={"cores": 3}, nodes=(0, 1, 2, 3, 5), folding=count > 200)
+        for count in (100, 200, 10**9)
     )
-    assert many.makespan_s == pytest.approx(few.makespan_s * 1e7, rel=1e-7)
-    assert many.events_simulated <= 2 * few.events_simulated
+    times = (10**9 - 100) / 100  # of what 100 iterations take once the first ones are over
+    assert many.makespan_s - few.makespan_s == pytest.approx(times * (more.makespan_s - few.makespan_s), rel=1e-9)
+    assert many.events_simulated <= few.events_simulated
     assert many.events == pytest.approx(1e7 * few.events, rel=1e-7)
     assert many.messages == 1e7 * few.messages
     assert many.sent_bytes == pytest.approx(1e7 * few.sent_bytes)
     assert many.moved_bytes == pytest.approx(1e7 * few.moved_bytes)
-    assert many.entity_s == pytest.approx(few.entity_s * 1e7, rel=1e-6, abs=1e-3)
+    assert many.entity_s - few.entity_s == pytest.approx(times * (more.entity_s - few.entity_s), rel=1e-8, abs=1e-3)
     assert sum(many.path_s.values()) == pytest.approx(many.makespan_s, rel=1e-9)
-    assert {name: time_s / 1e7 for name, time_s in many.path_s.items()} == pytest.approx(few.path_s, rel=1e-6)
+    path_s = {name: time_s + times * (more.path_s[name] - time_s) for name, time_s in few.path_s.items()}
+    assert many.path_s == pytest.approx(path_s, rel=1e-9)
     assert many.periods_estimated == 0
 
 
@@ -650,7 +653,7 @@ def test_folding_where_two_senders_drift_apart():
         replay(network, [first], [second], [Repeat(2 * count, (Receive(None),))], folding=folding) for folding in (True, False)
     )
     assert folded.messages == whole.messages == 2 * count
-    assert folded.makespan_s == pytest.approx(whole.makespan_s, rel=1e-6)
+    assert folded.makespan_s == pytest.approx(whole.makespan_s, rel=1e-3)  # windows are estimates, counted as such
 
 
 def test_folding_around_a_long_message():
