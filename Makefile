@@ -24,7 +24,7 @@ HERE := results/here.toml
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
 # One runner for all measurements: `python -m foretrace.benchmarks` lists them.
-BENCHMARKS := ablate accuracy arrays bench bench-events bench-python bench-replay bench-streams built-idioms \
+BENCHMARKS := ablate accuracy arrays bench bench-events bench-python bench-ranks bench-replay bench-streams built-idioms \
 	compiler-reports copies curves dependences events idioms linear-algebra offload public-programs published \
 	random-loops residuals speedup
 
@@ -63,6 +63,7 @@ arrays: ## lines of NumPy, SciPy, pandas and scikit-learn, predicted and measure
 bench: ## measure speed, exactness and memory beside cachegrind and others (ARGS=--quick for small programs)
 bench-events: ## measure what counting software-defined events costs, next to PAPI's library (ARGS="--quick --picture FILE.svg")
 bench-python: ## measure what tracing Python costs, beside coverage.py (ARGS=--quick for small programs)
+bench-ranks: ## replay parallel runs beside SimGrid: makespans and speed (ARGS="--quick halo" for some)
 bench-replay: ## measure the replay's event loop beside SimPy's own (ARGS=--quick for a tenth of the work)
 bench-streams: ## measure what stored streams cost (ARGS=--quick for small programs)
 built-idioms: ## build and trace programs with known idioms, and show which source, run and stripped binary tell
@@ -150,7 +151,8 @@ clean: ## remove what was built, the demo's and the benchmark's files and the vi
 test dev bench sanitize: PROGRAMS := valgrind
 published: PROGRAMS := brotli zstd
 validate: PROGRAMS := g++ gfortran
-test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail
+test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail smpirun
+bench-ranks: PROGRAMS := smpirun
 bench-events: PROGRAMS := papi_avail
 
 # Finds what the machine lacks and installs it; quiet where nothing is missing.

@@ -39,6 +39,7 @@ packages_of() {
     case "$1" in
         aarch64-linux-gnu-gcc) printf '%s\n' gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         riscv64-linux-gnu-gcc) printf '%s\n' gcc-riscv64-linux-gnu libc6-dev-riscv64-cross ;;
+        smpirun) echo libsimgrid-dev ;;
         papi_avail) printf '%s\n' papi-tools libpapi-dev ;;
         *) echo "$1" ;;
     esac

@@ -7,6 +7,7 @@ time from the start of each tool to its end, reading included. Traces are made h
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 import resource
@@ -20,19 +21,10 @@ from pathlib import Path
 from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import options as common
 from foretrace.benchmarks.harness.results import Part, ResultTable, times
-from foretrace.replay.engine.network import Crossbar, FatTree, Network, Regime, Topology, Torus
+from foretrace.replay.engine.network import Crossbar, FatTree, Topology, Torus
 
 SPEED, BANDWIDTH, LATENCY = 1e9, 1.25e9, 1e-5
-LV08 = (Regime(0, 13.01, 0.97),)
 Lines = list[list[str]]
-
-
-def lv08(topology: Topology) -> Network:
-    """SimGrid's network of a cluster under its model LV08."""
-    return Network(
-        topology, LATENCY, BANDWIDTH, own_latency_s=15e-6, own_bytes_per_s=498e6, envelope_bytes=16,
-        window_bytes=4194304, weight_bytes=20537, back_share=0.05, regimes=LV08,
-    )  # fmt: skip
 
 
 def platform(topology: Topology) -> str:
@@ -216,27 +208,16 @@ def simgrid(trace: Path, case: Case, ranks: int) -> tuple[float, float]:
     return float(found[1]), seconds
 
 
-_OURS = """
-import sys
-from pathlib import Path
-from foretrace.benchmarks.peers.rank_replay import CASES, SPEED, lv08
-from foretrace.replay.ranks.programs import Hosts
-from foretrace.replay.ranks.run import replay_ranks
-from foretrace.replay.ranks.time_independent import read_time_independent
-run = read_time_independent(Path(sys.argv[1]))
-case = CASES[int(sys.argv[2])]
-hosts = Hosts(tuple(range(run.num_ranks)), 1, SPEED, lv08(case.topology))
-named = {name: ours for name, (_, ours) in case.algorithms.items()}
-outcome = replay_ranks(run, hosts, library="simgrid", algorithms=named, most_segments=0)
-print(repr(outcome.makespan_s), len(run.actions))
-"""
-
-
-def ours(trace: Path, number: int) -> tuple[float, int, float]:
+def ours(trace: Path, case: Case) -> tuple[float, int, float]:
     """Makespan by us, actions, and the processor time that it took, in seconds."""
-    text, seconds = _timed([sys.executable, "-P", "-c", _OURS, str(trace), str(number)], trace.parent)
-    makespan, actions = text.split()[:2]
-    return float(makespan), int(actions), seconds
+    named = [f"--algorithm={name}={ours}" for name, (_, ours) in case.algorithms.items()]
+    command = [
+        sys.executable, "-P", "-m", "foretrace", "replay", str(trace), "--platform", "platform.xml", "--network-model",
+        "LV08", "--collectives", "simgrid", *named, "--json",
+    ]  # fmt: skip
+    text, seconds = _timed(command, trace.parent)
+    found = json.loads(text)
+    return found["makespan_s"], found["actions"], seconds
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -258,7 +239,7 @@ def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
         lines = case.lines(0.1 if options.quick else 1.0)
         trace = write_trace(lines, scratch / str(number))
         their_s, their_seconds = simgrid(trace, case, len(lines))
-        our_s, actions, our_seconds = ours(trace, number)
+        our_s, actions, our_seconds = ours(trace, case)
         worst = max(worst, abs(our_s / their_s - 1))
         rows.append(
             [case.name, f"{actions:,}", f"{their_s:.6f} s", f"{our_s:.6f} s", f"{our_s / their_s:.5f}",

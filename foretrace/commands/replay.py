@@ -9,9 +9,15 @@ import click
 from foretrace.command_line.verb import Verb
 from foretrace.profiles.library import find
 from foretrace.replay.base.records import Model
+from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.ranks.collectives import LIBRARIES
+from foretrace.replay.ranks.platform import MODELS, changed, read_platform
+from foretrace.replay.ranks.run import replay_ranks
+from foretrace.replay.ranks.time_independent import read_time_independent
+from foretrace.reports.rank_reports import rank_report
 from foretrace.reports.replay_reports import replay_report
 from foretrace.reports.timelines import check_timeline, write_timeline
 from foretrace.tracer.signature.file import read_signature
@@ -20,8 +26,8 @@ from .output_options import Output, output_options
 
 
 @click.command(cls=Verb, epilog="Example: foretrace replay app.sig --machine epyc-9654 --copies 8 -o timeline.json.gz")
-@click.argument("signature", type=click.Path(path_type=Path))
-@click.option("--machine", required=True, metavar="M", help="The host: a machine's name or TOML file.")
+@click.argument("run", metavar="SIGNATURE", type=click.Path(path_type=Path))
+@click.option("--machine", metavar="M", help="The host: a machine's name or TOML file.")
 @click.option("--cores", type=int, metavar="N", help="Use this many of its cores; all if not given.")
 @click.option("--threads", type=int, metavar="N", help="Threads of each copy; as traced if not given.")
 @click.option("--copies", type=int, default=1, show_default=True, metavar="N", help="Copies that run at the same time.")
@@ -40,12 +46,61 @@ from .output_options import Output, output_options
     help="What gives a loop its time: the detailed core model, or the convolution as published.",
 )
 @click.option("--assumptions", is_flag=True, help="Say in full what was assumed where a profile is silent.")
+@click.option(
+    "--platform",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Nodes and network (SimGrid's XML, one cluster): SIGNATURE is a time-independent trace of ranks.",
+)
+@click.option(
+    "--ranks-per-node", type=int, metavar="R", help="Ranks that share a node of the platform; 1 if not given."
+)
+@click.option(
+    "--network-model", type=click.Choice([*MODELS]), help="SimGrid's model of the network; SMPI if not given."
+)
+@click.option(
+    "--collectives", type=click.Choice([*LIBRARIES]), help="Whose algorithms collectives follow; mpich if not given."
+)
+@click.option(
+    "--algorithm", multiple=True, metavar="C=A", help="Algorithm of a collective: allreduce=ring. Repeatable."
+)
+@click.option("--latency", metavar="Fx", help="What if the links' latency were F times as long, as in 0.5x.")
+@click.option("--bandwidth", metavar="Fx", help="What if the links' bandwidth were F times as high, as in 2x.")
 @output_options(pictures="the timeline (.json.gz is for ui.perfetto.dev)", check=check_timeline)
 def command(
-    signature: Path, machine: str, cores: int | None, threads: int | None, copies: int, accelerator: str | None,
-    accelerators: int | None, policy: str | None, model: str, assumptions: bool, output: Output,
+    run: Path, machine: str | None, cores: int | None, threads: int | None, copies: int, accelerator: str | None,
+    accelerators: int | None, policy: str | None, model: str, assumptions: bool, platform: Path | None,
+    ranks_per_node: int | None, network_model: str | None, collectives: str | None, algorithm: tuple[str, ...],
+    latency: str | None, bandwidth: str | None, output: Output,
 ) -> None:  # fmt: skip
-    """Replay SIGNATURE's program on a machine: its threads, or copies of it, share cores, caches, memory, devices."""
+    """Replay SIGNATURE's program on a machine: its threads, or copies of it, share cores, caches, memory, devices.
+
+    With --platform the ranks of a parallel run, from a time-independent trace, on nodes joined by a network.
+    """
+    if platform is not None:
+        if machine is not None or accelerator is not None:
+            raise click.UsageError("--platform says where ranks run: --machine and --accelerator do not go with it")
+        where = changed(
+            read_platform(platform, network_model or "SMPI"),
+            latency=_factor("--latency", latency),
+            bandwidth=_factor("--bandwidth", bandwidth),
+        )
+        ranks = replay_ranks(
+            read_time_independent(run), where, ranks_per_node=1 if ranks_per_node is None else ranks_per_node,
+            library=collectives or "mpich", algorithms=_algorithms(algorithm),
+            most_segments=MOST_SEGMENTS if output.pictures else 0,
+        )  # fmt: skip
+        for path in output.pictures:
+            write_timeline(ranks, path, force=output.force)
+        output.show(rank_report(ranks))
+        return
+    if (
+        any(given is not None for given in (ranks_per_node, network_model, collectives, latency, bandwidth))
+        or algorithm
+    ):
+        raise click.UsageError("options of ranks and networks go with --platform")
+    if machine is None:
+        raise click.UsageError("name the machine with --machine, or a cluster with --platform")
     if accelerator is None and (accelerators is not None or policy not in (None, str(Policy.NEVER))):
         raise click.UsageError("--accelerators and --policy are about an accelerator: name it with --accelerator")
     offloading = None
@@ -53,9 +108,28 @@ def command(
         count = 1 if accelerators is None else accelerators
         offloading = Offloading(find(accelerator), count, Policy(policy or Policy.GREEDY))
     replay = replay_on(
-        read_signature(signature), find(machine), cores=cores, threads=threads, copies=copies, offloading=offloading,
+        read_signature(run), find(machine), cores=cores, threads=threads, copies=copies, offloading=offloading,
         model=Model(model),
     )  # fmt: skip
     for path in output.pictures:
         write_timeline(replay, path, force=output.force)
     output.show(replay_report(replay, assumptions=assumptions))
+
+
+def _factor(option: str, text: str | None) -> float:
+    """The factor of a what-if: "0.5x"; 1 if it is not given."""
+    try:
+        factor = 1.0 if text is None else float(text.removesuffix("x"))
+    except ValueError:
+        factor = 0.0
+    if not 0 < factor < float("inf"):
+        raise click.UsageError(f"{option} {text}: must be a positive factor, as in 0.5x")
+    return factor
+
+
+def _algorithms(given: tuple[str, ...]) -> dict[str, str]:
+    """Algorithms by collective."""
+    for one in given:
+        if "=" not in one:
+            raise click.UsageError(f"--algorithm {one}: must name a collective and its algorithm, as in allreduce=ring")
+    return {name: algorithm for name, _, algorithm in (one.partition("=") for one in given)}

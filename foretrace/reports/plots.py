@@ -6,7 +6,7 @@ import io
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from foretrace.profiles.charts import Chart, Quantity
+    from foretrace.replay.engine.outcome import Outcome
     from foretrace.replay.memory.miss_curves import Curve
-    from foretrace.replay.node.records import NodeReplay
 
 FORMATS = (".svg", ".png", ".pdf")
 STYLE: Any = {"svg.hashsalt": "foretrace", "svg.fonttype": "none"}
@@ -177,13 +177,42 @@ MOST_BARS = 2_000
 _COLOURS = {
     "run": "#4477aa", "device": "#228833", "sleep": "#bbbbbb", "folded": "#99bbdd", "barrier": "#ee6677",
     "lock": "#aa3377", "wait": "#ccbb44", "join": "#dddddd", "queue": "#ee9966", "decision": "#000000",
+    "partner": "#ee6677", "transfer": "#ccbb44",
     IDLE: "#f4f4f4", NOT_KEPT: "#ffe0b0",
 }  # fmt: skip
 _MOST_BEYOND = 1.5
 """Multiple of the makespan up to which the upper end of its interval is drawn."""
 
 
-def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:
+class TimelineSource(Protocol):
+    """A replay with a timeline: of threads or of ranks."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """Of the simulation."""
+
+    @property
+    def machine(self) -> str:
+        """Name of the machine."""
+
+    @property
+    def timeline_title(self) -> str:
+        """The machine, and how much of it was used."""
+
+    @property
+    def makespan_s(self) -> float:
+        """When the last entity ended, within `low_s` and `high_s`."""
+
+    @property
+    def low_s(self) -> float:
+        """Lower end of the makespan's interval."""
+
+    @property
+    def high_s(self) -> float:
+        """Upper end of the makespan's interval."""
+
+
+def draw_timeline(replay: TimelineSource, picture_format: str) -> bytes:
     """A Gantt chart: a row for all entities that did the same at the same times (the first `MOST_ROWS` rows)."""
     import matplotlib
     from matplotlib.figure import Figure
@@ -195,7 +224,7 @@ def draw_timeline(replay: NodeReplay, picture_format: str) -> bytes:
         return saved_figure(figure, picture_format)
 
 
-def timeline_groups(replay: NodeReplay) -> list[ThreadGroup]:
+def timeline_groups(replay: TimelineSource) -> list[ThreadGroup]:
     """Entities with the same timeline, to a millionth of the makespan."""
     outcome = replay.outcome
     scale = 1e6 / (outcome.makespan_s or 1.0)
@@ -213,7 +242,7 @@ def timeline_groups(replay: NodeReplay) -> list[ThreadGroup]:
     return groups_of([entity.name for entity in outcome.compiled.entities], key)
 
 
-def gantt(axes: Axes, replay: NodeReplay) -> Axes:
+def gantt(axes: Axes, replay: TimelineSource) -> Axes:
     """Draw the timeline of a replay into the caller's axes."""
     from matplotlib.patches import Patch
 
@@ -237,7 +266,7 @@ def gantt(axes: Axes, replay: NodeReplay) -> Axes:
     axes.set_ylim(len(groups) - 0.4, -1.4)
     axes.set_xlim(0, limit_s * 1.02)
     axes.set_xlabel("time, s")
-    axes.set_title(plain(f"{replay.title}, {replay.cores} cores"), parse_math=False)
+    axes.set_title(plain(replay.timeline_title), parse_math=False)
     handles: list[Any] = [Patch(color=_COLOURS[kind], label=kind) for kind in _COLOURS if kind in seen]
     axes.legend(
         handles=[*_interval(axes, replay, limit_s), *handles], loc="upper left", bbox_to_anchor=(1, 1), fontsize=8
@@ -245,7 +274,7 @@ def gantt(axes: Axes, replay: NodeReplay) -> Axes:
     return axes
 
 
-def _interval(axes: Axes, replay: NodeReplay, limit_s: float) -> list[Artist]:
+def _interval(axes: Axes, replay: TimelineSource, limit_s: float) -> list[Artist]:
     """The makespan with its interval, above the first row; an arrow where its end lies beyond the picture."""
     line = axes.axvline(replay.makespan_s, color="black", linewidth=1)
     line.set_label("makespan")

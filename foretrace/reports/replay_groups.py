@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 _NAME = re.compile(r"^job (\d+)(?: (\w+) (\d+))?$")
+_NUMBERED = re.compile(r"^(\w+) (\d+)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,9 @@ def groups_of(names: Sequence[str], key: Callable[[int], Hashable]) -> list[Thre
 
 def name_of(names: Sequence[str]) -> str:
     """One name for several entities: ranges of jobs and threads where these are all that they name."""
+    numbered = [one for one in map(_NUMBERED.match, names) if one]
+    if len(numbered) == len(names) and len({one[1] for one in numbered}) == 1:
+        return f"{numbered[0][1]} {_ranges(sorted(int(one[2]) for one in numbered))}"
     matches = [_NAME.match(name) for name in names]
     found = [(int(one[1]), (one[2] or "", int(one[3] or 0))) for one in matches if one]
     jobs, threads = (sorted(set(part)) for part in zip(*found, strict=True)) if found else ([], [])

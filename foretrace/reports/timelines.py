@@ -18,17 +18,17 @@ from foretrace.base.file_kinds import PICTURE, TIMELINE, FileKind
 from foretrace.base.files import check_output, write_atomically
 from foretrace.base.terminal import plain
 from foretrace.replay.engine.outcome import KINDS
-from foretrace.replay.node.records import NodeReplay, what_of
+from foretrace.replay.node.records import what_of
 
-from .plots import check_picture, draw_timeline
+from .plots import TimelineSource, check_picture, draw_timeline
 
 MOST_EVENTS = 500_000
 """Events of a file; more are left out and counted in it. Viewers become slow far below a million."""
 TIMELINE_SUFFIX = ".json.gz"
-_WAITS = {"barrier", "lock", "wait", "join", "queue", "decision"}
+_WAITS = {"barrier", "lock", "wait", "join", "queue", "decision", "partner", "transfer"}
 
 
-def trace_events(replay: NodeReplay) -> dict[str, Any]:
+def trace_events(replay: TimelineSource) -> dict[str, Any]:
     """The timeline as a document of trace events: times in microseconds, one process a job, one thread an entity."""
     outcome = replay.outcome
     entities = outcome.compiled.entities
@@ -66,7 +66,7 @@ def trace_events(replay: NodeReplay) -> dict[str, Any]:
     }
 
 
-def compressed(replay: NodeReplay) -> bytes:
+def compressed(replay: TimelineSource) -> bytes:
     """The timeline as a file for trace viewers, `.json.gz`. The same replay gives the same bytes."""
     content = io.BytesIO()
     with gzip.GzipFile("foretrace-timeline.json", "wb", fileobj=content, mtime=0) as file:
@@ -85,7 +85,7 @@ def check_timeline(output: Path, *, force: bool) -> None:
     check_output(output, _kind(output), force=force)
 
 
-def write_timeline(replay: NodeReplay, output: Path, *, force: bool) -> None:
+def write_timeline(replay: TimelineSource, output: Path, *, force: bool) -> None:
     """Write the timeline for trace viewers, or as a picture, by the file's ending.
 
     Raises:

@@ -100,6 +100,11 @@ class NodeReplay:
     warnings: tuple[str, ...]
 
     @property
+    def timeline_title(self) -> str:
+        """The machine and its cores, above a timeline."""
+        return f"{self.title}, {self.cores} cores"
+
+    @property
     def entities_frame(self) -> pd.DataFrame:
         """One row for each entity: name, kind, job, busy_s, wait_s, end_s, and seconds by kind of activity or wait."""
         import pandas as pd
@@ -160,7 +165,7 @@ def what_of(outcome: Outcome, label: int, kind: int) -> str:
     """Name of a timeline segment: an activity, or what an entity waited for."""
     compiled = outcome.compiled
     name = KINDS[kind]
-    if name in ("run", "device", "sleep"):
+    if name in ("run", "device", "sleep", "partner", "transfer"):
         return compiled.labels[label]
     if name == "join":
         return f"end of {compiled.entities[label].name}"

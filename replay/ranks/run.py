@@ -4,34 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from foretrace.replay.engine.outcome import Outcome
+from foretrace.base.errors import PredictionError
 from foretrace.replay.engine.simulation import MOST_SEGMENTS, run_compiled
 
 from .actions import RankActions
 from .collectives import recipes
+from .platform import Platform
 from .programs import Hosts, compile_ranks
+from .records import RankReplay
 
 
 def replay_ranks(
     run: RankActions,
-    hosts: Hosts,
+    platform: Platform,
     *,
+    ranks_per_node: int = 1,
     library: str = "mpich",
     algorithms: Mapping[str, str] | None = None,
     most_segments: int = MOST_SEGMENTS,
     folding: bool = True,
-) -> Outcome:
-    """Replay a run.
+) -> RankReplay:
+    """Replay a run: its ranks fill the nodes of a platform one after the other.
 
     Args:
         run: what its ranks do.
-        hosts: where they do it.
+        platform: where they do it.
+        ranks_per_node: that share the cores of a node.
         library: MPI library whose choices of algorithms collectives follow; `algorithms` names others, by collective.
         most_segments: of the timeline; more are counted and left out.
         folding: whether repeated periods are added up at once.
 
     Raises:
-        PredictionError: ranks deadlock, or a choice does not exist.
+        PredictionError: there are too few nodes, ranks deadlock, or a choice does not exist.
     """
+    if ranks_per_node < 1:
+        raise PredictionError(f"replay: {ranks_per_node} ranks per node, must be at least 1")
+    needed = -(-run.num_ranks // ranks_per_node)
+    if needed > platform.nodes:
+        raise PredictionError(
+            f"replay: {run.num_ranks} ranks, {ranks_per_node} per node, need {needed} nodes; "
+            f"{platform.name} has {platform.nodes}"
+        )
+    nodes = tuple(rank // ranks_per_node for rank in range(run.num_ranks))
+    hosts = Hosts(nodes, platform.cores, platform.flops_per_s, platform.network)
     compiled = compile_ranks(run, hosts, recipes(library, run.num_ranks, algorithms))
-    return run_compiled(compiled, most_segments=most_segments, folding=folding)
+    outcome = run_compiled(compiled, most_segments=most_segments, folding=folding)
+    return RankReplay.of(run, (platform, hosts), library, dict(algorithms or {}), outcome)

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from effort import sweep
 
 from foretrace.base.errors import ForetraceError
 from foretrace.benchmarks.harness.programs import LANGUAGES, SOURCES
@@ -36,7 +37,7 @@ def test_a_text_that_no_line_has_is_an_error() -> None:
         line_of(Example("stream", "triad.c", "a[j] = b[j];", ()))
 
 
-@pytest.mark.parametrize("level", LEVELS, ids=" ".join)
+@sweep("level", LEVELS, [("-O2",)], ids=" ".join)
 def test_examples_are_found_with_source_and_stripped(level: tuple[str, ...], tmp_path: Path) -> None:
     if not (shutil.which(LANGUAGES[".c"].compilers[0]) and shutil.which("strip")):
         pytest.skip("needs gcc and strip")

@@ -9,24 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from effort import sweep
 from traces import trace_binary
 
 from foretrace.benchmarks.validation import dependences
 from foretrace.benchmarks.validation.dependences import FOLDER, HELD_BACK, LATER, TUNED, judge, labels, programs
 from foretrace.tracer.analysis.data_flow.verdicts import Verdict, verdicts
 
+LABELLED = [
+    ("loops.c", "-O0"), ("loops.c", "-O2"), ("unusual.c", "-O0"), ("unusual.c", "-O2"), ("held_back.f90", "-O2"),
+    ("loops.py", ""),
+]  # fmt: skip
 
-@pytest.mark.parametrize(
-    ("name", "level"),
-    [
-        ("loops.c", "-O0"),
-        ("loops.c", "-O2"),
-        ("unusual.c", "-O0"),
-        ("unusual.c", "-O2"),
-        ("held_back.f90", "-O2"),
-        ("loops.py", ""),
-    ],
-)
+
+@sweep(("name", "level"), LABELLED, [one for one in LABELLED if one[1] != "-O0"])  # in short: each file once
 def test_labelled_loops(name: str, level: str, tmp_path: Path) -> None:
     judged = list(judge(FOLDER / name, level, tmp_path))
     wrong = [(one.label, one.found, one.dependences) for one in judged if one.found is not None and not one.is_right]
@@ -130,7 +126,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.mark.parametrize("level", ["-O1", "-O2"])
+@sweep("level", ["-O1", "-O2"], ["-O2"])
 @pytest.mark.parametrize("guest", ["x86_64", *GUESTS])
 def test_numbers_of_few_bits(guest: str, level: str, tmp_path: Path) -> None:
     """What is added up modulo a power of two is an induction or a reduction like any other sum."""
@@ -178,7 +174,7 @@ def test_collisions_are_those_of_the_indices(seed: int, places: int, tmp_path: P
     source, executable = tmp_path / "collisions.c", tmp_path / "collisions"
     source.write_text(COLLISIONS)
     options = [f"-DSEED={seed}u", f"-DPLACES={places}u", "-O2", "-g"]
-    subprocess.run(["gcc", *options, "-o", str(executable), str(source)], check=True)
+    subprocess.run(["gcc", *options, "-static", "-o", str(executable), str(source)], check=True)
     at = []
     for _ in range(700):
         seed = (seed * 1664525 + 1013904223) % (1 << 32)
@@ -199,7 +195,7 @@ def test_updates_are_judged_by_the_memory_that_is_followed(tmp_path: Path, monke
     """Where a share of the pages is followed, the updates of the others count neither as such nor as other stores."""
     source, executable = tmp_path / "scattered.c", tmp_path / "scattered"
     source.write_text(SCATTERED)
-    subprocess.run(["gcc", "-O2", "-g", "-o", str(executable), str(source)], check=True)
+    subprocess.run(["gcc", "-O2", "-g", "-static", "-o", str(executable), str(source)], check=True)
     monkeypatch.setattr("foretrace.tracer.session.session.MAX_SHADOW_BYTES", 1 << 20)
     signature = trace_binary([str(executable)], (), has_dependences=True).signature
     tree = signature.tree
@@ -235,7 +231,7 @@ def test_gauss_seidel_by_order_of_its_rows(colours: str, expected: Verdict, tmp_
     source = FOLDER.parent / "offload" / "cg_gauss_seidel.c"
     executable = tmp_path / source.stem
     include = f"-I{FOLDER.parent}"
-    subprocess.run(["gcc", "-O2", "-g", include, "-o", str(executable), str(source), "-lm"], check=True)
+    subprocess.run(["gcc", "-O2", "-g", "-static", include, "-o", str(executable), str(source), "-lm"], check=True)
     command = [str(executable), "6", "2", colours]
     signature = trace_binary(command, (), has_dependences=True).signature
     tree = signature.tree
@@ -285,7 +281,7 @@ int main(int argc, char **argv)
 def test_a_repetition_is_no_parallel_loop(level: str, tmp_path: Path) -> None:
     source, executable = tmp_path / "again.c", tmp_path / "again"
     source.write_text(REPETITION.lstrip())
-    subprocess.run(["gcc", level, "-g", "-fno-inline", "-o", str(executable), str(source)], check=True)
+    subprocess.run(["gcc", level, "-g", "-fno-inline", "-static", "-o", str(executable), str(source)], check=True)
     signature = trace_binary([str(executable)], (), has_dependences=True).signature
     tree = signature.tree
     assert tree is not None

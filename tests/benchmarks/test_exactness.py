@@ -12,6 +12,7 @@ import shutil
 import subprocess
 
 import pytest
+from effort import sweep
 
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.benchmarks.peers import exactness
@@ -45,6 +46,8 @@ def test_cachegrind_summary_is_read_by_the_names_of_its_events():
 ELEVEN = (
     "spmv", "triad", "updates", "mergesort", "gzip -6", "lu", "stencil2d", "fft", "multigrid", "heat3d", "kmeans",
 )  # fmt: skip
+SHORT = ("triad", "updates", "heat3d")
+"""A stream, accesses at random, and a program in Fortran."""
 
 
 def test_all_programs_are_compared(workloads):
@@ -62,7 +65,7 @@ def test_the_stack_begins_in_the_same_place_wherever_the_program_lies(monkeypatc
     assert strings_bytes("/tmp/a/lu", "360") == before
 
 
-@pytest.mark.parametrize("name", ELEVEN)
+@sweep("name", ELEVEN, SHORT)
 def test_misses_are_those_of_cachegrind(name, workloads, directory):
     need("valgrind", "valgrind")
     need("qemu-x86_64", "qemu-user")
@@ -72,7 +75,7 @@ def test_misses_are_those_of_cachegrind(name, workloads, directory):
     assert compared.found.ll == pytest.approx(compared.reference.ll, rel=exactness.TOLERANCE)
 
 
-@pytest.mark.parametrize("range_bytes", RANGE_BYTES)
+@sweep("range_bytes", RANGE_BYTES, RANGE_BYTES[:2])
 def test_ranges_of_scatter_and_gather_loops_are_exact(range_bytes, directory):
     """Carrington et al., ICS'11, table 2, has the scatter loop within 1 %; both loops are exact here."""
     need("qemu-x86_64", "qemu-user")

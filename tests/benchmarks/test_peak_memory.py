@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from effort import sweep
 
 from foretrace.benchmarks.peers import peak_memory
 from foretrace.tracer.qemu.binary import QemuEngine
@@ -33,6 +34,7 @@ def test_blocks_of_many_instructions_are_bounded_by_these(greedy: str, monkeypat
     assert "outgrew the trace's table of 20,000 different instructions" in recording.problem
 
 
+@pytest.mark.full  # a minute; the bound on blocks is met above, and jumps just within theirs below
 def test_jumps_are_bounded(greedy: str) -> None:
     bound = 1 << 17  # FT_MAX_RARE_EDGES of reader.h
     recording = record(greedy, "edges", "2048", "200000")
@@ -46,9 +48,10 @@ def test_jumps_within_the_bound_are_all_counted(greedy: str) -> None:
     assert recording.raw.edges[:, 2].sum() > 50_000
 
 
-@pytest.mark.parametrize(
-    "arguments", [("footprint", "128"), ("threads", "200"), ("blocks", "10000", "3")], ids=" ".join
-)
+@sweep(
+    "arguments", [("footprint", "128"), ("threads", "200"), ("blocks", "10000", "3")], [("footprint", "128")],
+    ids=" ".join,
+)  # fmt: skip
 def test_peak_memory(greedy: str, arguments: tuple[str, ...], tmp_path: Path) -> None:
     peak = peak_memory.measure("greedy", [greedy, *arguments], tmp_path)
     assert peak.incomplete_reason == ""

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from effort import sweep
 
 from foretrace.base.errors import EngineError
 from foretrace.benchmarks.harness import programs, suite
@@ -43,7 +44,8 @@ def test_every_source_is_a_program_with_a_small_size():
     assert sorted(programs.compiled_programs()) == sorted(SMALL)
 
 
-@pytest.mark.parametrize("name", FIXED)
+# In short: floating point, integers, a program of several sizes of output.
+@sweep("name", FIXED, ["cg", "compress", "sgbench"])
 def test_output_is_the_same_every_time_and_however_linked(build, name):
     fixed = run(build(name), *SMALL[name])
     assert fixed.returncode == 0, fixed.stderr
@@ -53,7 +55,7 @@ def test_output_is_the_same_every_time_and_however_linked(build, name):
     assert dynamic.splitlines()[-1] == fixed.stdout.splitlines()[-1]
 
 
-@pytest.mark.parametrize("name", SMALL)
+@sweep("name", SMALL, ["cg", "euler", "heat3d"])  # in short: C, C++, Fortran
 def test_bad_arguments_get_one_line_and_status_2(build, name):
     for arguments in (("-1",), ("1e3",), ("",), ("1", "2", "3", "4", "5", "6")):
         result = run(build(name, Linking.DYNAMIC), *arguments)

@@ -122,6 +122,7 @@ def small(tmp_path_factory):
     return times, told
 
 
+@pytest.mark.full  # half a minute; the README's commands and the demo trace, time and predict in short runs
 def test_programs_of_each_kind_are_traced_measured_and_sampled(small):
     times, told = small
     assert [one.program for one in times.rows] == ["queens", "heat3d", "orbits"]
@@ -144,6 +145,7 @@ def test_programs_of_each_kind_are_traced_measured_and_sampled(small):
     assert native[:6] == ["queens", "heat3d", "orbits"] * 2  # in rounds
 
 
+@pytest.mark.full
 def test_the_profile_is_identified_by_its_content(small):
     times, _ = small
     content = (ROOT / "profiles" / "machines" / "jaguar-xt4.toml").read_bytes()

@@ -2,10 +2,10 @@
 
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
+from effort import IS_FULL
 
 from foretrace.benchmarks.harness import programs, tools
 from foretrace.cli import VERBS
@@ -41,22 +41,21 @@ def test_its_links_lead_to_files(path):
     assert (ROOT / path).exists()
 
 
-def test_its_commands_run_in_the_order_shown(tmp_path):
+def test_its_commands_run_in_the_order_shown(tmp_path, foretrace):
     if not tools.shutil.which("qemu-x86_64"):
         pytest.skip("needs qemu-x86_64 (Debian package qemu-user)")
     pytest.importorskip("scipy", reason="pagerank.py needs SciPy")
     programs.build("cg", tmp_path)
     (tmp_path / "pagerank.py").write_bytes((programs.SOURCES / "pagerank.py").read_bytes())
-    executable = tools.foretrace_executable()
     for command in foretrace_commands():
         words = shlex.split(command, comments=True)
         if words[1] in ("validate", "calibrate", "sgbench"):  # minutes; the others need only that their options exist
-            help_text = subprocess.run(
-                [executable, words[1], "--help"], capture_output=True, text=True, check=True
-            ).stdout
+            help_text = foretrace(words[1], "--help").stdout
             assert all(word in help_text for word in words[2:] if word.startswith("-"))
             continue
-        result = subprocess.run([executable, *words[1:]], cwd=tmp_path, capture_output=True, text=True)
+        if not IS_FULL:
+            words = [{"20000": "2000", "15": "5"}.get(word, word) for word in words]  # a smaller system of equations
+        result = foretrace(*words[1:], cwd=tmp_path)
         assert result.returncode == 0, f"{command}\n{result.stderr}"
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from effort import sweep
 
 from foretrace.tracer.signature.file import read_signature
 
@@ -110,7 +111,7 @@ def start(command: Sequence[str], foretrace: Sequence[str] = FORETRACE) -> Trace
     return Trace(process, ours)
 
 
-@pytest.mark.parametrize("gap_s", [0.0, 0.02, 0.1, 0.3, None])
+@sweep("gap_s", [0.0, 0.02, 0.1, 0.3, None], [0.0, 0.1, None])
 @pytest.mark.parametrize("language", ["c", "python"])
 def test_a_second_interrupt_loses_nothing(
     gap_s: float | None, language: str, compile_c: Callable[..., Path], tmp_path: Path

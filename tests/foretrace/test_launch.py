@@ -208,9 +208,11 @@ def test_what_an_interpreter_is_given_to_run(command: list[str], better: tuple[s
 
 
 @needs_qemu
-def test_an_interpreter_as_a_compiled_program_hints_at_the_script(foretrace: Run, tmp_path: Path) -> None:
-    (tmp_path / "a script.py").write_text("print('hello')\n")
-    interpreter = (sys.executable, "-I", "-S")  # no more of it than it takes
+def test_an_interpreter_as_a_compiled_program_hints_at_the_script(
+    compile_c: Callable[..., Path], foretrace: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "python3").symlink_to(compile_c('#include <stdio.h>\nint main(void) { puts("hello"); return 0; }'))
+    interpreter = ("./python3", "-I", "-S")
     traced = foretrace("trace", "-o", "x.sig", "--no-tree", "--", *interpreter, "a script.py", "y", cwd=tmp_path)
     assert (traced.returncode, traced.stdout) == (0, "hello\n")
     [line] = traced.stderr.splitlines()

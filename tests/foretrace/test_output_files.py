@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from warm_command_line import warm_command_line
 
 from foretrace.base import files
 from foretrace.base.errors import OutputError
@@ -114,11 +115,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[FileKind, Path]:
         pytest.skip("needs qemu-x86_64 (Debian package qemu-user)")
     pytest.importorskip("matplotlib", reason="draws pictures")
     directory = tmp_path_factory.mktemp("made")
-    run = [sys.executable, "-P", "-m", "foretrace"]
-    trace = [*run, "trace", "-o", "a.sig", "--keep-stream", "a.fts", "--", "/bin/true"]
-    time = [*run, "time", "-o", "a.timing", "--", "/bin/true"]
-    for command in (trace, time, *([*run, "curve", "a.sig", "-o", f"a.{kind}"] for kind in ("svg", "png", "pdf"))):
-        subprocess.run(command, cwd=directory, check=True)
+    trace = ["trace", "-o", "a.sig", "--keep-stream", "a.fts", "--", "/bin/true"]
+    time = ["time", "-o", "a.timing", "--", "/bin/true"]
+    for command in (trace, time, *(["curve", "a.sig", "-o", f"a.{kind}"] for kind in ("svg", "png", "pdf"))):
+        assert warm_command_line().run(command, directory).returncode == 0
     profile = Path(__file__).parents[2] / "profiles" / "machines" / "power6.toml"
     (directory / "a.toml").write_bytes(profile.read_bytes())
     measured = Path(__file__).parents[2] / "benchmarks" / "measured" / "epyc-turin-vm.json"
@@ -225,20 +225,18 @@ def test_no_writer_replaces_what_is_no_file_of_its_own(
     else:
         rest = [*force, *rest]
     tried = list(targets) if force else ["pipe", "precious"]
-    with (tmp_path / "messages").open("w") as messages:
-        for name in tried:
-            target = targets[name]
-            arguments = [str(target) if word.startswith("{}") else word for word in rest]
-            result = foretrace(
-                verb, *arguments, cwd=made[SIGNATURE].parent, capture_output=False, stdout=subprocess.DEVNULL,
-                stderr=messages,
-            )  # fmt: skip
-            assert result.returncode == 75, name
+    messages = ""
+    for name in tried:
+        target = targets[name]
+        arguments = [str(target) if word.startswith("{}") else word for word in rest]
+        result = foretrace(verb, *arguments, cwd=made[SIGNATURE].parent)  # its standard error output is a file
+        assert result.returncode == 75, name
+        messages += result.stderr
     assert targets["precious"].read_text() == "precious"
     assert targets["pipe"].is_fifo()
     assert targets["device"].is_symlink()
     assert Path("/dev/null").is_char_device()
-    lines = (tmp_path / "messages").read_text().splitlines()
+    lines = messages.splitlines()
     expected = ["is a pipe", "nothing that foretrace wrote", "is a device", "a name of an open file"]
     for line, words in zip(lines, expected[: len(tried)], strict=True):
         assert line.startswith("foretrace: error: ")

@@ -53,7 +53,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         Path(os.fsdecode(made + b"/" + name)).write_bytes(content)
     if shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
-    subprocess.run([b"gcc", b"-O1", b"-g", b"-o", made + b"/" + PROGRAM, made + b"/" + SOURCE], check=True)
+    subprocess.run([b"gcc", b"-O1", b"-g", b"-static", b"-o", made + b"/" + PROGRAM, made + b"/" + SOURCE], check=True)
     program, script = made + b"/" + PROGRAM, made + b"/" + SCRIPT
     stream = ("--keep-stream", made + b"/c.fts")
     for arguments, output in (

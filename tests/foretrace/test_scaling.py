@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from effort import sweep
 from offload_samples import gpu
 from replay_samples import measured_host
 from tree_samples import Tree
@@ -60,7 +61,10 @@ SOURCES: dict[str, tuple[str, int, Callable[[int], str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SOURCES)
+# In short: statements, loops and pragmas of each language, without those that take the most time.
+@sweep(
+    "name", SOURCES, SOURCES.keys() - {"counters", "sums that are stored", "different assignments", "loops in a loop"}
+)
 def test_sources_take_work_as_they_are_long(name: str, tmp_path: Path) -> None:
     suffix, size, text = SOURCES[name]
     definitions = built_in()

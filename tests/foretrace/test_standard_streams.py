@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from effort import sweep
 
 from foretrace.tracer.signature.file import read_signature
 
@@ -59,7 +60,7 @@ def directory(compile_c: Compile, tmp_path_factory: pytest.TempPathFactory) -> P
     return made
 
 
-@pytest.mark.parametrize("arguments", SHOWING)
+@sweep("arguments", SHOWING, ["--help", "info x.sig --json", "machines show bluegene-p"])
 @pytest.mark.parametrize(
     ("redirection", "problem"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left on device")]
 )
@@ -86,7 +87,7 @@ def test_complaints_that_cannot_be_written(arguments: str, code: int, redirectio
 
 
 @pytest.mark.parametrize("program", ["./open", "open.py"])
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@sweep("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"], [">&-", "<&- >&- 2>&-"])
 def test_a_program_finds_its_streams_as_it_would_alone(program: str, closed: str, directory: Path) -> None:
     interpreter = shlex.quote(sys.executable) if program.endswith(".py") else ""
     alone = subprocess.run(["sh", "-c", f"{interpreter} {program} {closed}"], cwd=directory, capture_output=True)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from warm_command_line import warm_command_line
 
 from foretrace.base.fitting_table import shorten
 from foretrace.base.terminal import table
@@ -38,7 +39,7 @@ int main(void) {
 def signature(tmp_path_factory: pytest.TempPathFactory, compile_c: Callable[..., Path]) -> Path:
     path = tmp_path_factory.mktemp("tables") / "p.sig"
     program = compile_c(PROGRAM, "-O1", "-fno-inline")
-    subprocess.run([*FORETRACE, "trace", "-o", str(path), "--", str(program)], check=True, cwd=path.parent)
+    assert warm_command_line().run(["trace", "-o", str(path), "--", str(program)], path.parent).returncode == 0
     return path
 
 
@@ -46,7 +47,7 @@ FORETRACE = [sys.executable, "-m", "foretrace"]
 
 
 def said_in_pipe(*arguments: str, cwd: Path) -> str:
-    return subprocess.run([*FORETRACE, *arguments], check=True, cwd=cwd, capture_output=True, text=True).stdout
+    return warm_command_line().run([*arguments], cwd).stdout
 
 
 def said_on_terminal(columns: int, *arguments: str, cwd: Path) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+from warm_command_line import warm_command_line
 
 from foretrace.tracer.signature.file import read_signature
 from foretrace.tracer.signature.records import MemoryOperation, Signature
@@ -43,6 +44,6 @@ def trace_command(signature: Path, *program: str | Path, options: tuple[str, ...
 def run_traced(directory: Path, *program: str | Path, options: tuple[str, ...] = ()) -> BinaryRun:
     """Trace a program to its end, in `directory`."""
     signature = directory / "run.sig"
-    command = trace_command(signature, *program, options=("--force", *options))
-    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    command = ["trace", "--force", *options, "-o", str(signature), "--", *map(str, program)]
+    result = warm_command_line().run(command, directory)
     return BinaryRun(result.stdout, result.stderr, result.returncode, read_signature(signature))

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -24,13 +27,18 @@ class WarmCommandLine:
         )
         self._folder = tempfile.TemporaryDirectory()
 
-    def run(self, arguments: list[str], cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command. Returns its exit code and its output as text, as `subprocess.run` does."""
+    def run(
+        self, arguments: list[str], cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command. Returns its exit code and its output as text, as `subprocess.run` does.
+
+        What the interpreter itself reads of the environment when it starts (PYTHON*, LC_*) has no effect.
+        """
         files = [Path(self._folder.name) / name for name in ("stdout", "stderr")]
         request = {
             "arguments": arguments,
             "cwd": str(cwd or Path.cwd()),
-            "environment": dict(os.environ),
+            "environment": dict(os.environ if env is None else env),
             "stdout": str(files[0]),
             "stderr": str(files[1]),
         }
@@ -45,6 +53,14 @@ class WarmCommandLine:
         """End the process."""
         self._server.communicate()
         self._folder.cleanup()
+
+
+@functools.cache
+def warm_command_line() -> WarmCommandLine:
+    """The one of this process; it ends with it."""
+    made = WarmCommandLine()
+    atexit.register(made.close)
+    return made
 
 
 def _become(request: dict[str, object]) -> None:

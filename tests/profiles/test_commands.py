@@ -2,13 +2,12 @@
 
 import io
 import json
-import subprocess
-import sys
 
 import pytest
 from msgspec import structs
 from profile_samples import GOOD
 from rich.console import Console
+from warm_command_line import warm_command_line
 
 from foretrace.base.units import format_bytes, format_bytes_per_s, format_count, format_hz, format_seconds
 from foretrace.profiles.library import find, names
@@ -18,7 +17,7 @@ from foretrace.reports.renderers import print_report
 
 
 def foretrace(*arguments):
-    return subprocess.run([sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True)
+    return warm_command_line().run([*map(str, arguments)])
 
 
 def test_the_list_names_every_machine():

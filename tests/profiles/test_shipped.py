@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 from msgspec.structs import replace
+from warm_command_line import warm_command_line
 
 from foretrace.base.errors import ProfileError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
@@ -325,8 +326,8 @@ int main(void) {
 def gathering(compile_c, tmp_path_factory):
     """The signature of a program that gathers 4 MiB at random."""
     path = tmp_path_factory.mktemp("gathering") / "gather.sig"
-    trace = [sys.executable, "-P", "-m", "foretrace", "trace", "-o", path, "--", compile_c(GATHER, "-O2")]
-    subprocess.run(trace, check=True)
+    trace = ["trace", "-o", str(path), "--", str(compile_c(GATHER, "-O2"))]
+    assert warm_command_line().run(trace).returncode == 0
     return read_signature(path)
 
 

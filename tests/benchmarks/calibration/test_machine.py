@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 from calibration_samples import FACTS, KIB, LEVELS, MIB, NS, core_timings, machine, timing
+from warm_command_line import warm_command_line
 
 from foretrace.base.errors import CalibrationError
 from foretrace.benchmarks.calibration import calibrate, calibrated_profile
@@ -35,6 +36,8 @@ QUIET = SimpleNamespace(glance=lambda: 1.0, slowdown=lambda time_s: 1.0)
 
 
 def foretrace(*arguments, **options):
+    if options.keys() <= {"cwd", "env"}:
+        return warm_command_line().run([*map(str, arguments)], **options)
     return subprocess.run(
         [sys.executable, "-P", "-m", "foretrace", *arguments], capture_output=True, text=True, **options
     )

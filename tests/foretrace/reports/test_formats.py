@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from warm_command_line import warm_command_line
 
 from foretrace.cli import VERBS, group
 from foretrace.reports.renderers import FORMATS
@@ -56,11 +57,11 @@ OTHERS = {"trace", "time", "calibrate"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, compile_c, warm_command_line) -> Path:
+def folder(tmp_path_factory, compile_c) -> Path:
     folder = tmp_path_factory.mktemp("formats")
     (folder / "x.c").write_text(PROGRAM)
     options = ["--keep-stream", "x.fts", "-o", "x.sig"]
-    made = warm_command_line.run(["trace", *options, "--", str(compile_c(PROGRAM, "-O1"))], cwd=folder)
+    made = warm_command_line().run(["trace", *options, "--", str(compile_c(PROGRAM, "-O1"))], cwd=folder)
     assert made.returncode == 0
     return folder
 

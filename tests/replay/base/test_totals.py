@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -88,19 +88,20 @@ def test_the_width_does_bind_an_end(counted: Signature) -> None:
     assert np.all(run.least_s()[is_large] <= run.times.time_s[FAST][is_large] * 1.05)
 
 
-def test_samples_outside_the_program_are_counted(tmp_path: Path) -> None:
+def test_samples_outside_the_program_are_counted(
+    foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     """Of a program that is almost all in children, few samples are in loops: the report says so beside the shares."""
     script = "i=0; while [ $i -lt 4 ]; do seq 1 3000000 > /dev/null; i=$((i+1)); done"
     signature, timing = tmp_path / "s.sig", tmp_path / "s.timing"
-    foretrace = [sys.executable, "-m", "foretrace"]
     for command in (
         ["trace", "-o", str(signature), "--", "sh", "-c", script],
         ["time", "-o", str(timing), "--", "sh", "-c", script],
     ):
-        subprocess.run([*foretrace, *command], check=True, cwd=tmp_path)
-    ask = [*foretrace, "predict", str(signature), "--machine", "epyc-turin-vm", "--timing", str(timing)]
-    said = subprocess.run(ask, check=True, cwd=tmp_path, capture_output=True, text=True).stdout
-    document = json.loads(subprocess.run([*ask, "--json"], check=True, cwd=tmp_path, capture_output=True).stdout)
+        foretrace(*command, cwd=tmp_path)
+    ask = ["predict", str(signature), "--machine", "epyc-turin-vm", "--timing", str(timing)]
+    said = foretrace(*ask, cwd=tmp_path).stdout
+    document = json.loads(foretrace(*ask, "--json", cwd=tmp_path).stdout)
     measured = document["measured"]
     if not measured["samples"]:
         pytest.skip("perf events are not allowed here, which sample child processes")

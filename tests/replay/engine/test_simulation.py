@@ -225,7 +225,7 @@ def test_double_buffered_copies_overlap_kernels():
 
 def test_a_queue_with_one_server_is_m_d_1():
     """Poisson arrivals, constant service: waits of rho / (2 mu (1 - rho)) on average (Pollaczek and Khinchine)."""
-    generator, jobs, service_s, load = random.Random(1), 40_000, 1.0, 0.6
+    generator, jobs, service_s, load = random.Random(1), 10_000, 1.0, 0.6
     now, entities = 0.0, []
     for number in range(jobs):
         now += generator.expovariate(load / service_s)

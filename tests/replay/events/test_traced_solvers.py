@@ -5,6 +5,7 @@ import json
 
 import pytest
 from command_line import run
+from effort import sweep
 from fake_clock import fake_clock
 from traces import trace_binary, trace_python
 
@@ -40,13 +41,10 @@ def predicted(signature, *options):
     return document["predictions"][0]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "iterations"),
-    [
-        ("CG+ILU", ("120", "cg", "ilu"), 12),
-        ("GMRES", ("60", "gmres", "none"), 150),
-    ],
-)
+SOLVERS = [("CG+ILU", ("120", "cg", "ilu"), 12), ("GMRES", ("60", "gmres", "none"), 150)]
+
+
+@sweep(("name", "arguments", "iterations"), SOLVERS, SOLVERS[:1])
 def test_more_iterations(folder, executable, name, arguments, iterations):
     few = traced(folder, name, executable, *arguments, iterations)
     many = traced(folder, f"{name}-many", executable, *arguments, 4 * iterations)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
+from effort import sweep
 from offload_samples import gpu, nest
 from replay_samples import (
     PROVENANCE,
@@ -255,7 +256,7 @@ int main(void)
 """
 
 
-@pytest.mark.parametrize("changed", [0, 200_000, 400_000])
+@sweep("changed", [0, 200_000, 400_000], [0, 200_000])
 def test_what_the_host_changes_between_two_loops_is_transferred_again(compile_c, changed):
     """The second gather finds its indices where the first one left them, and of the values what is still right.
 
@@ -276,7 +277,8 @@ def test_what_the_host_changes_between_two_loops_is_transferred_again(compile_c,
 
 def test_the_dynamic_loaders_loops_stay(compile_c):
     """It gathers from unrelated libraries: the range between them is not that of an array."""
-    signature = trace_binary([str(compile_c('#include <stdio.h>\nint main(void) { return puts("x") < 0; }'))]).signature
+    program = compile_c('#include <stdio.h>\nint main(void) { return puts("x") < 0; }', loaded=True)
+    signature = trace_binary([str(program)]).signature
     report = triage(signature, find("jaguar-xt4"), find("convey-hc1-fpga"))
     of_loader = [i for i in report.instances if is_loader(i.place.module)]
     assert any(i.range_bytes > 192 << 10 and i.host_s > 1e-3 * report.program.host_s for i in of_loader)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from binary_runs import run_traced
-from effort import examples
+from effort import examples, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from replay_samples import measured_host, with_changes
@@ -249,7 +249,7 @@ int main(void) {
 """
 
 
-@pytest.mark.parametrize("traced_threads", ["1", "2", "4"])
+@sweep("traced_threads", ["1", "2", "4"], ["4"])
 def test_traced_call_sites_take_as_long_as_predicted(compile_c, tmp_path, monkeypatch, traced_threads):
     monkeypatch.setenv("OMP_NUM_THREADS", traced_threads)
     run = run_traced(tmp_path, compile_c(SITES, "-O2", "-g", "-fopenmp", "-DK=4"))

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 from dependence_reference import AccessProgram, Row
-from effort import examples
+from effort import IS_FULL, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structured_programs import Path
@@ -132,12 +132,14 @@ def test_what_is_overwritten_was_written() -> None:
 
 
 def test_the_random_programs_have_dependences_of_all_kinds() -> None:
-    kinds = set()
+    kinds, wanted = set(), set(RawKind) - {RawKind.STORES, RawKind.WRITTEN}
     for seed in range(6):
         program = AccessProgram(seed, only_words=False)
         program.run()
         kinds |= {kind for kind, *_ in program.rows}
-    assert kinds == set(RawKind) - {RawKind.STORES, RawKind.WRITTEN}
+        if kinds == wanted and not IS_FULL:
+            break
+    assert kinds == wanted
 
 
 @pytest.mark.parametrize(("distance", "least"), [(1, 1), (700, 700), (1023, 1023), (3000, 3000)])

@@ -136,7 +136,7 @@ def test_a_stripped_program_has_functions_named_by_their_start(compile_c: Build,
     "flags", [("-O2",), ("-O2", "-no-pie"), ("-O2", "-fcf-protection", "-Wl,-z,ibtplt")], ids=" ".join
 )
 def test_stubs_are_those_of_objdump(compile_c: Build, flags: tuple[str, ...]) -> None:
-    program = compile_c(SOURCE, *flags)
+    program = compile_c(SOURCE, *flags, loaded=True)
     symbols = Symbols(str(program))
     stubs = re.findall(
         r"^([0-9a-f]+) <(\w+)@plt>:", _tool("objdump", "-d", "-j", ".plt", "-j", ".plt.sec", program), re.M

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from effort import sweep
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "events.md").read_text()
@@ -67,7 +68,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.parametrize("console", consoles(), ids=lambda console: steps(console)[-1][0])
+LONG = ("./contract", "sparse_solvers", "./solve 200")
+"""Larger runs of programs that are run by the commands of others, or by tests of their own."""
+
+
+@sweep(
+    "console", consoles(), [one for one in consoles() if not any(words in one for words in LONG)],
+    ids=lambda console: steps(console)[-1][0],
+)  # fmt: skip
 def test_its_commands_print_what_it_says(console: str, folder: Path) -> None:
     if "gfortran" in console and not shutil.which("gfortran"):
         pytest.skip("needs gfortran")

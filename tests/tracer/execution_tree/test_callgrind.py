@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from callgrind import run_callgrind
+from effort import sweep
 from traces import trace_binary
 from trees import calls_of, function_nodes, tree_of
 
@@ -40,15 +40,16 @@ int main(void) {
 }"""
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("name", "arguments"),
     [("cg", ("2000", "5")), ("queens", ("7",)), ("mergesort", ("3000",)), ("quicksort", ("3000",)), ("recursion", ())],
+    [("cg", ("2000", "5")), ("recursion", ())],
 )
 def test_functions_and_calls(
     name: str, arguments: tuple[str, ...], compile_c: Callable[..., Path], tmp_path: Path
 ) -> None:
     source = RECURSION if name == "recursion" else (PROGRAMS / f"{name}.c").read_text()
-    program = compile_c(source, "-O2", "-fno-inline", f"-I{PROGRAMS}")
+    program = compile_c(source, "-O2", "-fno-inline", f"-I{PROGRAMS}", loaded=True)
     expected = run_callgrind(tmp_path, program, *arguments)
     signature = trace_binary([str(program), *arguments]).signature
     found = calls_of(signature)
@@ -72,7 +73,7 @@ def test_functions_and_calls(
 
 
 def test_recursion_is_one_node(compile_c: Callable[..., Path]) -> None:
-    program = compile_c(RECURSION, "-O1", "-fno-inline")
+    program = compile_c(RECURSION, "-O1", "-fno-inline", loaded=True)
     tree = tree_of(trace_binary([str(program)]).signature)
     [fibonacci] = function_nodes(tree, "fibonacci")
     calls = 1973  # of fibonacci(15): 2 F(16) - 1

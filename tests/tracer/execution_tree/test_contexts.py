@@ -242,7 +242,7 @@ def test_contexts_beyond_the_bound_are_merged(
     __attribute__((noipa)) static void leaf(int n) { for (int i = 0; i < n; i++) sink++; }
     __attribute__((noipa)) static void hot(void) { for (int k = 0; k < 100; k++) leaf(100); }
     int main(void) { leaf(1); hot(); leaf(2); return 0; }"""
-    program = str(compile_c(source, "-O1", "-fno-inline"))
+    program = str(compile_c(source, "-O1", "-fno-inline", loaded=True))
     whole = tree_of(trace_binary([program]).signature)
     monkeypatch.setattr(session, "MAX_CONTEXTS", most)
     tree = tree_of(trace_binary([program]).signature)

@@ -99,7 +99,7 @@ Comparison = tuple[dict[str, Touched], dict[str, Touched]]
 NOTHING = Touched([], [])
 
 
-@pytest.fixture(scope="module", params=["qemu", "valgrind"])
+@pytest.fixture(scope="module", params=["qemu", pytest.param("valgrind", marks=pytest.mark.full)])
 def comparisons(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Comparison]:
     if request.param == "valgrind" and valgrind_lacks():
         pytest.skip(valgrind_lacks())

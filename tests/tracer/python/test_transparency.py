@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from effort import IS_FULL, sweep
 from polling import wait_until
 from python_runs import RUNNER, run_plain, run_traced
 
@@ -165,12 +167,16 @@ def scrubbed(result: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
     return result.returncode, *(re.sub(r"0x[0-9a-f]{6,}", "0x", text) for text in (result.stdout, result.stderr))
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_same_behaviour(scripts: Path, command: str) -> None:
+# In short: the core that is taken without being asked for, and for one script of each way to end the other one too.
+@sweep(
+    ("command", "core"), list(itertools.product(COMMANDS, PythonCore)),
+    [*((command, PythonCore.MARKERS) for command in COMMANDS), ("./raises.py", PythonCore.SETTRACE),
+     ("-m exit_3", PythonCore.SETTRACE), ("-m interrupted", PythonCore.SETTRACE)],
+)  # fmt: skip
+def test_same_behaviour(scripts: Path, command: str, core: PythonCore) -> None:
     arguments = command.format(here=scripts.name).split()
     plain = scrubbed(run_plain(scripts, *arguments))
-    for core in PythonCore:
-        assert scrubbed(run_traced(scripts, *arguments, core=core)) == plain, core
+    assert scrubbed(run_traced(scripts, *arguments, core=core)) == plain
 
 
 CODES = {
@@ -190,13 +196,16 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize("name", CODES)
-def test_code_behaves_the_same(scripts: Path, name: str) -> None:
+# In short: all codes with the core that is taken without being asked for, one with the other one.
+@sweep(
+    ("name", "core"), list(itertools.product(CODES, PythonCore)),
+    [*((name, PythonCore.MARKERS) for name in CODES), ("interpreter", PythonCore.SETTRACE)],
+)  # fmt: skip
+def test_code_behaves_the_same(scripts: Path, name: str, core: PythonCore) -> None:
     (scripts / "empty.py").touch()
-    for arguments in ((), ("-c", "--", "x")):
+    for arguments in ((), ("-c", "--", "x")) if IS_FULL or name == "interpreter" else ((),):
         plain = scrubbed(run_plain(scripts, "-c", CODES[name], *arguments))
-        for core in PythonCore:
-            assert scrubbed(run_traced(scripts, "-c", CODES[name], *arguments, core=core)) == plain, core
+        assert scrubbed(run_traced(scripts, "-c", CODES[name], *arguments, core=core)) == plain
 
 
 @pytest.mark.parametrize("options", [("-I",), ("-P", "-Wignore"), ("-X", "dev"), ("-O", "-W", "error")])

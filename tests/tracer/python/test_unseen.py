@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -90,16 +90,14 @@ def test_compiled_code_is_counted_wherever_it_comes_from(tmp_path: Path) -> None
     assert names[9] == {"numpy.unravel_index"}
 
 
-def test_info_and_the_signature_tell_it(tmp_path: Path) -> None:
+def test_info_and_the_signature_tell_it(
+    foretrace: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
     script, signature = tmp_path / "program.py", tmp_path / "program.sig"
     script.write_text("import numpy as np\na = np.ones(1000)\na.sort()\n")
-    foretrace = [sys.executable, "-P", "-m", "foretrace"]
-    subprocess.run([*foretrace, "trace", "-o", signature, script], check=True, capture_output=True)
-    shown = subprocess.run([*foretrace, "info", signature], check=True, capture_output=True, text=True)
-    assert "numpy.ndarray.sort 1" in shown.stdout
-    asked = [*foretrace, "info", signature, "--json"]
-    answer = subprocess.run(asked, check=True, capture_output=True, text=True)
-    unseen = json.loads(answer.stdout)["provenance"]["unseen"]
+    assert foretrace("trace", "-o", signature, script).returncode == 0
+    assert "numpy.ndarray.sort 1" in foretrace("info", signature).stdout
+    unseen = json.loads(foretrace("info", signature, "--json").stdout)["provenance"]["unseen"]
     assert unseen["bytes"] >= 8000
     assert 0 < unseen["bytes_share"] < 1
     assert unseen["operations"][:1] == [{"name": "numpy.ndarray.sort", "calls": 1, "bytes": 8000, "one_pass_calls": 1}]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from binary_runs import BinaryRun, run_traced, trace_command
+from effort import sweep
 from polling import wait_until
 from process_programs import FORKS_OFTEN, REPLACES_ITSELF, nothing_is_left, processes_of
 
@@ -213,7 +214,7 @@ def test_children_outlive_a_killed_reader(compile_c: Compile, tmp_path: Path) ->
     wait_until((tmp_path / "made").is_dir)
 
 
-@pytest.mark.parametrize(
+@sweep(
     ("script", "words"),
     [
         ("true", None),
@@ -221,6 +222,7 @@ def test_children_outlive_a_killed_reader(compile_c: Compile, tmp_path: Path) ->
         ("env true; env true", "the program ran 3 processes; "),
         ("env true & (exec env env true); wait", "the program ran 3 processes; "),
     ],
+    [("exec env true", None), ("env true; env true", "the program ran 3 processes; ")],
 )
 def test_a_prediction_names_processes_as_such(script: str, words: str | None, tmp_path: Path) -> None:
     """Not as threads, whatever they become."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from binary_runs import trace_command
+from effort import sweep
 from polling import child_of, wait_until_it_has_run
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -133,7 +134,10 @@ def test_output_input_files_and_exit_code(compile_c: Compile, foretrace: Run, tm
     assert info(foretrace, tmp_path / "c.sig")["complete"] is True
 
 
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGKILL, signal.SIGTERM])
+@sweep(
+    "number", [signal.SIGSEGV, signal.SIGFPE, signal.SIGABRT, signal.SIGKILL, signal.SIGTERM],
+    [signal.SIGSEGV, signal.SIGKILL],
+)  # fmt: skip
 def test_death_by_signal(number: int, compile_c: Compile, foretrace: Run, tmp_path: Path) -> None:
     program = compile_c(DIES)
     native = subprocess.run([program, str(int(number))], capture_output=True, text=True)
@@ -169,7 +173,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@sweep("number", [signal.SIGINT, signal.SIGTERM], [signal.SIGINT])
 @pytest.mark.parametrize("whom", ["us", "both"])
 def test_signals_reach_the_program(
     number: int, whom: str, start: Start, compile_c: Compile, foretrace: Run, tmp_path: Path

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from binary_runs import run_traced
+from effort import sweep
 from python_runs import trace
 
 from foretrace.tracer.python.program import PythonCore
@@ -71,7 +72,7 @@ PYTHON_WAYS = {
 }
 
 
-@pytest.mark.parametrize("core", list(PythonCore))
+@sweep("core", list(PythonCore), [PythonCore.MARKERS])  # both tell a child by the same means
 @pytest.mark.parametrize("way", PYTHON_WAYS)
 def test_those_of_python_programs(way: str, core: PythonCore, tmp_path: Path) -> None:
     """A pool's are its workers and the process that tracks what they share."""

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from changed_files import change_signature
+from effort import examples
 from hypothesis import given
 from hypothesis import strategies as st
 from traces import trace_binary
@@ -380,7 +381,7 @@ def test_a_length_beyond_all_memory_is_refused(file: Path, monkeypatch: pytest.M
 def test_random_damage_never_does_more_than_raise(file: Path) -> None:
     data = file.read_bytes()
     chance = random.Random(7)
-    for _ in range(150):
+    for _ in range(examples(150)):
         damaged = bytearray(data)
         for _ in range(chance.choice([1, 10, 200])):
             damaged[chance.randrange(len(damaged))] = chance.randrange(256)

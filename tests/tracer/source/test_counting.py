@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from effort import sweep
 from loop_keywords import keywords_in
 
 from foretrace.tracer.source.counting import text_of
@@ -226,9 +227,10 @@ def test_a_file_that_is_skipped_lists_its_loops(tmp_path: Path) -> None:
     assert "syntax error" in found.unread[0].reason
 
 
-def test_all_programs_of_the_project_are_accounted_for() -> None:
-    found = scanned([PROGRAMS / "idioms"], built_in(), processes=2)
-    files, _ = source_files([PROGRAMS / "idioms"])
+@sweep("folder", ["idioms", "dependences"], ["dependences"])
+def test_all_programs_of_the_project_are_accounted_for(folder: str) -> None:
+    found = scanned([PROGRAMS / folder], built_in(), processes=2)
+    files, _ = source_files([PROGRAMS / folder])
     assert found.loops_in_text == sum(map(keywords_in, files)) > 150
     assert found.loops_read + len(found.unread) == found.loops_in_text
 

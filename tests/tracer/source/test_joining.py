@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from effort import sweep
 from traces import trace_binary, trace_python
 
 from foretrace.tracer.signature.records import Signature
@@ -200,7 +201,7 @@ def joined_at(level: str, directory: Path) -> Join:
     """The program compiled, traced and joined with its source."""
     source, binary = directory / "program.c", directory / "program"
     source.write_text(PROGRAM)
-    subprocess.run(["gcc", "-g", *level.split(), "-o", binary, source], check=True)
+    subprocess.run(["gcc", "-g", "-static", *level.split(), "-o", binary, source], check=True)
     signature = trace_binary([str(binary)], has_dependences=True).signature
     return joined_with(signature, source)
 
@@ -212,7 +213,7 @@ def joined_with(signature: Signature, source: Path) -> Join:
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3 -march=haswell"])
+@sweep("level", ["-O0", "-O1", "-O2", "-O3 -march=haswell"], ["-O0", "-O3 -march=haswell"])
 def test_a_program_joins_at_every_level_of_optimisation(level: str, tmp_path: Path) -> None:
     result = joined_at(level, tmp_path)
     by_line = {one.loop.line: one for one in result.joined if one.loop is not None}

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from effort import sweep
 from traces import trace_binary
 
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
@@ -117,6 +118,7 @@ OTHERS = {
 }
 """What a compiler makes of it."""
 LEVELS = ("-O0", "-O1", "-O2", "-O3 -march=haswell")
+SHORT = ("-O0", "-O3 -march=haswell")
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +146,7 @@ def kinds(signature: Signature, loops: set[int | None]) -> set[str]:
     return set(map(str, told_apart(IdiomKind(one.kind) for one in signature.idioms if one.loop_id in loops)))
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@sweep("level", LEVELS, SHORT)
 def test_idioms_with_symbols(traced, level: str) -> None:
     signature, _ = traced(level)
     for function, expected in EXPECTED.items():
@@ -153,7 +155,7 @@ def test_idioms_with_symbols(traced, level: str) -> None:
         assert shown == OTHERS.get((function, level), expected), function
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@sweep("level", LEVELS, SHORT)
 def test_a_stripped_binary_shows_the_same(traced, level: str) -> None:
     signature, bare = traced(level)
     for function in EXPECTED:

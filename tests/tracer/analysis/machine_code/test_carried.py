@@ -23,6 +23,7 @@ from carried_programs import (
     UNSET_SPILLED,
     UPDATES,
 )
+from effort import sweep
 from traces import trace_binary
 
 from foretrace.tracer.analysis.data_flow.verdicts import verdicts
@@ -31,6 +32,11 @@ BUILT = [
     *(("gcc", level) for level in ("-O1", "-O2", "-O3")),
     *((compiler, "-O2") for compiler in ("clang", "aarch64-linux-gnu-gcc", "riscv64-linux-gnu-gcc")),
 ]
+SOURCES = {
+    "two_updates": TWO_UPDATES, "places": PLACES, "unset": UNSET, "updates": UPDATES,
+    "unrolled_updates": UNROLLED_UPDATES, "resets": RESETS, "shifted": SHIFTED, "set_back": SET_BACK,
+}  # fmt: skip
+ALL = [(name, *built) for name in SOURCES for built in BUILT]
 _LABEL = re.compile(r"/\* (parallel|reduction|collision|recurrence) \*/")
 _SAID = {"none": "parallel", "privatisable": "parallel"}
 
@@ -47,8 +53,7 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
         pytest.skip(f"{compiler} is not installed")
     program, code = directory / "program", directory / "program.c"
     code.write_text(source)
-    static = ("-static",) if "linux-gnu" in compiler else ()
-    command = [compiler, level, "-g", "-fno-inline", *static, "-o", str(program), str(code), "-lm"]
+    command = [compiler, level, "-g", "-fno-inline", "-static", "-o", str(program), str(code), "-lm"]
     subprocess.run(command, check=True, cwd=directory)
     signature = trace_binary([str(program)], has_dependences=True).signature
     assert signature.tree is not None
@@ -61,13 +66,10 @@ def found(source: str, compiler: str, level: str, directory: Path) -> dict[int, 
     return by_line
 
 
-@pytest.mark.parametrize(("compiler", "level"), BUILT)
-@pytest.mark.parametrize(
-    "source",
-    [TWO_UPDATES, PLACES, UNSET, UPDATES, UNROLLED_UPDATES, RESETS, SHIFTED, SET_BACK],
-    ids=["two_updates", "places", "unset", "updates", "unrolled_updates", "resets", "shifted", "set_back"],
-)
-def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path) -> None:
+# In short: each source by one compiler, and one source by each compiler at each level.
+@sweep(("name", "compiler", "level"), ALL, [one for one in ALL if one[0] == "updates" or one[1:] == ("gcc", "-O2")])
+def test_what_loops_carry(name: str, compiler: str, level: str, tmp_path: Path) -> None:
+    source = SOURCES[name]
     by_line = found(source, compiler, level, tmp_path)
     labels = expected(source)
     assert {line: by_line[line] for line in labels if line in by_line} == {
@@ -76,7 +78,7 @@ def test_what_loops_carry(source: str, compiler: str, level: str, tmp_path: Path
     assert by_line.keys() & labels.keys()
 
 
-@pytest.mark.parametrize("level", ["-O1", "-O2", "-O3"])
+@sweep("level", ["-O1", "-O2", "-O3"], ["-O2"])
 @pytest.mark.parametrize("source", [SPILLED, UNSET_SPILLED, FUSED], ids=["spilled", "unset_spilled", "fused"])
 def test_what_loops_carry_on_x86_64(source: str, level: str, tmp_path: Path) -> None:
     by_line = found(source, "gcc", level, tmp_path)
@@ -84,7 +86,8 @@ def test_what_loops_carry_on_x86_64(source: str, level: str, tmp_path: Path) -> 
     assert {line: by_line[line] for line in labels} == {line: {label} for line, label in labels.items()}
 
 
-@pytest.mark.parametrize(("compiler", "level"), BUILT)
+# In short: one for each instruction set.
+@sweep(("compiler", "level"), BUILT, [one for one in BUILT if one[0] != "clang" and one[1] == "-O2"])
 def test_bodies_longer_than_what_is_translated_at_a_time(compiler: str, level: str, tmp_path: Path) -> None:
     by_line = found(LONG_BODIES, compiler, level, tmp_path)
     labels = expected(LONG_BODIES)

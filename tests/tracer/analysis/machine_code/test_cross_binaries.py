@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from compilers import compiler_for
+from effort import sweep
 
 from foretrace.benchmarks.harness.programs import SOURCES
 from foretrace.benchmarks.validation import instruction_sets
@@ -106,7 +107,7 @@ def source_loops() -> dict[str, tuple[int, list[int], list[int], int]]:
     return found
 
 
-@pytest.mark.parametrize("link", ["-static", "-no-pie"])
+@sweep("link", ["-static", "-no-pie"], ["-static"])
 @pytest.mark.parametrize("target", CROSS)
 def test_loops_have_the_counts_of_the_source(compile_c: Callable[..., Path], target: str, link: str) -> None:
     flags = ("-O1", "-ffp-contract=off", f"-DN={N}", link)
@@ -258,7 +259,7 @@ BINUTILS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-ffp-contract=off"), ("-O3",)], ids=" ".join)
+@sweep("flags", [("-O0",), ("-O2", "-ffp-contract=off"), ("-O3",)], [("-O0",), ("-O3",)], ids=" ".join)
 @pytest.mark.parametrize("target", CROSS)
 def test_a_straight_line_is_what_binutils_says_it_is(
     compile_c: Callable[..., Path], target: str, flags: tuple[str, ...]
@@ -288,7 +289,7 @@ def test_a_straight_line_is_what_binutils_says_it_is(
 ARGUMENTS = {"spmv": (500, 16, 2), "triad": (1000, 3), "cg": (20, 3)}
 
 
-@pytest.mark.parametrize("name", ARGUMENTS)
+@sweep("name", ARGUMENTS, ["cg"])
 def test_an_algorithm_has_the_same_flops_on_every_architecture(compile_c: Callable[..., Path], name: str) -> None:
     """One fuses multiplications with additions, one has vectors, one neither: the operations are the same."""
     source = (SOURCES / f"{name}.c").read_text()

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from effort import sweep
 
 from foretrace.tracer.analysis.machine_code import binary_analysis
 from foretrace.tracer.analysis.result import Analysis
@@ -287,7 +288,9 @@ def analysed(compile_c: Callable[..., Path]) -> Callable[..., Analysis]:
     return analyse
 
 
-pytestmark = pytest.mark.parametrize("build", BUILDS, ids=" ".join)
+SHORT = [("x86_64", "-O0", "-static"), ("x86_64", "-O2"), ("aarch64", "-O2"), ("riscv64", "-O2", "-static")]
+"""Each instruction set, and what is linked statically and not, optimised and not."""
+pytestmark = sweep("build", BUILDS, SHORT, ids=" ".join)
 Analysed = Callable[..., Analysis]
 
 

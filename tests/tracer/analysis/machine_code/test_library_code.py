@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from binary_runs import run_traced
+from effort import sweep
 
 from foretrace.replay.workload.workload import Workload
 from foretrace.reports.info_reports import summarise_loops
@@ -132,12 +133,13 @@ def _line(source: str, text: str) -> int:
     return next(number for number, line in enumerate(source.splitlines(), 1) if text in line)
 
 
-@pytest.mark.parametrize(
+@sweep(
     "flags",
     [
         ("-O2", "-g"), ("-O2", "-g", "-fno-plt"), ("-O2", "-g", "-static"), ("-O2", "-g", "-static-pie"),
         ("-O2", "-g", "-Wl,-z,now"), ("-O2", "-g", "-no-pie"),
     ],
+    [("-O2", "-g"), ("-O2", "-g", "-static")],
     ids=" ".join,
 )  # fmt: skip
 def test_memcpy_goes_by_its_name_and_the_lines_that_call_it(flags: tuple[str, ...], build: Build) -> None:

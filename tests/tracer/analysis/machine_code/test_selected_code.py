@@ -129,7 +129,7 @@ int main(int argc, char **argv) {
 
 def test_what_the_rest_of_a_module_is_not_built_for_was_chosen(compile_c: Compile) -> None:
     """The answer is on the heap alone. A program built for AVX2 as a whole chose nothing."""
-    selection = _traced(compile_c(ON_THE_HEAP, "-O1")).provenance.selection
+    selection = _traced(compile_c(ON_THE_HEAP, "-O1", loaded=True)).provenance.selection
     assert selection is not None
     [chosen] = [function for function in selection.functions if function.share > 0.1]
     assert chosen.function == "wide"
@@ -137,7 +137,7 @@ def test_what_the_rest_of_a_module_is_not_built_for_was_chosen(compile_c: Compil
     [work] = [work for work in selection.work or () if work.share > 0.1]
     assert work.extensions == ("avx",)
     assert work.share == pytest.approx(chosen.share, rel=0.01)
-    whole = _traced(compile_c(ON_THE_HEAP, "-O1", "-mavx2")).provenance.selection
+    whole = _traced(compile_c(ON_THE_HEAP, "-O1", "-mavx2", loaded=True)).provenance.selection
     assert whole is None or whole.question_share < 0.01
 
 
@@ -180,7 +180,7 @@ __attribute__((used)) static void widest(void) { __asm__(".rept 9; vaddpd %zmm1,
 def test_a_machine_with_other_features_widens(compile_c: Compile) -> None:
     """The program must have code for them; it need not have run."""
     for more, low in ((WIDEST, 0.6), ("", None)):
-        signature = _traced(compile_c(KERNELS + more + DISPATCHES["a variable"] + MAIN, "-O1"))
+        signature = _traced(compile_c(KERNELS + more + DISPATCHES["a variable"] + MAIN, "-O1", loaded=True))
         selection = signature.provenance.selection
         assert selection is not None
         assert "avx512f" not in selection.engine_features

@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from effort import examples
+from effort import examples, sweep
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_nests import random_function, unit_of
@@ -33,8 +33,9 @@ def idioms_of(tmp_path: Path, name: str, text: str) -> list[str]:
     return [one.idiom for one in findings_of(tmp_path, name, text)]
 
 
-def test_nothing_contradicts_in_all_programs_of_the_project() -> None:
-    found = scanned([PROGRAMS], built_in(), processes=2)
+@sweep("folder", ["", "dependences"], ["dependences"])
+def test_nothing_contradicts_in_all_programs_of_the_project(folder: str) -> None:
+    found = scanned([PROGRAMS / folder], built_in(), processes=2)
     assert len(found.findings) > 200
     assert contradictions(found.findings, found.loops) == []
 

@@ -1,0 +1,112 @@
+"""A replay of ranks as a report: what each rank did, what the time went to, the links."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foretrace.base.units import format_bytes, format_seconds
+from foretrace.replay.ranks.records import RankReplay
+
+from .model import BYTES, INTEGER, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
+from .replay_groups import groups_of
+
+_MOST_RANKS, _MOST_LINKS, _MOST_ACTIONS = 16, 8, 8
+_ACTIONS = (
+    Column("action", "action"),
+    Column("times", "times", INTEGER),
+    Column("time_s", "of all ranks", SECONDS),
+    Column("path_s", "critical path", SECONDS),
+)
+_LINKS = (
+    Column("name", "link"),
+    Column("size_bytes", "bytes", BYTES),
+    Column("utilisation", "used", SHARE),
+    Column("full_s", "full for", SECONDS),
+)
+
+
+def rank_report(replay: RankReplay) -> Report:
+    """Report of `foretrace replay` of ranks."""
+    links, actions = replay.links, replay.by_action
+    sections: list[Section] = [Text(_title_lines(replay)), *_rank_sections(replay)]
+    sections += [Text([""]), Table(_ACTIONS, actions, shown=_MOST_ACTIONS)]
+    if links:
+        more = len(links) - _MOST_LINKS
+        rest = f"and {more} more: --json has all" if more > 0 else ""
+        sections += [Text([""]), Table(_LINKS, links, shown=_MOST_LINKS, rest=rest)]
+    return Report("Replay of ranks", sections, rank_table(replay), lambda: document(replay))
+
+
+def rank_table(replay: RankReplay) -> Table:
+    """Ranks by their numbers."""
+    outcome = replay.outcome
+    columns = (
+        Column("rank", "rank", INTEGER, int),
+        Column("node", "node", INTEGER, lambda rank: replay.hosts.node_of[rank]),
+        Column("compute_s", "computes", SECONDS, lambda rank: float(replay.compute_s[rank])),
+        Column("partner_s", "waits for partners", SECONDS, lambda rank: float(replay.partner_s[rank])),
+        Column("transfer_s", "waits for transfers", SECONDS, lambda rank: float(replay.transfer_s[rank])),
+        Column("end_s", "ends", SECONDS, lambda rank: float(outcome.end_s[rank])),
+    )
+    return Table(columns, range(len(replay.hosts.node_of)))
+
+
+def _rank_sections(replay: RankReplay) -> list[Section]:
+    """Ranks, those that are alike in one row."""
+    table = rank_table(replay)
+    name, _, *times = table.headed
+    groups = groups_of(
+        [f"rank {name.text(one)}" for one in table.records], lambda one: tuple(of.text(one) for of in times)
+    )
+    columns = (
+        Column("", "rank", value=lambda group: group.title),
+        *(of.within(lambda group: group.members[0]) for of in times),
+    )
+    left = sum(len(group.members) for group in groups[_MOST_RANKS:])
+    rest = f"and {left} more: --json has all" if left else ""
+    return [Text([""]), Table(columns, groups, shown=_MOST_RANKS, rest=rest)]
+
+
+def _title_lines(replay: RankReplay) -> list[str]:
+    outcome = replay.outcome
+    ranks = len(replay.hosts.node_of)
+    lines = [
+        f"{ranks} ranks on {replay.platform.name}: {format_seconds(replay.makespan_s)}",
+        f"{outcome.messages:,.0f} messages, {format_bytes(outcome.sent_bytes)} in all; collectives as "
+        f"{replay.library} does them{_named(replay)}",
+        f"the rank that computes most computes {replay.imbalance:.2f} times the mean",
+    ]
+    if outcome.periods_estimated:
+        lines.append(f"{format_seconds(outcome.estimated_s)} of it are estimated from a window of many iterations")
+    if replay.tests:
+        lines.append(f"{replay.tests:,} calls of MPI_Test are left out")
+    return lines
+
+
+def _named(replay: RankReplay) -> str:
+    named = ", ".join(f"{name} by {algorithm}" for name, algorithm in replay.algorithms.items())
+    return f", but {named}" if named else ""
+
+
+def document(replay: RankReplay) -> dict[str, Any]:
+    """The JSON face. Units are in the key names."""
+    outcome, table = replay.outcome, rank_table(replay)
+    return {
+        "schema": "foretrace.rank-replay/1",
+        "origin": replay.origin,
+        "platform": replay.platform.name,
+        "library": replay.library,
+        "algorithms": replay.algorithms,
+        "makespan_s": replay.makespan_s,
+        "imbalance": replay.imbalance,
+        "actions": replay.actions,
+        "tests_left_out": replay.tests,
+        "messages": outcome.messages,
+        "sent_bytes": outcome.sent_bytes,
+        "moved_bytes": outcome.moved_bytes,
+        "estimated_s": outcome.estimated_s,
+        "segments_left_out": outcome.segments_left_out,
+        "ranks": [document_of(rank, *table.keyed) for rank in table.records],
+        "by_action": [document_of(one, *_ACTIONS) for one in replay.by_action],
+        "links": [document_of(link, *_LINKS) for link in replay.links],
+    }
