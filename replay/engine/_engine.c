@@ -114,6 +114,26 @@ static const char *wrong_class(const struct ft_engine *e, const struct ft_class 
     return NULL;
 }
 
+/* Links of the network's topology, at most INT32_MAX + 1. */
+static int64_t links_of(const struct ft_network *net)
+{
+    const int64_t width = net->is_duplex ? 2 : 1, most = INT64_C(1) << 31;
+    if (net->topology == FT_CROSSBAR)
+        return width * net->nodes + (net->has_backbone != 0);
+    if (net->topology == FT_TORUS)
+        return width * net->nodes * net->dimensions;
+    int64_t links = 0, below = 1, switches = 1;
+    for (int32_t l = 0; l < net->dimensions; l++) {
+        const double added = (double)(net->nodes / below * width) * (double)switches * net->up[l] * net->parallel[l];
+        if (links + added >= (double)most || (double)switches * net->up[l] >= (double)most)
+            return most;
+        links += (int64_t)added;
+        below *= net->dimension[l];
+        switches *= net->up[l];
+    }
+    return links;
+}
+
 static const char *wrong_network(const struct ft_engine *e)
 {
     const struct ft_network *net = &e->network;
@@ -140,7 +160,18 @@ static const char *wrong_network(const struct ft_engine *e)
         leaves = leaves > INT32_MAX ? leaves : leaves * net->dimension[d];
     if (net->topology != FT_CROSSBAR && leaves != net->nodes)
         return "the dimensions of the network do not make its nodes";
-    return (size_t)net->first_link + (size_t)net->links > e->n_resources || net->links < 1
+    if (net->topology != FT_CROSSBAR && net->dimensions < 1)
+        return "the network has no dimensions";
+    if ((size_t)net->n_regimes > e->n_regimes)
+        return "the network has no such regimes";
+    for (int32_t i = 0; i < net->n_regimes; i++)
+        if (!(e->regimes[i].above_bytes >= 0) || !(e->regimes[i].latency_factor >= 0) ||
+            !isfinite(e->regimes[i].latency_factor) || !(e->regimes[i].bandwidth_factor > 0) ||
+            !isfinite(e->regimes[i].bandwidth_factor))
+            return "a factor of the network is out of range";
+    if (net->has_backbone && !(net->backbone_bytes_per_s > 0))
+        return "a bandwidth of the network is not positive";
+    return links_of(net) != net->links || (size_t)net->first_link + (size_t)net->links > e->n_resources
                ? "the network has links that are no resources"
                : NULL;
 }
@@ -162,6 +193,12 @@ static const char *wrong_messages(const struct ft_engine *e, const struct ft_ent
     for (size_t i = 0; i < e->n_members; i++)
         if (e->members[i] < 0 || e->members[i] >= (int32_t)e->n_entities)
             return "a communicator has no such member";
+    for (size_t i = 0; i < e->n_slot_lists; i++)
+        if (e->slot_lists[i] < 0)
+            return "a request is awaited that is none";
+    for (size_t i = 0; i < e->n_counts; i++)
+        if (!(e->counts[i] >= 0) || !isfinite(e->counts[i]))
+            return "a size is negative or not finite";
     for (size_t i = 0; i < e->n_collectives; i++) {
         const struct ft_collective *its = &e->collectives[i];
         if (its->algorithm < 0 || its->algorithm >= FT_NUM_ALGORITHMS || its->communicator < 0 ||
@@ -175,7 +212,8 @@ static const char *wrong_messages(const struct ft_engine *e, const struct ft_ent
             return "a collective has no such counts";
     }
     for (size_t i = 0; i < e->n_entities; i++)
-        if (starts[i].node < 0 || starts[i].node >= e->network.nodes || starts[i].first_slot < 0 || starts[i].slots < 0)
+        if (starts[i].node < 0 || starts[i].node >= e->network.nodes || starts[i].first_slot < 0 ||
+            starts[i].slots < 0 || starts[i].first_slot > INT32_MAX / 2 || starts[i].slots > INT32_MAX / 2)
             return "an entity has no such node or requests";
     return wrong_network(e);
 }
@@ -289,6 +327,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
                             .counts = b[COUNTS].buf,
                             .slot_lists = b[SLOT_LISTS].buf,
                             .regimes = b[REGIMES].buf,
+                            .n_regimes = n[REGIMES],
                             .n_messages = n[MESSAGES],
                             .n_communicators = n[COMMUNICATORS],
                             .n_members = n[MEMBERS],
@@ -434,6 +473,27 @@ static PyObject *entity_state(PyObject *self, PyObject *argument)
                          one->pc);
 }
 
+/* [(is a send, partner, tag, communicator, bytes)] of the requests that an entity waits for. */
+static PyObject *pending(PyObject *self, PyObject *argument)
+{
+    const struct ft_engine *e = started(self);
+    const Py_ssize_t number = PyNumber_AsSsize_t(argument, PyExc_IndexError);
+    if (!e || (number == -1 && PyErr_Occurred()))
+        return NULL;
+    PyObject *all = PyList_New(0);
+    for (uint32_t i = 0; all && i < e->n_requests; i++) {
+        const struct ft_request *one = &e->requests[i];
+        if (!one->is_used || one->owner != number || one->is_done || !(one->is_awaited || one->is_candidate))
+            continue;
+        PyObject *item =
+            Py_BuildValue("(Niiid)", PyBool_FromLong(one->is_send), one->peer, one->tag, one->communicator, one->bytes);
+        if (!item || PyList_Append(all, item) < 0)
+            Py_CLEAR(all);
+        Py_XDECREF(item);
+    }
+    return all;
+}
+
 static PyObject *max_min(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Py_buffer counts, asked, penalties, ties, weights, capacity;
@@ -485,6 +545,8 @@ static PyMethodDef methods[] = {
      "sums(): what was summed up, as bytes: entities, labels, resources, cores, objects, paths, work"},
     {"segments", segments, METH_NOARGS, "segments(): the timeline, as bytes"},
     {"entity", entity_state, METH_O, "entity(number): (place, kind, waits for, owner, count, end, operation)"},
+    {"pending", pending, METH_O,
+     "pending(entity): [(is a send, partner, tag, communicator, bytes)] of the requests that it waits for"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -576,12 +638,16 @@ PyMODINIT_FUNC PyInit__engine(void)
         C(DEADLOCK),
         C(NOT_OWNED),
         C(TOO_DEEP),
+        C(NO_MEMBER),
+        C(REQUEST_OPEN),
+        C(NO_REQUEST),
         C(TOO_MANY),
         C(MAX_NESTING),
         C(REGISTERS),
         C(LINEAR_GATHER),
         C(LINEAR_SCATTER),
         C(LINEAR_EXCHANGE),
+        C(LINEAR_SCAN),
         C(BINOMIAL_BCAST),
         C(BINOMIAL_REDUCE),
         C(BINOMIAL_SCATTER),
@@ -589,6 +655,7 @@ PyMODINIT_FUNC PyInit__engine(void)
         C(RECURSIVE_DOUBLING),
         C(DOUBLING_GATHER),
         C(HALVING_SCATTER),
+        C(RABENSEIFNER),
         C(RING),
         C(PAIRWISE),
         C(EXCLUSIVE_OR),

@@ -47,11 +47,15 @@ CALLED: int
 DEADLOCK: int
 NOT_OWNED: int
 TOO_DEEP: int
+NO_MEMBER: int
+REQUEST_OPEN: int
+NO_REQUEST: int
 TOO_MANY: int
 
 LINEAR_GATHER: int
 LINEAR_SCATTER: int
 LINEAR_EXCHANGE: int
+LINEAR_SCAN: int
 BINOMIAL_BCAST: int
 BINOMIAL_REDUCE: int
 BINOMIAL_SCATTER: int
@@ -59,6 +63,7 @@ BINOMIAL_GATHER: int
 RECURSIVE_DOUBLING: int
 DOUBLING_GATHER: int
 HALVING_SCATTER: int
+RABENSEIFNER: int
 RING: int
 PAIRWISE: int
 EXCLUSIVE_OR: int
@@ -130,6 +135,7 @@ class Engine:
     def sums(self) -> tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes]: ...
     def segments(self) -> bytes: ...
     def entity(self, number: int, /) -> tuple[int, int, int, int, int, float, int]: ...
+    def pending(self, entity: int, /) -> list[tuple[bool, int, int, int, float]]: ...
 
 def max_min(
     counts: object, asked: object, penalties: object, ties: object, weights: object, capacity: object, /

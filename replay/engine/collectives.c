@@ -85,7 +85,12 @@ static bool linear(const struct step *s, int32_t step)
     if (step > 0)
         return false;
     const int32_t algorithm = s->its->algorithm;
-    if (algorithm == FT_LINEAR_EXCHANGE) {
+    if (algorithm == FT_LINEAR_SCAN) {
+        for (int32_t i = 0; i < s->rank; i++)
+            receive(s, i);
+        for (int32_t i = s->rank + 1; i < s->ranks; i++)
+            send(s, i, s->bytes);
+    } else if (algorithm == FT_LINEAR_EXCHANGE) {
         for (int32_t i = 1; i < s->ranks; i++)
             receive(s, (s->rank + i) % s->ranks);
         for (int32_t i = 1; i < s->ranks; i++)
@@ -100,7 +105,7 @@ static bool linear(const struct step *s, int32_t step)
             if (i != s->root && algorithm == FT_LINEAR_GATHER)
                 receive(s, i);
             else if (i != s->root)
-                send(s, i, s->its->first_count < 0 ? s->bytes : bytes_of(s, i, i));
+                send(s, i, bytes_of(s, s->its->counts == FT_COUNTS_OF_PAIRS ? s->root : i, i));
     }
     return true;
 }
@@ -137,11 +142,22 @@ static bool binomial(const struct step *s, int32_t step, bool from_root, bool pa
     return true;
 }
 
+/* Blocks that a rank of the power of two has before its exchange at distance `mask`: its own, and those handed over. */
+static int32_t blocks_at(int32_t own, int32_t mask, int32_t rest)
+{
+    const int32_t first = own & ~(mask - 1), more = rest - first;
+    return mask + (more < 0 ? 0 : more > mask ? mask : more);
+}
+
 /* Ranks beyond a power of two hand over to a neighbour first, and hear from it last. */
 static bool doubling(const struct step *s, int32_t step)
 {
-    const int32_t power = power_of_two(s->ranks), rest = s->ranks - power;
+    const int32_t algorithm = s->its->algorithm, power = power_of_two(s->ranks), rest = s->ranks - power;
     const int32_t own = s->rank < 2 * rest ? (s->rank % 2 ? s->rank / 2 : -1) : s->rank - rest;
+    int32_t levels = 0;
+    while (1 << levels < power)
+        levels++;
+    const int32_t exchanges = algorithm == FT_RABENSEIFNER ? 2 * levels : levels;
     if (step == 0) {
         if (s->rank < 2 * rest && s->rank % 2 == 0)
             send(s, s->rank + 1, s->bytes);
@@ -149,22 +165,25 @@ static bool doubling(const struct step *s, int32_t step)
             receive(s, s->rank - 1);
         return true;
     }
-    const int32_t mask = 1 << (step - 1);
-    if (mask > power)
+    if (step > exchanges + 1)
         return false;
-    if (mask == power) {
+    if (step > exchanges) {
         if (s->rank < 2 * rest && s->rank % 2)
-            send(s, s->rank - 1, s->bytes);
+            send(s, s->rank - 1,
+                 algorithm == FT_DOUBLING_GATHER   ? s->ranks * s->bytes
+                 : algorithm == FT_HALVING_SCATTER ? s->bytes / s->ranks
+                                                   : s->bytes);
         else if (s->rank < 2 * rest)
             receive(s, s->rank + 1);
         return true;
     }
     if (own >= 0) {
+        const int32_t mask = 1 << (step <= levels ? step - 1 : exchanges - step);
         const int32_t other = own ^ mask, there = other < rest ? 2 * other + 1 : other + rest;
         double bytes = s->bytes;
-        if (s->its->algorithm == FT_DOUBLING_GATHER)
-            bytes *= mask;
-        else if (s->its->algorithm == FT_HALVING_SCATTER)
+        if (algorithm == FT_DOUBLING_GATHER)
+            bytes *= blocks_at(own, mask, rest);
+        else if (algorithm != FT_RECURSIVE_DOUBLING)
             bytes /= 2 * mask;
         exchange(s, there, there, bytes);
     }
@@ -224,14 +243,16 @@ static bool post_step(const struct step *s, int32_t step)
     switch (s->its->algorithm) {
     case FT_LINEAR_GATHER:
     case FT_LINEAR_SCATTER:
-    case FT_LINEAR_EXCHANGE: return linear(s, step);
+    case FT_LINEAR_EXCHANGE:
+    case FT_LINEAR_SCAN: return linear(s, step);
     case FT_BINOMIAL_BCAST: return binomial(s, step, true, false);
     case FT_BINOMIAL_REDUCE: return binomial(s, step, false, false);
     case FT_BINOMIAL_SCATTER: return binomial(s, step, true, true);
     case FT_BINOMIAL_GATHER: return binomial(s, step, false, true);
     case FT_RECURSIVE_DOUBLING:
     case FT_DOUBLING_GATHER:
-    case FT_HALVING_SCATTER: return doubling(s, step);
+    case FT_HALVING_SCATTER:
+    case FT_RABENSEIFNER: return doubling(s, step);
     case FT_CHAIN: return chain(s, step);
     default: return shifts(s, step);
     }
@@ -245,6 +266,8 @@ int ft_collective(struct ft_engine *e, int32_t number, const struct ft_operation
     if (one->step < 0) {
         one->step = 0;
         one->rank = rank_of(e, of, number);
+        if (member(e, of, one->rank) != number)
+            return FT_NO_MEMBER;
     }
     const struct step step = {e, its, number, one->rank, of->members, its->root, op->x};
     while (post_step(&step, one->step)) {

@@ -46,6 +46,9 @@ MESSAGE = np.dtype([("peer", "i4"), ("tag", "i4"), ("communicator", "i4")])
 COMMUNICATOR = np.dtype([("first_member", "i4"), ("members", "i4")])
 COLLECTIVE = np.dtype([(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "counts")])
 _ANY = -1
+_MOST_TAG = 2**31 - 1
+MOST_REQUESTS = 1 << 20
+"""Requests of an entity."""
 MOST_PATH_LABELS = 256
 """Activities that the critical path tells apart; all others count as the last one."""
 
@@ -265,19 +268,37 @@ class _Coder:
             case Receive(label=label, request=request):
                 self.on_message(_engine.RECEIVE, part, label, request, 0.0)
             case Await(requests, any_one, label):
-                self.slots = max(self.slots, *requests, 0)
+                if any(number < 1 for number in requests):
+                    raise PredictionError(f"replay: {label}: requests are numbered from 1, not {min(requests)}")
+                self.reserve(label, max(requests, default=0))
                 self.lists.append(len(self.rows))
                 first = len(self.slot_lists)
                 self.slot_lists += [number - 1 for number in requests]
                 self.add(_engine.AWAIT, first, b=int(any_one), label=label, n=len(requests) or -1)
             case Collective(_, size_bytes, label):
+                self.check_sizes(label, size_bytes, *part.counts)
                 self.open.append((len(self.rows), self.symbols.setdefault(("collective", part), len(self.symbols))))
                 self.add(_engine.COLLECTIVE, label=label, x=size_bytes)
 
     def on_message(self, code: int, part: Send | Receive, label: str, request: int, size_bytes: float) -> None:
-        self.slots = max(self.slots, request)
+        self.check_sizes(label, size_bytes)
+        tag = part.tag
+        if not (0 <= tag <= _MOST_TAG if tag is not None else isinstance(part, Receive)):
+            raise PredictionError(f"replay: {label}: tag {tag}, must be 0 to {_MOST_TAG}")
+        self.reserve(label, request)
         self.open.append((len(self.rows), self.symbols.setdefault(("message", part), len(self.symbols))))
         self.add(code, b=request, label=label, x=size_bytes)
+
+    @staticmethod
+    def check_sizes(label: str, *sizes_bytes: float) -> None:
+        for size_bytes in sizes_bytes:
+            if not 0 <= size_bytes < float("inf"):
+                raise PredictionError(f"replay: {label}: a message of {size_bytes} bytes, must be a size")
+
+    def reserve(self, label: str, request: int) -> None:
+        if not 0 <= request <= MOST_REQUESTS:
+            raise PredictionError(f"replay: {label}: request {request}, must be 0 to {MOST_REQUESTS}")
+        self.slots = max(self.slots, request)
 
     def sharing(self, sharing: Sharing) -> int:
         number = self.sharings.get(id(sharing))  # by identity: most are the same object, and long
@@ -347,6 +368,7 @@ class _Compiler:
         self.choices: list[tuple[int, ...]] = []
         self.messages: dict[tuple[int, int, int], int] = {}
         self.communicators = {name: number for number, name in enumerate(system.communicators)}
+        self.members = {name: frozenset(members) for name, members in system.communicators.items()}
         self.collectives: dict[tuple[int, int, int, tuple[float, ...]], int] = {}
         self.slot_lists: list[int] = []
 
@@ -357,6 +379,7 @@ class _Compiler:
         codes: dict[int, _Code] = {}  # alike entities share theirs
         bound: dict[tuple[int, int], int] = {}
         jobs = _Numbers()
+        self.check_ranks()
         for entity in self.entities:
             which = id(entity.program), id(entity.names) if entity.names else 0
             if which not in bound:
@@ -394,6 +417,23 @@ class _Compiler:
             points=np.concatenate(points) if points else np.zeros(0),
             traffic=self.traffic(),
         )
+
+    def check_ranks(self) -> None:
+        """Check who is where in the network, and in communicators."""
+        for name, members in self.system.communicators.items():
+            if not members:
+                raise PredictionError(f"replay: communicator {name} has no members")
+            for member in members:
+                self.entity(member)
+            if len(self.members[name]) < len(members):
+                twice = next(member for member, count in Counter(members).items() if count > 1)
+                raise PredictionError(f"replay: communicator {name} has {twice} twice")
+        if self.system.network is None:
+            return
+        nodes = self.system.network.topology.nodes
+        for entity in self.entities:
+            if not 0 <= entity.node < nodes:
+                raise PredictionError(f"replay: {entity.name} is on node {entity.node} of a network of {nodes}")
 
     def traffic(self) -> Traffic:
         members = [[self.entity(name) for name in names] for names in self.system.communicators.values()]
@@ -476,6 +516,8 @@ class _Compiler:
         if self.system.network is None:
             raise PredictionError("replay: the system has no network for messages")
         key = _ANY if peer is None else self.entity(peer), tag, self.communicator(communicator)
+        if peer is not None and peer not in self.members[communicator]:
+            raise PredictionError(f"replay: communicator {communicator} has no member {peer}")
         return self.messages.setdefault(key, len(self.messages))
 
     def collective(self, part: Collective, names: Mapping[str, str]) -> int:
@@ -502,7 +544,7 @@ class _Compiler:
 
     def entity(self, name: str) -> int:
         if name not in self.entity_numbers:
-            raise PredictionError(f"replay: there is no entity {name} to begin or to wait for")
+            raise PredictionError(f"replay: there is no entity {name}")
         return self.entity_numbers[name]
 
     def class_of(self, sharing: Sharing, names: Mapping[str, str]) -> int:

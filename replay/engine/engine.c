@@ -465,6 +465,7 @@ static void complete(struct ft_engine *e, double next)
         qsort(e->arrivals, n_arrivals, sizeof *e->arrivals, by_begin);
     for (uint32_t i = 0; i < n_arrivals; i++) {
         ft_flow_due(e, e->arrivals[i].flow);
+        e->of_work[2] += 1;
         e->events++;
     }
 }

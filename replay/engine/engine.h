@@ -110,13 +110,15 @@ enum ft_algorithm {
     FT_LINEAR_GATHER,      /* all send to the root at once */
     FT_LINEAR_SCATTER,     /* the root sends to all at once */
     FT_LINEAR_EXCHANGE,    /* all to all at once */
+    FT_LINEAR_SCAN,        /* x bytes to all higher ranks at once */
     FT_BINOMIAL_BCAST,     /* from the root; nearest child last */
     FT_BINOMIAL_REDUCE,    /* to the root */
     FT_BINOMIAL_SCATTER,   /* x bytes for each rank, halves at each step */
     FT_BINOMIAL_GATHER,    /* its mirror image */
     FT_RECURSIVE_DOUBLING, /* x bytes at each step; ranks beyond a power of two hand over to a neighbour */
-    FT_DOUBLING_GATHER,    /* allgather: x bytes of each rank, twice as many at each step */
+    FT_DOUBLING_GATHER,    /* allgather: x bytes of each rank, at each step all that it has */
     FT_HALVING_SCATTER,    /* reduce-scatter of x bytes: half as many at each step */
+    FT_RABENSEIFNER,       /* allreduce of x bytes: halves, then the same steps back */
     FT_RING,               /* to the right, x bytes, ranks - 1 times */
     FT_PAIRWISE,           /* step i to rank + i and from rank - i, x bytes */
     FT_EXCLUSIVE_OR,       /* step i with rank ^ i; ranks are a power of two */
@@ -266,7 +268,19 @@ struct ft_object_state {
     bool contended; /* of a lock: somebody may sleep until it is free (state 2) */
 };
 
-enum ft_status { FT_FINISHED, FT_PAUSED, FT_CALLED, FT_DEADLOCK, FT_NOT_OWNED, FT_TOO_DEEP, FT_NO_MEMORY, FT_TOO_MANY };
+enum ft_status {
+    FT_FINISHED,
+    FT_PAUSED,
+    FT_CALLED,
+    FT_DEADLOCK,
+    FT_NOT_OWNED,
+    FT_TOO_DEEP,
+    FT_NO_MEMORY,
+    FT_NO_MEMBER,    /* of the communicator of a collective */
+    FT_REQUEST_OPEN, /* a message would be one whose request is not awaited yet */
+    FT_NO_REQUEST,   /* an entity names more requests than it has */
+    FT_TOO_MANY
+};
 
 /* Requests and messages on their way, as numbers that do not depend on where they are kept: `shape` has the queues and
  * requests of each entity, then the flows in the order in which they began; `left` bytes of each flow, or seconds of
@@ -274,7 +288,10 @@ enum ft_status { FT_FINISHED, FT_PAUSED, FT_CALLED, FT_DEADLOCK, FT_NOT_OWNED, F
 struct ft_traffic {
     int64_t *shape;
     double *left;
-    uint32_t n_shape, n_left, shape_room, left_room;
+    int64_t *numbers; /* of the flows */
+    double *ages;     /* of the flows, since both sides were there */
+    double *paths;    /* [flows, path labels] */
+    uint32_t n_shape, n_left, shape_room, left_room, number_room, age_room, path_room;
 };
 
 struct ft_snapshot;
@@ -330,6 +347,7 @@ struct ft_engine {
     int64_t segments_left_out, periods_folded, periods_estimated;
     double estimated_s; /* of estimated periods */
     /* messages.c, network.c */
+    size_t n_regimes; /* given; the network says how many it uses */
     struct ft_request *requests;
     struct ft_flow *flows;
     struct ft_arrival {

@@ -238,8 +238,10 @@ int ft_message(struct ft_engine *e, int32_t number, const struct ft_operation *o
     const struct ft_message message = e->messages[op->a];
     const bool is_send = op->code == FT_SEND;
     const int32_t slot = op->b ? e->entities[number].first_slot + op->b - 1 : -1;
-    if (slot >= 0 && e->slots[slot] >= 0)
-        return FT_NOT_OWNED; /* the request is still open */
+    if (op->b > e->entities[number].slots)
+        return FT_NO_REQUEST;
+    if (slot >= 0 && e->slots[slot] != NO_REQUEST)
+        return FT_REQUEST_OPEN;
     const int32_t request = is_send ? ft_post_send(e, number, message, op->x) : ft_post_receive(e, number, message);
     if (e->out_of_memory)
         return FT_NO_MEMORY;
@@ -272,6 +274,9 @@ int ft_await(struct ft_engine *e, int32_t number, const struct ft_operation *op)
     const int64_t n = op->n < 0 ? one->slots : op->n;
     const bool is_any = op->b == 1;
     int32_t open = 0;
+    for (int64_t i = 0; i < n && op->n >= 0; i++)
+        if (e->slot_lists[op->a + i] >= one->slots)
+            return FT_NO_REQUEST;
     for (int64_t i = 0; i < n; i++) {
         const int32_t slot = one->first_slot + (op->n < 0 ? (int32_t)i : e->slot_lists[op->a + i]);
         const int32_t request = e->slots[slot];

@@ -164,7 +164,7 @@ static const struct ft_regime *regime_of(const struct ft_engine *e, double bytes
     static const struct ft_regime plain = {0, 1, 1};
     const struct ft_regime *found = &plain;
     for (int32_t i = 0; i < e->network.n_regimes; i++)
-        if (bytes > e->regimes[i].above_bytes || i == 0)
+        if (bytes > e->regimes[i].above_bytes || e->regimes[i].above_bytes <= 0)
             found = &e->regimes[i];
     return found;
 }

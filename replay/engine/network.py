@@ -159,6 +159,10 @@ class Network:
             PredictionError: a size, bandwidth or time is out of range.
         """
         sizes = _sizes(self.topology)
+        if len({len(part) for part in sizes}) > 1:
+            raise PredictionError("network: each level needs its children, parents and parallel links")
+        if not isinstance(self.topology, Crossbar) and not sizes[0]:
+            raise PredictionError("network: there are no dimensions or levels")
         if len(sizes[0]) > MOST_DIMENSIONS:
             raise PredictionError(
                 f"network: {len(sizes[0])} dimensions or levels, more than the {MOST_DIMENSIONS} there can be"
@@ -169,10 +173,34 @@ class Network:
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise PredictionError(f"network: {name} is {value}, must be positive")
-        for name in ("link_latency_s", "own_latency_s", "envelope_bytes", "window_bytes", "weight_bytes", "back_share"):
+        for name in (
+            "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes", "envelope_bytes", "window_bytes",
+            "weight_bytes",
+        ):  # fmt: skip
             value = getattr(self, name)
             if not 0 <= value < math.inf:
                 raise PredictionError(f"network: {name} is {value}, must not be negative")
+        if not 0 <= self.back_share < 1:
+            raise PredictionError(f"network: back_share is {self.back_share}, must be below 1")
+        self._check_backbone()
+        self._check_regimes()
+
+    def _check_backbone(self) -> None:
+        if not isinstance(self.topology, Crossbar):
+            return
+        bandwidth, latency_s = self.topology.backbone_bytes_per_s, self.topology.backbone_latency_s
+        if bandwidth is not None and not 0 < bandwidth < math.inf:
+            raise PredictionError(f"network: backbone_bytes_per_s is {bandwidth}, must be positive")
+        if not 0 <= latency_s < math.inf:
+            raise PredictionError(f"network: backbone_latency_s is {latency_s}, must not be negative")
+
+    def _check_regimes(self) -> None:
+        limits = [regime.above_bytes for regime in self.regimes]
+        if limits != sorted(set(limits)) or any(not 0 <= limit < math.inf for limit in limits):
+            raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
+        for regime in self.regimes:
+            if not 0 <= regime.latency_factor < math.inf or not 0 < regime.bandwidth_factor < math.inf:
+                raise PredictionError(f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}")
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:

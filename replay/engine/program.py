@@ -209,9 +209,9 @@ class Collective:
 
 
 ALGORITHMS = (
-    "linear-gather", "linear-scatter", "linear-exchange", "binomial-bcast", "binomial-reduce", "binomial-scatter",
-    "binomial-gather", "recursive-doubling", "doubling-gather", "halving-scatter", "ring", "pairwise", "exclusive-or",
-    "bruck", "bruck-gather", "dissemination", "chain",
+    "linear-gather", "linear-scatter", "linear-exchange", "linear-scan", "binomial-bcast", "binomial-reduce",
+    "binomial-scatter", "binomial-gather", "recursive-doubling", "doubling-gather", "halving-scatter", "rabenseifner",
+    "ring", "pairwise", "exclusive-or", "bruck", "bruck-gather", "dissemination", "chain",
 )  # fmt: skip
 """Algorithms of collectives, in the order of `enum ft_algorithm`."""
 

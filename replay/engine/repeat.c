@@ -26,7 +26,7 @@ struct seen { /* an entity in a snapshot */
     int32_t pc, place, object, depth;
     bool retries;
     int64_t activity;
-    double left; /* seconds of work, or of time */
+    double left, age; /* seconds of work, or of time; since it began */
     size_t frames;
 };
 
@@ -76,9 +76,14 @@ void ft_repeat_free(struct ft_engine *e)
         free(s->queues);
         free(s->traffic.shape);
         free(s->traffic.left);
+        free(s->traffic.numbers);
+        free(s->traffic.ages);
+        free(s->traffic.paths);
     }
     free(e->traffic.shape);
     free(e->traffic.left);
+    free(e->traffic.numbers);
+    free(e->traffic.ages);
     free(e->pilots);
 }
 
@@ -90,15 +95,21 @@ static void shape(struct ft_engine *e, struct ft_traffic *t, int64_t value)
         e->out_of_memory = true;
 }
 
+static void shape_pair(struct ft_engine *e, struct ft_traffic *t, int64_t one, int32_t other)
+{
+    shape(e, t, one * (INT64_C(1) << 32) + (uint32_t)other);
+}
+
 static void shape_request(struct ft_engine *e, struct ft_traffic *t, int32_t number)
 {
     const struct ft_request *its = &e->requests[number];
-    const int64_t slot = its->slot < 0 ? -1 : its->slot - e->entities[its->owner].first_slot;
-    shape(e, t, (int64_t)its->owner << 32 | (uint32_t)its->pc);
-    shape(e, t, (int64_t)its->peer << 32 | (uint32_t)its->tag);
-    shape(e, t,
-          slot << 32 |
-              (uint32_t)(its->is_done | its->is_awaited << 1 | its->has_arrived << 2 | its->is_candidate << 3));
+    const int32_t slot = its->slot < 0 ? -1 : its->slot - e->entities[its->owner].first_slot;
+    int64_t bytes;
+    memcpy(&bytes, &its->bytes, sizeof bytes); /* those of a collective's steps differ */
+    shape_pair(e, t, its->owner, its->pc);
+    shape_pair(e, t, its->peer, its->tag);
+    shape_pair(e, t, slot, its->is_done | its->is_awaited << 1 | its->has_arrived << 2 | its->is_candidate << 3);
+    shape(e, t, bytes);
 }
 
 static int by_begin(const void *a, const void *b)
@@ -114,7 +125,7 @@ static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
         return;
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
-        shape(e, t, (int64_t)one->step << 32 | (uint32_t)one->waiting_for);
+        shape_pair(e, t, one->step, one->waiting_for);
         for (int32_t r = one->posted; r >= 0; r = e->requests[r].next)
             shape_request(e, t, r);
         for (int32_t r = one->arrived; r >= 0; r = e->requests[r].next)
@@ -148,34 +159,57 @@ static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
             shape_request(e, t, flow->receive);
         else
             shape(e, t, -1);
-        if (ft_reserve(&t->left, &t->left_room, t->n_left, sizeof *t->left))
-            t->left[t->n_left++] = flow->moves ? flow->left : due - e->now;
-        else
+        if (!ft_reserve(&t->left, &t->left_room, t->n_left, sizeof *t->left) ||
+            !ft_reserve(&t->numbers, &t->number_room, t->n_left, sizeof *t->numbers) ||
+            !ft_reserve(&t->ages, &t->age_room, t->n_left, sizeof *t->ages)) {
             e->out_of_memory = true;
+            return;
+        }
+        t->numbers[t->n_left] = flow->number;
+        t->ages[t->n_left] = e->now - flow->begun;
+        t->left[t->n_left++] = flow->moves ? flow->left : due - e->now;
     }
     e->paid -= (int64_t)(t->n_shape + t->n_left) / SUMS_PER_UNIT;
 }
 
-/* How many more periods messages allow that were on their way all the time; 0 if the others are in another state. The
- * flows are those in `arrivals`. */
+/* The ways to the messages on their way, of which `arrivals` has the flows. */
+static void keep_paths(struct ft_engine *e, struct ft_traffic *t)
+{
+    const size_t labels = e->n_path_labels;
+    if (t->n_left && !ft_reserve(&t->paths, &t->path_room, t->n_left - 1, labels * sizeof *t->paths)) {
+        e->out_of_memory = true;
+        return;
+    }
+    for (uint32_t i = 0; i < t->n_left; i++)
+        memcpy(&t->paths[i * labels], &e->flow_paths[(size_t)e->arrivals[i].flow * labels], labels * sizeof *t->paths);
+    e->paid -= (int64_t)(t->n_left * labels) / SUMS_PER_UNIT;
+}
+
+/* How many more periods messages allow that were on their way all the time; 0 if others are in another state: even where
+ * a window is to stand for those to come, as many messages must be sent in it as are received. The flows are those in
+ * `arrivals`. */
 static double of_traffic(struct ft_engine *e, const struct ft_snapshot *s, bool exact, double passed)
 {
     struct ft_traffic *now = &e->traffic;
     double most = INFINITY;
     look_at_traffic(e, now);
-    if (exact && (now->n_shape != s->traffic.n_shape || now->n_left != s->traffic.n_left ||
-                  memcmp(now->shape, s->traffic.shape, now->n_shape * sizeof *now->shape) != 0))
+    if (e->out_of_memory || now->n_shape != s->traffic.n_shape || now->n_left != s->traffic.n_left ||
+        memcmp(now->shape, s->traffic.shape, now->n_shape * sizeof *now->shape) != 0)
         return 0;
     for (uint32_t i = 0; i < now->n_left; i++) {
         const struct ft_flow *flow = &e->flows[e->arrivals[i].flow];
-        if (flow->number < s->flows_begun) {
-            if (!exact || i >= s->traffic.n_left)
+        if (flow->number == s->traffic.numbers[i]) {
+            if (!exact)
                 return 0;
             const double less = flow->moves ? s->traffic.left[i] - now->left[i] : passed;
-            most = less > 0 ? fmin(most, floor(now->left[i] / less) - 1) : 0;
+            if (less > 0)
+                most = fmin(most, floor(now->left[i] / less) - 1);
+            else if (passed > 0)
+                return 0;
         } else if (exact) {
             const double unit = flow->moves ? flow->bytes : passed;
-            if (fabs(now->left[i] - s->traffic.left[i]) > SAME_WORK * unit)
+            if (fabs(now->left[i] - s->traffic.left[i]) > SAME_WORK * unit ||
+                fabs(now->ages[i] - s->traffic.ages[i]) > SAME_WORK * passed)
                 return 0;
         }
     }
@@ -211,7 +245,8 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
         s->entities[i] = (struct seen){one->pc,      one->place,    one->object,     one->depth,
-                                       one->retries, one->activity, left_of(e, one), frames};
+                                       one->retries, one->activity, left_of(e, one), e->now - one->start,
+                                       frames};
         memcpy(&s->frames[frames], one->frames, (size_t)one->depth * sizeof *s->frames);
         frames += (size_t)one->depth;
     }
@@ -226,6 +261,9 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
         s->queues[s->n_queued + i] = e->ready[(e->ready_head + i) % e->n_entities];
     memcpy(s->sums, e->sums, e->n_sums * sizeof *s->sums);
     look_at_traffic(e, &s->traffic);
+    if (e->out_of_memory)
+        return false;
+    keep_paths(e, &s->traffic);
     s->flows_begun = e->flows_begun;
     s->now = e->now;
     s->calls = e->calls;
@@ -294,6 +332,7 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
 {
     const double passed = e->now - s->now;
     double most = INFINITY;
+    const bool in_place = exact || e->flows_begun != s->flows_begun; /* else messages would be lost, or made up */
     int64_t fewest = INT64_MAX;
     if (e->calls != s->calls || (exact && !same_order(e, s)))
         return 0;
@@ -308,7 +347,7 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
             return 0;
         if (one->place == was->place && (one->place == FT_DONE || one->place == FT_UNBORN))
             continue;
-        const double loops = of_frames(one, was, &s->frames[was->frames], exact, &cycles, &fewest);
+        const double loops = of_frames(one, was, &s->frames[was->frames], in_place, &cycles, &fewest);
         if (loops < 1)
             return 0;
         most = least(most, loops);
@@ -317,8 +356,11 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
                 return 0;
             if ((one->place == FT_RUNNING || one->place == FT_TIMED) && was->left > left)
                 most = least(most, floor(left / (was->left - left)) - 1);
-        } else if (exact && (one->pc != was->pc || one->place != was->place || one->object != was->object ||
-                             one->retries != was->retries || fabs(left - was->left) > SAME_WORK * passed)) {
+        } else if (in_place && (one->pc != was->pc || one->place != was->place || one->object != was->object ||
+                                one->retries != was->retries)) {
+            return 0;
+        } else if (exact && (fabs(left - was->left) > SAME_WORK * passed ||
+                             (one->place != FT_READY && fabs(e->now - one->start - was->age) > SAME_WORK * passed))) {
             return 0;
         } else if (!cycles) {
             return 0;
@@ -347,8 +389,11 @@ static void skip_flows(struct ft_engine *e, const struct ft_snapshot *s, double 
         const size_t number = (size_t)e->arrivals[i].flow, consumer = e->n_classes + number;
         struct ft_flow *flow = &e->flows[number];
         double *due = &e->due_s[e->n_entities + consumer];
-        const bool remained = flow->number < s->flows_begun;
+        const bool remained = flow->number == s->traffic.numbers[i];
         flow->begun += remained ? 0 : shift;
+        double *path = &e->flow_paths[number * e->n_path_labels];
+        for (size_t label = 0; label < e->n_path_labels && !remained; label++)
+            path[label] += m * (path[label] - s->traffic.paths[i * e->n_path_labels + label]);
         if (flow->moves) {
             flow->left -= remained ? m * (s->traffic.left[i] - e->traffic.left[i]) : 0;
             e->consumers[consumer].since = e->now;

@@ -24,6 +24,7 @@ from .program import Entity, System
 MOST_SEGMENTS = 1_000_000
 MOST_EVENTS = 2_000_000_000
 _MOST_NAMED = 8
+_MOST_CALLS = 3
 _REGISTERS = 4
 CONSERVED = 1e-6
 """Rounding makes the work done differ from the work asked for; a larger share than this is a bug."""
@@ -162,6 +163,16 @@ def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> Predictio
         operation = compiled.operations[engine.entity(engine.called)[6]]
         lock = compiled.objects[int(operation["a"])]
         return PredictionError(f"replay: {who} gives back lock {lock}, which it does not hold")
+    if status in (_engine.NO_MEMBER, _engine.REQUEST_OPEN, _engine.NO_REQUEST):
+        operation = compiled.operations[engine.entity(engine.called)[6]]
+        what = compiled.labels[int(operation["label"])]
+        if status == _engine.NO_MEMBER:
+            return PredictionError(f"replay: {who} takes part in {what}, but is no member of its communicator")
+        if status == _engine.REQUEST_OPEN:
+            return PredictionError(
+                f"replay: {who}: {what} is given request {operation['b']}, which is not awaited yet"
+            )
+        return PredictionError(f"replay: {who}: {what} names a request that it does not have")
     if status == _engine.TOO_DEEP:
         return PredictionError(f"replay: {who} nests more than {_engine.MAX_NESTING} loops")
     return PredictionError(
@@ -181,6 +192,8 @@ def _waits_for(compiled: Compiled, engine: _engine.Engine, number: int) -> str |
         return f"{name} makes no progress"
     if kind == _engine.AT_JOIN:
         return f"{name} waits for the end of {compiled.entities[what].name}"
+    if kind == _engine.AT_TRANSFER:
+        return f"{name} waits {_pending(compiled, engine, number)}"
     thing = compiled.objects[what]
     if kind == _engine.AT_LOCK:
         return f"{name} waits for lock {thing}, held by {compiled.entities[owner].name}"
@@ -189,3 +202,18 @@ def _waits_for(compiled: Compiled, engine: _engine.Engine, number: int) -> str |
     if kind == _engine.AT_WAIT:
         return f"{name} waits for {thing}, which nobody posts"
     return f"{name} waits for {thing} ({KINDS[kind]})"
+
+
+def _pending(compiled: Compiled, engine: _engine.Engine, number: int) -> str:
+    """The messages that an entity waits for: "to send 100 bytes to rank 4 (tag 7)"."""
+    calls = []
+    requests = engine.pending(number)
+    for is_send, peer, tag, communicator, size_bytes in requests[:_MOST_CALLS]:
+        partner = "anybody" if peer < 0 else compiled.entities[peer].name
+        what = f"to send {size_bytes:g} bytes to {partner}" if is_send else f"to receive from {partner}"
+        if communicator < 0:
+            calls.append(f"{what} ({compiled.labels[engine.entity(number)[2]]})")
+        else:
+            calls.append(f"{what} ({'any tag' if tag < 0 else f'tag {tag}'})")
+    more = f" and {len(requests) - _MOST_CALLS} more messages" if len(requests) > _MOST_CALLS else ""
+    return " and ".join(calls) + more

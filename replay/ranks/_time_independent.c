@@ -92,6 +92,7 @@ static const int8_t sizes[] = {8, 4,  1, 2,  8,  4, 1,  8,  1, 1,  2,  4,  8,  8
                                8, 1,  2, 4,  8,  8, 16, 32, 8, 8,  8,  16, 16, 8,  8,  8, 16, 16, 4, 4,
                                8, 16, 8, 16, 16, 4, 2,  4,  8, 16, 32, 1,  8,  16, 32, 0, 0,  1,  8, 8};
 enum { BYTE = 6, DOUBLE = 0 };
+static const double MOST = 1e18; /* bytes, flops or seconds */
 
 struct open { /* a request of a rank */
     int32_t from, to, tag, request;
@@ -102,6 +103,7 @@ struct rank {
     struct open *opened;
     uint32_t n, room, n_opened, opened_room;
     int32_t slots, datatype;
+    bool has_lines;
 };
 
 struct reader {
@@ -115,7 +117,12 @@ struct reader {
 
 static bool fails(struct reader *r, const char *what, const char *word, size_t length)
 {
-    snprintf(r->problem, sizeof r->problem, "%s%.*s", what, (int)(length < 40 ? length : 40), word);
+    const size_t said = (size_t)snprintf(r->problem, sizeof r->problem, "%s", what);
+    size_t shown = length < 40 ? length : 40;
+    shown = shown < sizeof r->problem - 1 - said ? shown : sizeof r->problem - 1 - said;
+    for (size_t i = 0; i < shown; i++)
+        r->problem[said + i] = word[i] >= ' ' && word[i] <= '~' ? word[i] : '?';
+    r->problem[said + shown] = 0;
     return false;
 }
 
@@ -216,7 +223,9 @@ static bool size(struct reader *r, const char *word, size_t length, double *valu
 {
     if (!number_of(word, length, value))
         return fails(r, "not a number: ", word, length);
-    return *value >= 0 || fails(r, "a negative size or time: ", word, length);
+    if (!(*value >= 0))
+        return fails(r, "a negative size or time: ", word, length);
+    return *value <= MOST || fails(r, "a size or time that is too large: ", word, length);
 }
 
 static bool read_counts(struct reader *r, const char **at, const char *end, bool kept, struct action *a)
@@ -278,6 +287,7 @@ static bool read_arguments(struct reader *r, struct rank *own, int32_t self, con
         case 's':
             if (a->kind == RECEIVE || a->kind == IRECEIVE) { /* -1: as many as come */
                 good = number_of(word, length, &a->bytes) || fails(r, "not a number: ", word, length);
+                good = good && (a->bytes == -1 || size(r, word, length, &a->bytes));
             } else {
                 good = size(r, word, length, &a->bytes);
             }
@@ -296,7 +306,7 @@ static bool read_arguments(struct reader *r, struct rank *own, int32_t self, con
         if (!good)
             return false;
     }
-    if (next_word(&at, end, &length) && !may_be_missing)
+    if (next_word(&at, end, &length))
         return fails(r, "too many arguments", "", 0);
     if (sized && a->bytes > 0)
         a->bytes *= sizes[datatype];
@@ -331,6 +341,7 @@ static bool read_line(struct reader *r, const char *at, const char *end)
     if (!rank_number(r, word, length, false, &self))
         return false;
     struct rank *own = &r->ranks[self];
+    own->has_lines = true;
     word = next_word(&at, end, &length);
     if (!word)
         return fails(r, "there is no action", "", 0);
@@ -428,7 +439,7 @@ static PyObject *reader_actions(PyObject *self, PyObject *Py_UNUSED(argument))
     for (int32_t i = 0; i < r->n_ranks; i++)
         n += r->ranks[i].n;
     PyObject *all = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(struct action)));
-    PyObject *numbers = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((size_t)r->n_ranks * 2 * sizeof(int64_t)));
+    PyObject *numbers = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((size_t)r->n_ranks * 3 * sizeof(int64_t)));
     PyObject *counts =
         PyBytes_FromStringAndSize((const char *)r->counts, (Py_ssize_t)(r->n_counts * sizeof *r->counts));
     if (!all || !numbers || !counts) {
@@ -444,6 +455,7 @@ static PyObject *reader_actions(PyObject *self, PyObject *Py_UNUSED(argument))
         to += r->ranks[i].n * sizeof(struct action);
         *number++ = r->ranks[i].n;
         *number++ = r->ranks[i].slots;
+        *number++ = r->ranks[i].has_lines;
     }
     return Py_BuildValue("(NNN)", all, numbers, counts);
 }
@@ -451,7 +463,7 @@ static PyObject *reader_actions(PyObject *self, PyObject *Py_UNUSED(argument))
 static PyMethodDef methods[] = {
     {"read", reader_read, METH_O, "read(text): add its actions; None, or (line, what is wrong with it)"},
     {"actions", reader_actions, METH_NOARGS,
-     "actions(): (actions of all ranks, (actions, requests) of each, sizes), as bytes"},
+     "actions(): (actions of all ranks, (actions, requests, whether there are lines) of each, sizes), as bytes"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -86,15 +86,12 @@ _BINOMIAL_REDUCE: Steps = (Step("binomial-reduce"),)
 _DOUBLING: Steps = (Step("recursive-doubling"),)
 _BRUCK: Steps = (Step("bruck"),)
 _CHAIN: Steps = (Step("chain"),)
+_RABENSEIFNER: Steps = (Step("rabenseifner"),)
 
 
 def _ring_reduce(ranks: int) -> Steps:
     """Reduce-scatter and allgather around a ring."""
     return Step("ring", 1 / ranks), Step("ring", 1 / ranks)
-
-
-def _rabenseifner(ranks: int) -> Steps:
-    return Step("halving-scatter"), Step("doubling-gather", 1 / ranks)
 
 
 def _scattered_bcast(ranks: int, gather: str) -> Steps:
@@ -111,7 +108,9 @@ def _named(ranks: int) -> dict[Kind, dict[str, Steps]]:
         "linear": _LINEAR_EXCHANGE, "ring": (Step("ring"),), "bruck": (Step("bruck-gather"),),
         "recursive-doubling": (Step("doubling-gather"),),
     }  # fmt: skip
-    scans: dict[str, Steps] = {"linear": _CHAIN, "recursive-doubling": _DOUBLING}
+    scans: dict[str, Steps] = {
+        "linear": (Step("linear-scan"),), "chain": _CHAIN, "recursive-doubling": _DOUBLING,
+    }  # fmt: skip
     return {
         Kind.BARRIER: {
             "linear": _LINEAR_BARRIER, "dissemination": (Step("dissemination", 0.0),),
@@ -128,7 +127,7 @@ def _named(ranks: int) -> dict[Kind, dict[str, Steps]]:
         },
         Kind.ALLREDUCE: {
             "linear": _LINEAR_REDUCE + _BINOMIAL_BCAST, "recursive-doubling": _DOUBLING, "ring": _ring_reduce(ranks),
-            "rabenseifner": _rabenseifner(ranks), "binomial": _BINOMIAL_REDUCE + _BINOMIAL_BCAST,
+            "rabenseifner": _RABENSEIFNER, "binomial": _BINOMIAL_REDUCE + _BINOMIAL_BCAST,
         },
         Kind.ALLTOALL: exchanges,
         Kind.ALLTOALLV: {name: steps for name, steps in exchanges.items() if name != "bruck"},
@@ -139,7 +138,7 @@ def _named(ranks: int) -> dict[Kind, dict[str, Steps]]:
         Kind.ALLGATHER: gathers,
         Kind.ALLGATHERV: {name: gathers[name] for name in ("linear", "ring")},
         Kind.REDUCE_SCATTER: {
-            "linear": _LINEAR_REDUCE + _LINEAR_SCATTER, "halving": (Step("halving-scatter"),),
+            "linear": (*_LINEAR_REDUCE, Step("linear-scatter", 1 / ranks)), "halving": (Step("halving-scatter"),),
             "pairwise": (Step("pairwise", 1 / ranks),),
         },
         Kind.SCAN: scans,
@@ -180,7 +179,7 @@ def _mpich(ranks: int) -> dict[Kind, tuple[Recipe, ...]]:
         Kind.BARRIER: _always(*named[Kind.BARRIER]["dissemination"]),
         Kind.BCAST: _by_size(*bcast),
         Kind.REDUCE: _by_size((2048, _BINOMIAL_REDUCE), (_ANY_SIZE, named[Kind.REDUCE]["rabenseifner"])),
-        Kind.ALLREDUCE: _by_size((2048, _DOUBLING), (_ANY_SIZE, _rabenseifner(ranks))),
+        Kind.ALLREDUCE: _by_size((2048, _DOUBLING), (_ANY_SIZE, _RABENSEIFNER)),
         Kind.ALLTOALL: _by_size(*small, (32768, _LINEAR_EXCHANGE), (_ANY_SIZE, named[Kind.ALLTOALL][exchange])),
         Kind.ALLTOALLV: _always(*_LINEAR_EXCHANGE),
         Kind.GATHER: _always(*named[Kind.GATHER]["binomial"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,10 @@ def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
         if wrong:
             raise TraceFileError(f"{file}:{wrong[0]}: {wrong[1]}")
     actions, numbers, counts = reader.actions()
-    table = np.frombuffer(numbers, np.int64).reshape(-1, 2)
+    table = np.frombuffer(numbers, np.int64).reshape(-1, 3)
+    silent = np.flatnonzero(table[:, 2] == 0)
+    if len(silent):
+        raise TraceFileError(f"{path}: there is no line of rank {silent[0]}, of {num_ranks} ranks")
     return RankActions(
         actions=np.frombuffer(actions, ACTION),
         firsts=np.concatenate([[0], np.cumsum(table[:, 0])]),
@@ -47,26 +51,32 @@ def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
     )
 
 
-def _text(path: Path) -> bytes:
+def _check(path: Path) -> None:
+    """Refuse what cannot be read as a whole."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise TraceFileError(f"{path}: {path.stat().st_size} bytes, more than the {MOST_BYTES} that are read")
-        return path.read_bytes()
+        found = path.stat()
     except OSError as error:
         raise TraceFileError(f"{path}: {error.strerror}") from None
+    except ValueError:  # a zero byte in the name
+        raise TraceFileError(f"{str(path)!r} is no name of a file") from None
+    if not stat.S_ISREG(found.st_mode):
+        raise TraceFileError(f"{path}: is no regular file")
+    if found.st_size > MOST_BYTES:
+        raise TraceFileError(f"{path}: {found.st_size} bytes, more than the {MOST_BYTES} that are read")
 
 
-def _first_line(path: Path) -> str:
+def _text(path: Path, most_bytes: int = -1) -> bytes:
+    _check(path)
     try:
         with path.open("rb") as file:
-            return file.readline(4096).decode("utf-8", "replace")
+            return file.read(most_bytes)
     except OSError as error:
         raise TraceFileError(f"{path}: {error.strerror}") from None
 
 
 def _files(path: Path) -> list[Path] | None:
     """The files of a list; None if it has actions itself."""
-    words = _first_line(path).split()
+    words = _text(path, 4096).partition(b"\n")[0].split()
     if len(words) >= 2 and words[0].isdigit():
         return None
     names = [line.strip() for line in _text(path).decode("utf-8", "replace").splitlines()]

@@ -235,8 +235,15 @@ class Reference:
                     if self.walkers[other].end is None:
                         self.queues["join", other].append((name, sleeps))
                         return
+                case _:
+                    if self.message(name, part):
+                        return
         walker.end = self.now
         self.rouse(list(reversed(self.queues["join", name])), "join")
+
+    def message(self, name, part):
+        """Do a part about messages; whether the entity waits. See message_reference.py."""
+        raise NotImplementedError(part)
 
     def rates(self, running):
         """Of each entity that runs, its speed."""
