@@ -11,6 +11,7 @@ from traces import trace_binary
 
 import foretrace
 from foretrace.api.triages import Triage
+from foretrace.base import json_text
 from foretrace.replay.offload.devices.evidence import Parallel, with_source
 from foretrace.reports.triage_reports import document
 from foretrace.tracer.signature.verdicts import Authority, Said, Verdict
@@ -93,7 +94,7 @@ def test_each_kind_is_on_the_scale() -> None:
 
 
 def test_json_has_what_each_says(triaged: Triage) -> None:
-    (inner,) = json.loads(json.dumps(document(triaged)))["explained"]
+    (inner,) = json.loads(json_text.encode(document(triaged)))["explained"]
     verdict = inner["verdict"]
     assert (verdict["verdict"], verdict["decided_by"], verdict["run"]) == ("recurrence", "source", None)
     assert verdict["source"]["verdict"] == "recurrence"
