@@ -101,7 +101,7 @@ def test_edges_and_executions_agree(compile_c: Callable[..., Path]) -> None:
 
 
 def test_generated_code_and_libraries(compile_c: Callable[..., Path]) -> None:
-    program = compile_c(GENERATED, "-O2")
+    program = compile_c(GENERATED, "-O2", loaded=True)
     analysis = analyse(program)
     (loop,) = (loop for loop in analysis.loops if loop.module == ANONYMOUS)
     assert (loop.entries, loop.iterations, loop.function, loop.file, loop.line) == (1, 1000, "", "", 0)
