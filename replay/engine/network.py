@@ -200,7 +200,9 @@ class Network:
             raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
         for regime in self.regimes:
             if not 0 <= regime.latency_factor < math.inf or not 0 < regime.bandwidth_factor < math.inf:
-                raise PredictionError(f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}")
+                raise PredictionError(
+                    f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}"
+                )
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:

@@ -54,15 +54,25 @@ class Hosts:
 class _Writer:
     """Operations of all ranks, at the places of their actions."""
 
-    actions: Table
     at: Ints
     operations: Table
 
-    def put(self, which: npt.NDArray[np.bool_], offset: int, **fields: object) -> None:
+    def put(self, which: Ints, offset: int, **fields: object) -> None:
         """Set fields of the operation number `offset` of each of some actions."""
-        rows = self.at[which] + offset
+        rows = self.at[which] + offset if offset else self.at[which]
         for name, values in fields.items():
             self.operations[name][rows] = values
+
+
+def _distinct(keys: Ints) -> tuple[Ints, Ints]:
+    """Distinct keys in ascending order, and for each key its number among them. Keys are not negative."""
+    most = int(keys.max(initial=0))
+    if most > max(4 * len(keys), 1 << 20):
+        distinct, numbers = np.unique(keys, return_inverse=True)
+        return distinct, numbers.reshape(-1)
+    present = np.zeros(most + 1, np.bool_)
+    present[keys] = True
+    return np.flatnonzero(present), (np.cumsum(present) - 1)[keys]
 
 
 def compile_ranks(run: RankActions, hosts: Hosts, recipes: Mapping[Kind, tuple[Recipe, ...]]) -> Compiled:
@@ -73,23 +83,25 @@ def compile_ranks(run: RankActions, hosts: Hosts, recipes: Mapping[Kind, tuple[R
     """
     if len(hosts.node_of) != run.num_ranks:
         raise PredictionError(f"replay: {len(hosts.node_of)} places for {run.num_ranks} ranks")
-    actions, kinds = run.actions, run.actions["kind"]
     ranks = run.num_ranks
-    recipe_of, widths = _recipes_of(run, recipes)
+    places = _places(run)
+    recipe_of, widths = _recipes_of(run, places, recipes)
     rank_of = run.rank_of
-    at: Ints = (np.concatenate([[0], np.cumsum(widths)])[:-1] + rank_of).astype(np.int64)  # an end of each rank before
+    at = np.cumsum(widths)
+    ends = np.concatenate([[0], at])[run.firsts[1:]] + np.arange(ranks)  # of each rank, behind its operations
+    at += rank_of
+    at -= widths
     operations = np.zeros(int(widths.sum()) + ranks, OPERATION)
-    writer = _Writer(actions, at, operations)
-    operations["label"][at] = kinds
-    ends = np.add.accumulate(np.bincount(rank_of, widths, ranks).astype(np.int64) + 1) - 1
+    operations["label"][at] = run.actions["kind"]
     operations["code"][ends] = _engine.END
+    writer = _Writer(at, operations)
     for kind, code in ((Kind.COMPUTE, _engine.RUN), (Kind.SLEEP, _engine.SLEEP)):
-        which = kinds == kind
-        seconds = actions["amount"][which] / (hosts.flops_per_s if kind is Kind.COMPUTE else 1.0)
+        which = places[kind]
+        seconds = run.actions["amount"][which] / (hosts.flops_per_s if kind is Kind.COMPUTE else 1.0)
         writer.put(which, 0, code=code, x=seconds, a=0 if kind is Kind.SLEEP else _classes(hosts)[rank_of[which]])
-    messages = _messages(run, writer)
-    slot_lists = _waits(run, writer)
-    collectives = _collectives(run, writer, recipes, recipe_of, hosts, rank_of)
+    messages = _messages(run, places, writer)
+    slot_lists = _waits(run, places, writer)
+    collectives = _collectives(run, places, writer, recipes, recipe_of, hosts)
     crowded = _is_crowded(hosts)
     starts = np.zeros(ranks, START)
     starts["first_operation"] = ends - np.diff(np.concatenate([[-1], ends])) + 1
@@ -144,117 +156,128 @@ def _classes(hosts: Hosts) -> npt.NDArray[np.int32]:
     return np.array(hosts.node_of if _is_crowded(hosts) else [0] * len(hosts.node_of), np.int32)
 
 
-def _sizes(run: RankActions) -> npt.NDArray[np.float64]:
-    """[actions] bytes of each action; the sum of all ranks' where a reduce-scatter has them by rank."""
-    actions = run.actions
-    sizes = np.maximum(actions["size_bytes"], 0.0)
-    by_rank = np.flatnonzero((actions["kind"] == Kind.REDUCE_SCATTER) & (actions["first_count"] >= 0))
-    sums = np.concatenate([[0.0], np.cumsum(run.counts)])
-    firsts = actions["first_count"][by_rank]
-    sizes[by_rank] = sums[firsts + run.num_ranks] - sums[firsts]
-    return np.asarray(sizes, np.float64)
+def _places(run: RankActions) -> dict[Kind, Ints]:
+    """The actions of each kind."""
+    order = np.argsort(run.actions["kind"].astype(np.int8), kind="stable")
+    bounds = np.searchsorted(run.actions["kind"][order], np.arange(len(Kind) + 1))
+    return {kind: order[bounds[kind] : bounds[kind + 1]] for kind in Kind}
 
 
-def _recipes_of(run: RankActions, recipes: Mapping[Kind, tuple[Recipe, ...]]) -> tuple[npt.NDArray[np.int32], Ints]:
+def _sizes(run: RankActions, kind: Kind, which: Ints) -> npt.NDArray[np.float64]:
+    """Bytes of some actions of a kind; the sum of all ranks' where a reduce-scatter has them by rank."""
+    sizes = run.actions["size_bytes"][which]
+    if kind is Kind.REDUCE_SCATTER:
+        sums = np.concatenate([[0.0], np.cumsum(run.counts)])
+        firsts = run.actions["first_count"][which]
+        by_rank = np.maximum(firsts, 0)
+        sizes = np.where(firsts < 0, sizes, sums[np.minimum(by_rank + run.num_ranks, len(sums) - 1)] - sums[by_rank])
+    return np.asarray(np.maximum(sizes, 0.0), np.float64)
+
+
+def _recipes_of(
+    run: RankActions, places: Mapping[Kind, Ints], recipes: Mapping[Kind, tuple[Recipe, ...]]
+) -> tuple[npt.NDArray[np.int32], Ints]:
     """[actions] number of its recipe, and of the operations that it takes."""
-    kinds, sizes = run.actions["kind"], _sizes(run)
-    recipe_of = np.zeros(len(kinds), np.int32)
-    widths = np.ones(len(kinds), np.int64)
-    widths[kinds == Kind.EXCHANGE] = 3
-    widths[(kinds == Kind.TEST) | ((kinds == Kind.WAIT) & (run.actions["request"] == 0))] = 0
+    recipe_of = np.zeros(len(run.actions), np.int32)
+    widths = np.ones(len(run.actions), np.int64)
+    widths[places[Kind.EXCHANGE]] = 3
+    widths[places[Kind.TEST]] = 0
+    waits = places[Kind.WAIT]
+    widths[waits[run.actions["request"][waits] == 0]] = 0
     for kind in COLLECTIVES:
-        which = kinds == kind
-        if not which.any():
-            continue
-        limits = np.array([recipe.up_to_bytes for recipe in recipes[kind]])
-        recipe_of[which] = np.searchsorted(limits, sizes[which])
-        steps = np.array([len(recipe.steps) for recipe in recipes[kind]])
-        widths[which] = steps[recipe_of[which]] + (run.actions["amount"][which] > 0)
+        which = places[kind]
+        if len(which):
+            limits = np.array([recipe.up_to_bytes for recipe in recipes[kind]])
+            steps = np.array([len(recipe.steps) for recipe in recipes[kind]])
+            numbers = np.searchsorted(limits, _sizes(run, kind, which))
+            recipe_of[which] = numbers
+            widths[which] = steps[numbers] + (run.actions["amount"][which] > 0)
     return recipe_of, widths
 
 
-def _messages(run: RankActions, writer: _Writer) -> Table:
+def _own_requests(run: RankActions, which: Ints) -> Ints:
+    """Number of requests of the rank of each of some actions: those of exchanges come behind them."""
+    return np.asarray(run.requests[_ranks_of(run, which)])
+
+
+def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) -> Table:
     """The operations of messages of pairs; returns the kinds of messages that there are."""
-    actions, kinds = run.actions, run.actions["kind"]
-    sends = (kinds == Kind.SEND) | (kinds == Kind.ISEND)
-    receives = (kinds == Kind.RECEIVE) | (kinds == Kind.IRECEIVE)
-    exchanges = kinds == Kind.EXCHANGE
-    own = np.repeat(run.requests, np.diff(run.firsts))
-    rows = np.concatenate([np.flatnonzero(which) for which in (sends, receives, exchanges, exchanges)])
-    peers = np.concatenate(
-        [
-            actions["peer"][sends],
-            actions["peer"][receives],
-            actions["peer"][exchanges],
-            actions["request"][exchanges] - 1,
-        ]
-    )
-    keys = (peers.astype(np.int64) + 1) << 32 | (actions["tag"][rows].astype(np.int64) + 1)
-    distinct, number = np.unique(keys, return_inverse=True)
+    actions = run.actions
+    sends = np.concatenate([places[Kind.SEND], places[Kind.ISEND]])
+    receives = np.concatenate([places[Kind.RECEIVE], places[Kind.IRECEIVE]])
+    exchanges = places[Kind.EXCHANGE]
+    rows = np.concatenate([sends, receives, exchanges, exchanges])
+    peers = actions["peer"][rows].astype(np.int64)
+    peers[len(rows) - len(exchanges) :] = actions["request"][exchanges] - 1
+    tags, tag_of = _distinct(actions["tag"][rows].astype(np.int64) + 1)
+    distinct, numbers = _distinct((peers + 1) * max(len(tags), 1) + tag_of)
     messages = np.zeros(len(distinct), MESSAGE)
-    messages["peer"], messages["tag"] = (distinct >> 32) - 1, (distinct & 0xFFFFFFFF) - 1
-    parts = np.split(number, np.cumsum([sends.sum(), receives.sum(), exchanges.sum()]))
-    requests = actions["request"]
+    messages["peer"] = distinct // max(len(tags), 1) - 1
+    messages["tag"] = tags[distinct % max(len(tags), 1)] - 1 if len(tags) else 0
+    of_sends, of_receives, sent, received = np.split(numbers, np.cumsum([len(sends), len(receives), len(exchanges)]))
     sizes = np.maximum(actions["size_bytes"], 0.0)
-    writer.put(sends, 0, code=_engine.SEND, a=parts[0], b=requests[sends], x=sizes[sends])
-    writer.put(receives, 0, code=_engine.RECEIVE, a=parts[1], b=requests[receives])
-    writer.put(exchanges, 0, code=_engine.SEND, a=parts[2], b=own[exchanges] + 1, x=sizes[exchanges])
-    writer.put(exchanges, 1, code=_engine.RECEIVE, a=parts[3], b=own[exchanges] + 2, label=kinds[exchanges])
+    writer.put(sends, 0, code=_engine.SEND, a=of_sends, b=actions["request"][sends], x=sizes[sends])
+    writer.put(receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives])
+    own = _own_requests(run, exchanges)
+    writer.put(exchanges, 0, code=_engine.SEND, a=sent, b=own + 1, x=sizes[exchanges])
+    writer.put(exchanges, 1, code=_engine.RECEIVE, a=received, b=own + 2, label=int(Kind.EXCHANGE))
     return messages
 
 
-def _waits(run: RankActions, writer: _Writer) -> npt.NDArray[np.int32]:
+def _waits(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) -> npt.NDArray[np.int32]:
     """The operations that wait for requests; returns the lists of requests."""
-    actions, kinds = run.actions, run.actions["kind"]
-    writer.put(kinds == Kind.WAIT_ALL, 0, code=_engine.AWAIT, n=-1)
-    waits = (kinds == Kind.WAIT) & (actions["request"] > 0)
-    most = int(run.requests.max(initial=0)) + 2
+    actions = run.actions
+    writer.put(places[Kind.WAIT_ALL], 0, code=_engine.AWAIT, n=-1)
+    waits = places[Kind.WAIT]
+    waits = waits[actions["request"][waits] > 0]
     writer.put(waits, 0, code=_engine.AWAIT, a=actions["request"][waits] - 1, n=1)
-    exchanges = kinds == Kind.EXCHANGE
-    own = np.repeat(run.requests, np.diff(run.firsts))[exchanges]
-    writer.put(exchanges, 2, code=_engine.AWAIT, a=own, n=2, label=kinds[exchanges])
-    return np.arange(most, dtype=np.int32)
+    exchanges = places[Kind.EXCHANGE]
+    writer.put(exchanges, 2, code=_engine.AWAIT, a=_own_requests(run, exchanges), n=2, label=int(Kind.EXCHANGE))
+    return np.arange(int(run.requests.max(initial=0)) + 2, dtype=np.int32)
 
 
 def _collectives(
     run: RankActions,
+    places: Mapping[Kind, Ints],
     writer: _Writer,
     recipes: Mapping[Kind, tuple[Recipe, ...]],
     recipe_of: npt.NDArray[np.int32],
     hosts: Hosts,
-    rank_of: npt.NDArray[np.int32],
 ) -> Table:
     """The operations of collectives, and the computation behind reductions; returns the collectives that there are."""
-    actions, kinds, sizes = run.actions, run.actions["kind"], _sizes(run)
-    keys: list[Ints] = []
-    places: list[Ints] = []
+    actions = run.actions
+    rows: list[tuple[int, int, int, int]] = []
     for kind in COLLECTIVES:
         for number, recipe in enumerate(recipes[kind]):
-            which = (kinds == kind) & (recipe_of == number)
-            if not which.any():
+            which = places[kind][recipe_of[places[kind]] == number]
+            if not len(which):
                 continue
-            counts = actions["first_count"][which] if kind in _BY_RANK else np.full(which.sum(), -1)
-            roots = actions["peer"][which] if kind in _ROOTED else np.zeros(which.sum(), np.int64)
+            sizes = _sizes(run, kind, which)
+            roots = actions["peer"][which].astype(np.int64) if kind in _ROOTED else np.zeros(len(which), np.int64)
+            counts = actions["first_count"][which].astype(np.int64) if kind in _BY_RANK else roots * 0 - 1
+            distinct, numbers = _distinct((counts + 1) * run.num_ranks + roots)
             for offset, (algorithm, step) in enumerate(zip(algorithm_numbers(recipe.steps), recipe.steps, strict=True)):
-                writer.put(which, offset, code=_engine.COLLECTIVE, x=sizes[which] * step.share, label=int(kind))
-                keys.append(
-                    np.stack(
-                        [np.full(len(roots), algorithm), roots, counts, np.full(len(roots), _BY_RANK.get(kind, 0))], 1
-                    )
+                writer.put(
+                    which, offset, code=_engine.COLLECTIVE, a=numbers + len(rows), x=sizes * step.share, label=int(kind)
                 )
-                places.append(writer.at[which] + offset)
-            computes = which & (actions["amount"] > 0)
+                rows += [
+                    (algorithm, int(root), int(first) - 1, _BY_RANK.get(kind, 0))
+                    for first, root in zip(*np.divmod(distinct, run.num_ranks), strict=True)
+                ]
+            computes = which[actions["amount"][which] > 0]
             writer.put(
-                computes, len(recipe.steps), code=_engine.RUN, a=_classes(hosts)[rank_of[computes]],
+                computes, len(recipe.steps), code=_engine.RUN, a=_classes(hosts)[_ranks_of(run, computes)],
                 x=actions["amount"][computes] / hosts.flops_per_s, label=int(Kind.COMPUTE),
             )  # fmt: skip
-    if not keys:
-        return np.zeros(0, COLLECTIVE)
-    distinct, numbers = np.unique(np.concatenate(keys), axis=0, return_inverse=True)
-    writer.operations["a"][np.concatenate(places)] = numbers.reshape(-1)
-    table = np.zeros(len(distinct), COLLECTIVE)
-    table["algorithm"], table["root"], table["first_count"], table["counts"] = distinct.T
+    table = np.zeros(len(rows), COLLECTIVE)
+    if rows:
+        table["algorithm"], table["root"], table["first_count"], table["counts"] = np.array(rows).T
     return table
+
+
+def _ranks_of(run: RankActions, which: Ints) -> Ints:
+    """The rank of each of some actions."""
+    return np.searchsorted(run.firsts, which, "right") - 1
 
 
 _BY_RANK = {
