@@ -3,8 +3,8 @@
 A program queries features by CPUID or XGETBV, on AArch64 by reading ID registers or by getauxval(), and keeps answers
 in static variables. Code that reads an answer, and functions called right after the read, were selected by it, as were
 the functions that an IFUNC chose. Programs derive function pointers and flags from answers: a value stored right after
-a read is an answer too. The dynamic linker's own queries are left out, and those of a static program's startup: they are
-made in every program, for IFUNCs.
+a read is an answer too. The queries of the dynamic linker, and of a static program's startup, are left out: every program
+makes them, for IFUNCs.
 
 Answers on the heap or the stack leave no such trace. But where a module that queries is built for every processor, as
 its other vector functions show, a function that uses AVX, or special-purpose instructions, was selected as well.
@@ -29,8 +29,13 @@ from .basic_blocks import BasicBlocks
 
 _CPUID, _XGETBV = b"\x0f\xa2", b"\x0f\x01\xd0"
 _ASKS_SYSTEM = frozenset({"getauxval", "__getauxval", "elf_aux_info"})
-_STARTUP = frozenset({"__libc_start_main", "__libc_start_main_impl"})
-"""Functions of glibc that query features in a static program before main, for IFUNCs (csu/libc-start.c)."""
+_STARTUP = frozenset({
+    "__libc_start_main", "__libc_start_main_impl", "init_cpu_features", "get_common_indices", "get_extended_indices",
+    "update_active", "dl_init_cacheinfo", "init_cacheinfo", "handle_amd", "handle_intel", "handle_zhaoxin",
+    "intel_check_word", "get_common_cache_info",
+})  # fmt: skip
+"""Functions of glibc that query features in a static program before main, for IFUNCs (sysdeps/x86/cpu-features.c and
+dl-cacheinfo.h)."""
 _MOST_EXECUTIONS = 64
 """Largest number of executions of a store that keeps an answer: programs ask once."""
 _MOST_KEPT_BYTES = 256
@@ -140,8 +145,12 @@ class _Finder:
 
     def find(self) -> Selection | None:
         questions = self._questions()
-        own = {block for block in questions if not self._ran.is_loader(self._ran.modules[block])}
-        own = self._beyond_startup(own)
+        own = {
+            block
+            for block in questions
+            if not self._ran.is_loader(self._ran.modules[block])
+            and self._ran.names[block].partition(".")[0] not in _STARTUP
+        }
         readings = self._readings(self._behind_questions(own)) | self._tested(own)
         selected = {block for block, chosen in enumerate(self._ran.chosen) if chosen}
         executions = self._blocks.executions
@@ -171,19 +180,6 @@ class _Finder:
             if is_own and any(map(self._asks_system, following)):
                 found.setdefault(block, "getauxval")
         return found
-
-    def _beyond_startup(self, own: Collection[int]) -> set[int]:
-        """Querying blocks but for those of the C library's startup in a static program, which does the loader's part."""
-        functions, names = self._ran.functions, self._ran.names
-        asking = {functions[block] for block in own}
-        startup = {functions[block] for block in own if names[block] in _STARTUP}
-        while startup:
-            callers = {number: {functions[at] for at in self._entered[number]} for number in asking - startup}
-            more = {number for number, found in callers.items() if found and found <= startup}
-            if not more:
-                break
-            startup |= more
-        return {block for block in own if functions[block] not in startup}
 
     def _asks_system(self, block: int) -> bool:
         return self._ran.names[block].partition("@")[0] in _ASKS_SYSTEM
