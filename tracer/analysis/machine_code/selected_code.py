@@ -3,7 +3,8 @@
 A program queries features by CPUID or XGETBV, on AArch64 by reading ID registers or by getauxval(), and keeps answers
 in static variables. Code that reads an answer, and functions called right after the read, were selected by it, as were
 the functions that an IFUNC chose. Programs derive function pointers and flags from answers: a value stored right after
-a read is an answer too. The dynamic linker's own queries are left out: it makes them in every program, for IFUNCs.
+a read is an answer too. The queries of the dynamic linker, and of a static program's startup, are left out: every program
+makes them, for IFUNCs.
 
 Answers on the heap or the stack leave no such trace. But where a module that queries is built for every processor, as
 its other vector functions show, a function that uses AVX, or special-purpose instructions, was selected as well.
@@ -28,6 +29,13 @@ from .basic_blocks import BasicBlocks
 
 _CPUID, _XGETBV = b"\x0f\xa2", b"\x0f\x01\xd0"
 _ASKS_SYSTEM = frozenset({"getauxval", "__getauxval", "elf_aux_info"})
+_STARTUP = frozenset({
+    "__libc_start_main", "__libc_start_main_impl", "init_cpu_features", "get_common_indices", "get_extended_indices",
+    "update_active", "dl_init_cacheinfo", "init_cacheinfo", "handle_amd", "handle_intel", "handle_zhaoxin",
+    "intel_check_word", "get_common_cache_info",
+})  # fmt: skip
+"""Functions of glibc that query features in a static program before main, for IFUNCs (sysdeps/x86/cpu-features.c and
+dl-cacheinfo.h)."""
 _MOST_EXECUTIONS = 64
 """Largest number of executions of a store that keeps an answer: programs ask once."""
 _MOST_KEPT_BYTES = 256
@@ -137,7 +145,12 @@ class _Finder:
 
     def find(self) -> Selection | None:
         questions = self._questions()
-        own = {block for block in questions if not self._ran.is_loader(self._ran.modules[block])}
+        own = {
+            block
+            for block in questions
+            if not self._ran.is_loader(self._ran.modules[block])
+            and self._ran.names[block].partition(".")[0] not in _STARTUP
+        }
         readings = self._readings(self._behind_questions(own)) | self._tested(own)
         selected = {block for block, chosen in enumerate(self._ran.chosen) if chosen}
         executions = self._blocks.executions

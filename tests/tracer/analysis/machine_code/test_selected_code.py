@@ -173,6 +173,24 @@ def test_a_program_that_only_starts_is_not_widened(compile_c: Compile) -> None:
     assert not any(part.source == "code chosen by features" for part in prediction.errors)
 
 
+LOOP_IN_MAIN = r"""
+#include <stdio.h>
+static double a[100000];
+int main(void) {
+    double sum = 0;
+    for (int i = 0; i < 100000; i++) { a[i] = a[i] * 0.5 + i; sum += a[i]; }
+    printf("%g\n", sum);
+    return 0;
+}"""
+
+
+@pytest.mark.parametrize("linking", ["-static", "-static-pie"])
+def test_the_startup_of_a_static_program_chooses_no_code_of_its_own(linking: str, compile_c: Compile) -> None:
+    """It queries the processor as a dynamic linker does, right before it calls main."""
+    selection = _traced(compile_c(LOOP_IN_MAIN, "-O1", linking)).provenance.selection
+    assert selection is None or selection.share < 0.01
+
+
 WIDEST = """
 __attribute__((used)) static void widest(void) { __asm__(".rept 9; vaddpd %zmm1, %zmm2, %zmm3; .endr"); }"""
 
