@@ -3,8 +3,8 @@
 A program queries features by CPUID or XGETBV, on AArch64 by reading ID registers or by getauxval(), and keeps answers
 in static variables. Code that reads an answer, and functions called right after the read, were selected by it, as were
 the functions that an IFUNC chose. Programs derive function pointers and flags from answers: a value stored right after
-a read is an answer too. The queries of the dynamic linker, and of a static program's startup, are left out: every program
-makes them, for IFUNCs.
+a read is an answer too. The queries of the dynamic linker, and of a static program's startup, are left out: every
+program makes them, for IFUNCs.
 
 Answers on the heap or the stack leave no such trace. But where a module that queries is built for every processor, as
 its other vector functions show, a function that uses AVX, or special-purpose instructions, was selected as well.
