@@ -174,8 +174,8 @@ class Network:
             if not 0 < value < math.inf:
                 raise PredictionError(f"network: {name} is {value}, must be positive")
         for name in (
-            "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes", "envelope_bytes", "window_bytes",
-            "weight_bytes",
+            "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes", "envelope_bytes",
+            "window_bytes", "weight_bytes",
         ):  # fmt: skip
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -200,7 +200,9 @@ class Network:
             raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
         for regime in self.regimes:
             if not 0 <= regime.latency_factor < math.inf or not 0 < regime.bandwidth_factor < math.inf:
-                raise PredictionError(f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}")
+                raise PredictionError(
+                    f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}"
+                )
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:

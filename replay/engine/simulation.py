@@ -169,9 +169,7 @@ def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> Predictio
         if status == _engine.NO_MEMBER:
             return PredictionError(f"replay: {who} takes part in {what}, but is no member of its communicator")
         if status == _engine.REQUEST_OPEN:
-            return PredictionError(
-                f"replay: {who}: {what} is given request {operation['b']}, which is not awaited yet"
-            )
+            return PredictionError(f"replay: {who}: {what} is given request {operation['b']}, which is not awaited yet")
         return PredictionError(f"replay: {who}: {what} names a request that it does not have")
     if status == _engine.TOO_DEEP:
         return PredictionError(f"replay: {who} nests more than {_engine.MAX_NESTING} loops")

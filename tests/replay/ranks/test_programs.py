@@ -107,7 +107,11 @@ def test_sizes_of_collectives(tmp_path, action, messages, sent_bytes):
 
 def test_sizes_by_rank_are_each_rank_s_own(tmp_path):
     """Rank 0 sends 128 bytes to rank 1 and 256 to rank 2; the others nothing: 3 s over its link."""
-    lines = [["alltoallv 999 0 128 256 999 0 0 0"], ["alltoallv 999 0 0 0 999 128 0 0"], ["alltoallv 999 0 0 0 999 256 0 0"]]
+    lines = [
+        ["alltoallv 999 0 128 256 999 0 0 0"],
+        ["alltoallv 999 0 0 0 999 128 0 0"],
+        ["alltoallv 999 0 0 0 999 256 0 0"],
+    ]
     outcome = replayed(tmp_path, lines)
     assert outcome.sent_bytes == 384.0
     assert outcome.makespan_s == pytest.approx(HOP_S + 3.0)
@@ -146,8 +150,8 @@ ACTIONS = {
     Kind.BARRIER: "barrier", Kind.BCAST: "bcast {0}", Kind.REDUCE: "reduce {0} 0", Kind.ALLREDUCE: "allreduce {0} 0",
     Kind.ALLTOALL: "alltoall {0} {0}", Kind.ALLTOALLV: "alltoallv {0} {1} {0} {1}", Kind.GATHER: "gather {0} {0}",
     Kind.SCATTER: "scatter {0} {0}", Kind.GATHERV: "gatherv {0} {1}", Kind.SCATTERV: "scatterv {1} {0}",
-    Kind.ALLGATHER: "allgather {0} {0}", Kind.ALLGATHERV: "allgatherv {0} {1}", Kind.REDUCE_SCATTER: "reducescatter {1} 0",
-    Kind.SCAN: "scan {0} 0", Kind.EXSCAN: "exscan {0} 0",
+    Kind.ALLGATHER: "allgather {0} {0}", Kind.ALLGATHERV: "allgatherv {0} {1}",
+    Kind.REDUCE_SCATTER: "reducescatter {1} 0", Kind.SCAN: "scan {0} 0", Kind.EXSCAN: "exscan {0} 0",
 }  # fmt: skip
 
 
@@ -173,7 +177,10 @@ def test_collectives_of_each_library_end(tmp_path, library, ranks):
     sizes = sorted({way.up_to_bytes for ways in recipes(library, ranks).values() for way in ways} - {float("inf")})
     around = [0, *(int(size) + more for size in sizes for more in (0, 1)), 1 << 20]
     lines = [
-        action.format(size // ranks if kind is Kind.REDUCE_SCATTER else size, " ".join([str(size // ranks if kind is Kind.REDUCE_SCATTER else size)] * ranks))
+        action.format(
+            size // ranks if kind is Kind.REDUCE_SCATTER else size,
+            " ".join([str(size // ranks if kind is Kind.REDUCE_SCATTER else size)] * ranks),
+        )
         for size in (around if IS_FULL else around[:: max(1, len(around) // 5)])
         for kind, action in ACTIONS.items()
     ]

@@ -84,7 +84,9 @@ def test_sizes_by_rank(tmp_path, line, counts):
     assert run.counts.tolist() == counts
 
 
-@pytest.mark.parametrize("line", ["init", "finalize", "comm_size 4", "comm_split 1 2 3 4", "comm_dup 1", "location a 5"])
+@pytest.mark.parametrize(
+    "line", ["init", "finalize", "comm_size 4", "comm_split 1 2 3 4", "comm_dup 1", "location a 5"]
+)
 def test_actions_that_take_no_time(tmp_path, line):
     assert len(read(tmp_path, f"0 {line}\n").actions) == 0
 
@@ -97,7 +99,17 @@ def test_init_says_what_the_default_datatype_is(tmp_path):
 
 
 def test_requests_are_numbered_and_awaited(tmp_path):
-    lines = ["isend 1 5 10", "irecv 1 6 10", "isend 1 6 10", "wait 1 0 6", "irecv 1 7 10", "wait 0 1 5", "wait 0 1 6", "waitall", "isend 1 9 10"]
+    lines = [
+        "isend 1 5 10",
+        "irecv 1 6 10",
+        "isend 1 6 10",
+        "wait 1 0 6",
+        "irecv 1 7 10",
+        "wait 0 1 5",
+        "wait 0 1 6",
+        "waitall",
+        "isend 1 9 10",
+    ]
     run = read(tmp_path, "".join(f"0 {line}\n" for line in lines) + "1 init\n")
     assert run.actions["request"].tolist() == [1, 2, 3, 2, 2, 1, 3, 0, 1]
     assert run.requests.tolist() == [3, 0]
@@ -125,7 +137,10 @@ def test_lists_of_files_and_files_of_all_ranks_are_alike(tmp_path):
     (tmp_path / "list").write_text("r0\n\n  r1  \n")
     of_list = read_time_independent(tmp_path / "list")
     of_one = read(tmp_path, "1 recv 0 0 10\n0 compute 1\n# a comment\n\n0 send 1 0 10\n")
-    assert of_list.actions[["kind", "peer", "size_bytes"]].tolist() == of_one.actions[["kind", "peer", "size_bytes"]].tolist()
+    assert (
+        of_list.actions[["kind", "peer", "size_bytes"]].tolist()
+        == of_one.actions[["kind", "peer", "size_bytes"]].tolist()
+    )
     assert of_list.rank_of.tolist() == of_one.rank_of.tolist() == [0, 0, 1]
 
 
@@ -216,22 +231,20 @@ def test_what_is_no_file_is_refused(tmp_path):
             read_time_independent(path)
 
 
-LINES = (b"0 init", b"0 send 1 0 10", b"1 irecv 0 0", b"1 wait 0 1 0", b"0 alltoallv 1 2 3 4 5 6", b"1 allreduce 8 1e3 0",
-         b"0 gatherv 1 2 3 0 1 1", b"1 reducescatter 1 2 3", b"1 waitall", b"0 sendrecv 1 0 1 1")  # fmt: skip
+LINES = (
+    b"0 init", b"0 send 1 0 10", b"1 irecv 0 0", b"1 wait 0 1 0", b"0 alltoallv 1 2 3 4 5 6", b"1 allreduce 8 1e3 0",
+    b"0 gatherv 1 2 3 0 1 1", b"1 reducescatter 1 2 3", b"1 waitall", b"0 sendrecv 1 0 1 1",
+)  # fmt: skip
+WORDS = (b"0", b"1", b"-1", b"9", b"1e9", b"send", b"wait", b"gatherv", b"x", b"\x00", b"\xff")
+rubbish = st.one_of(
+    st.binary(max_size=200),
+    st.lists(st.one_of(st.sampled_from(LINES), st.binary(max_size=20)), max_size=8).map(b"\n".join),
+    st.lists(st.lists(st.sampled_from(WORDS), max_size=9).map(b" ".join), max_size=6).map(b"\n".join),
+)
 
 
 @settings(max_examples=examples(1000))
-@given(
-    st.one_of(
-        st.binary(max_size=200),
-        st.lists(st.one_of(st.sampled_from(LINES), st.binary(max_size=20)), max_size=8).map(b"\n".join),
-        st.lists(
-            st.lists(st.sampled_from([b"0", b"1", b"-1", b"9", b"1e9", b"send", b"wait", b"gatherv", b"x", b"\x00", b"\xff"]), max_size=9).map(b" ".join),
-            max_size=6,
-        ).map(b"\n".join),
-    ),
-    st.sampled_from([None, 1, 2, 3]),
-)  # fmt: skip
+@given(rubbish, st.sampled_from([None, 1, 2, 3]))
 def test_rubbish_is_read_or_refused_in_one_line(tmp_path_factory, content, ranks):
     path = tmp_path_factory.mktemp("trace", numbered=True) / "t"
     path.write_bytes(content)
