@@ -127,7 +127,7 @@ WITH_SANITIZERS = LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-
 sanitize: $(INSTALLED) ## run the tests of the C cores under AddressSanitizer and UBSan
 	$(BUILD_SANITIZED)
 	$(WITH_SANITIZERS) $(PYTEST) -n $(JOBS) --dist loadfile $(addprefix --deselect=,$(UNSANITIZED)) \
-		$(or $(ARGS),tests/cache_sim tests/replay/core tests/replay/engine \
+		$(or $(ARGS),tests/cache_sim tests/replay/core tests/replay/engine tests/replay/ranks \
 		tests/benchmarks/calibration/test_kernels.py tests/tracer/execution_tree/test_twin.py \
 		tests/tracer/data_flow/test_core.py tests/tracer/data_flow/test_dependence_twin.py \
 		tests/tracer/reader tests/tracer/stored)

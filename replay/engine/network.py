@@ -174,8 +174,8 @@ class Network:
             if not 0 < value < math.inf:
                 raise PredictionError(f"network: {name} is {value}, must be positive")
         for name in (
-            "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes", "envelope_bytes", "window_bytes",
-            "weight_bytes",
+            "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes", "envelope_bytes",
+            "window_bytes", "weight_bytes",
         ):  # fmt: skip
             value = getattr(self, name)
             if not 0 <= value < math.inf:

@@ -185,9 +185,9 @@ static void keep_paths(struct ft_engine *e, struct ft_traffic *t)
     e->paid -= (int64_t)(t->n_left * labels) / SUMS_PER_UNIT;
 }
 
-/* How many more periods messages allow that were on their way all the time; 0 if others are in another state: even where
- * a window is to stand for those to come, as many messages must be sent in it as are received. The flows are those in
- * `arrivals`. */
+/* How many more periods messages allow that were on their way all the time; 0 if others are in another state: even
+ * where a window is to stand for those to come, as many messages must be sent in it as are received. The flows are
+ * those in `arrivals`. */
 static double of_traffic(struct ft_engine *e, const struct ft_snapshot *s, bool exact, double passed)
 {
     struct ft_traffic *now = &e->traffic;
@@ -244,9 +244,8 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
     s->n_queued = 0;
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
-        s->entities[i] = (struct seen){one->pc,      one->place,    one->object,     one->depth,
-                                       one->retries, one->activity, left_of(e, one), e->now - one->start,
-                                       frames};
+        s->entities[i] = (struct seen){one->pc,       one->place,      one->object,         one->depth, one->retries,
+                                       one->activity, left_of(e, one), e->now - one->start, frames};
         memcpy(&s->frames[frames], one->frames, (size_t)one->depth * sizeof *s->frames);
         frames += (size_t)one->depth;
     }

@@ -101,8 +101,9 @@ struct open { /* a request of a rank */
 struct rank {
     struct action *actions;
     struct open *opened;
-    uint32_t n, room, n_opened, opened_room;
-    int32_t slots, datatype;
+    int32_t *unused; /* numbers of requests up to `highest` that none has: a heap */
+    uint32_t n, room, n_opened, opened_room, n_unused, unused_room;
+    int32_t highest, slots, datatype;
     bool has_lines;
 };
 
@@ -126,24 +127,39 @@ static bool fails(struct reader *r, const char *what, const char *word, size_t l
     return false;
 }
 
-static int32_t free_request(const struct rank *own)
+/* The lowest number that no request has: the root of a heap of those given back, or the next. */
+static int32_t take_number(struct rank *own)
 {
-    for (int32_t number = 1;; number++) {
-        bool taken = false;
-        for (uint32_t i = 0; i < own->n_opened && !taken; i++)
-            taken = own->opened[i].request == number;
-        if (!taken)
-            return number;
+    if (own->n_unused == 0)
+        return ++own->highest;
+    const int32_t lowest = own->unused[0], last = own->unused[--own->n_unused];
+    uint32_t at = 0;
+    for (uint32_t child; (child = 2 * at + 1) < own->n_unused; at = child) {
+        child += child + 1 < own->n_unused && own->unused[child + 1] < own->unused[child];
+        if (last <= own->unused[child])
+            break;
+        own->unused[at] = own->unused[child];
     }
+    own->unused[at] = last;
+    return lowest;
+}
+
+static bool give_back_number(struct rank *own, int32_t number)
+{
+    if (!ft_reserve(&own->unused, &own->unused_room, own->n_unused, sizeof *own->unused))
+        return false;
+    uint32_t at = own->n_unused++;
+    for (; at > 0 && own->unused[(at - 1) / 2] > number; at = (at - 1) / 2)
+        own->unused[at] = own->unused[(at - 1) / 2];
+    own->unused[at] = number;
+    return true;
 }
 
 static bool open_request(struct rank *own, struct action *a, int32_t from, int32_t to)
 {
     if (!ft_reserve(&own->opened, &own->opened_room, own->n_opened, sizeof *own->opened))
         return false;
-    a->request = own->n_opened == 0                                                 ? 1
-                 : own->opened[own->n_opened - 1].request == (int32_t)own->n_opened ? (int32_t)own->n_opened + 1
-                                                                                    : free_request(own);
+    a->request = take_number(own);
     own->slots = own->slots > a->request ? own->slots : a->request;
     own->opened[own->n_opened++] = (struct open){from, to, a->tag, a->request};
     return true;
@@ -158,7 +174,7 @@ static int32_t close_request(struct rank *own, int32_t from, int32_t to, int32_t
             continue;
         memmove(&own->opened[i], &own->opened[i + 1], (own->n_opened - i - 1) * sizeof one);
         own->n_opened--;
-        return one.request;
+        return give_back_number(own, one.request) ? one.request : -1;
     }
     return 0;
 }
@@ -318,14 +334,22 @@ static bool read_arguments(struct reader *r, struct rank *own, int32_t self, con
     switch (a->kind) {
     case SEND:
     case RECEIVE: a->peer = partners[0]; break;
-    case ISEND: a->peer = partners[0]; return open_request(own, a, self, a->peer);
-    case IRECEIVE: a->peer = partners[0]; return open_request(own, a, a->peer, self);
+    case ISEND:
+    case IRECEIVE:
+        a->peer = partners[0];
+        return open_request(own, a, a->kind == ISEND ? self : a->peer, a->kind == ISEND ? a->peer : self) ||
+               fails(r, "no memory for requests", "", 0);
     case EXCHANGE:
         a->peer = partners[0];
         a->request = partners[1] + 1; /* whom it receives from */
         break;
-    case WAIT: a->request = close_request(own, partners[0], partners[1], a->tag); break;
-    case WAIT_ALL: own->n_opened = 0; break;
+    case WAIT:
+        a->request = close_request(own, partners[0], partners[1], a->tag);
+        return a->request >= 0 || fails(r, "no memory for requests", "", 0);
+    case WAIT_ALL:
+        own->n_opened = own->n_unused = 0;
+        own->highest = 0;
+        break;
     default: break;
     }
     return true;
@@ -411,6 +435,7 @@ static void reader_dealloc(PyObject *self)
     for (int32_t i = 0; i < r->n_ranks; i++) {
         free(r->ranks[i].actions);
         free(r->ranks[i].opened);
+        free(r->ranks[i].unused);
     }
     free(r->ranks);
     free(r->counts);

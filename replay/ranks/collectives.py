@@ -85,6 +85,7 @@ _BINOMIAL_BCAST: Steps = (Step("binomial-bcast"),)
 _BINOMIAL_REDUCE: Steps = (Step("binomial-reduce"),)
 _DOUBLING: Steps = (Step("recursive-doubling"),)
 _BRUCK: Steps = (Step("bruck"),)
+_PAIRWISE: Steps = (Step("pairwise"),)
 _CHAIN: Steps = (Step("chain"),)
 _RABENSEIFNER: Steps = (Step("rabenseifner"),)
 
@@ -101,7 +102,7 @@ def _scattered_bcast(ranks: int, gather: str) -> Steps:
 def _named(ranks: int) -> dict[Kind, dict[str, Steps]]:
     """Algorithms by name for each collective."""
     exchanges: dict[str, Steps] = {
-        "linear": _LINEAR_EXCHANGE, "pairwise": (Step("pairwise"),), "bruck": _BRUCK,
+        "linear": _LINEAR_EXCHANGE, "pairwise": _PAIRWISE, "bruck": _BRUCK,
         **({"exclusive-or": (Step("exclusive-or"),)} if _is_power_of_two(ranks) else {}),
     }  # fmt: skip
     gathers: dict[str, Steps] = {
@@ -151,13 +152,34 @@ def _simgrid(ranks: int) -> dict[Kind, tuple[Recipe, ...]]:
     named = _named(ranks)
     chosen = {kind: _always(*named[kind]["linear"]) for kind in COLLECTIVES}
     chosen[Kind.BCAST] = _always(*_BINOMIAL_BCAST)
-    chosen[Kind.ALLTOALL] = _openmpi_alltoall(ranks)
+    chosen[Kind.ALLTOALL] = _simgrid_alltoall(ranks)
     return chosen
+
+
+def _simgrid_alltoall(ranks: int) -> tuple[Recipe, ...]:
+    """Choices of smpi_openmpi_selector.cpp in SimGrid 3.32, after Open MPI 4.1; its linear algorithms are one here."""
+    _, steps = next(choices for choices in _SIMGRID_ALLTOALL if ranks < choices[0])
+    return _by_size(*steps, (_ANY_SIZE, _PAIRWISE if 64 <= ranks < 1024 else _LINEAR_EXCHANGE))
+
+
+_SIMGRID_ALLTOALL: tuple[tuple[float, tuple[tuple[float, Steps], ...]], ...] = (
+    (8, ((524287, _LINEAR_EXCHANGE), (1048575, _PAIRWISE))),
+    (16, ()),
+    (32, ((3, _LINEAR_EXCHANGE), (511, _BRUCK))),
+    (64, ((511, _BRUCK),)),
+    (256, ((1023, _BRUCK), (262143, _LINEAR_EXCHANGE))),
+    (512, ((1023, _BRUCK), (32767, _LINEAR_EXCHANGE))),
+    (1024, ((511, _BRUCK), (262143, _LINEAR_EXCHANGE))),
+    (2048, ((511, _BRUCK),)),
+    (4096, ((1023, _BRUCK),)),
+    (_ANY_SIZE, ((2047, _BRUCK),)),
+)
+"""(below so many ranks, choices by size)."""
 
 
 def _openmpi_alltoall(ranks: int) -> tuple[Recipe, ...]:
     small: tuple[tuple[float, Steps], ...] = ((199, _BRUCK),) if ranks > 12 else ()
-    return _by_size(*small, (2999, _LINEAR_EXCHANGE), (_ANY_SIZE, (Step("pairwise"),)))
+    return _by_size(*small, (2999, _LINEAR_EXCHANGE), (_ANY_SIZE, _PAIRWISE))
 
 
 def _mpich(ranks: int) -> dict[Kind, tuple[Recipe, ...]]:

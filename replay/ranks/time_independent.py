@@ -14,6 +14,7 @@ from .actions import ACTION, RankActions
 
 MOST_RANKS = 1 << 20
 MOST_BYTES = 64 << 30
+_HEAD_BYTES = 4096
 
 
 def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
@@ -53,12 +54,12 @@ def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
 
 def _check(path: Path) -> None:
     """Refuse what cannot be read as a whole."""
+    if not str(path).isprintable():
+        raise TraceFileError(f"{str(path)!r} is no name of a file")
     try:
         found = path.stat()
     except OSError as error:
         raise TraceFileError(f"{path}: {error.strerror}") from None
-    except ValueError:  # a zero byte in the name
-        raise TraceFileError(f"{str(path)!r} is no name of a file") from None
     if not stat.S_ISREG(found.st_mode):
         raise TraceFileError(f"{path}: is no regular file")
     if found.st_size > MOST_BYTES:
@@ -76,7 +77,8 @@ def _text(path: Path, most_bytes: int = -1) -> bytes:
 
 def _files(path: Path) -> list[Path] | None:
     """The files of a list; None if it has actions itself."""
-    words = _text(path, 4096).partition(b"\n")[0].split()
+    lines = (line.split() for line in _text(path, _HEAD_BYTES).split(b"\n"))
+    words = next((words for words in lines if words and not words[0].startswith(b"#")), [])
     if len(words) >= 2 and words[0].isdigit():
         return None
     names = [line.strip() for line in _text(path).decode("utf-8", "replace").splitlines()]

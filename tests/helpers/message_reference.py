@@ -1,7 +1,7 @@
 """A slow, obvious replay of ranks that send messages: what messages.c, network.c and collectives.c must agree with.
 
-Messages and receives are objects in Python lists. Routes are walked from the definitions of the topologies, rates of all
-flows are worked out anew after each event, and collectives are lists of rounds made from what each rank holds.
+Messages and receives are objects in Python lists. Routes are walked from the definitions of the topologies, rates of
+all flows are worked out anew after each event, and collectives are lists of rounds made from what each rank holds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from engine_reference import Reference
+
 from foretrace.replay.engine.network import Crossbar, FatTree, Torus
 from foretrace.replay.engine.program import Await, Collective, Receive, Run, Send
 
@@ -88,7 +89,9 @@ def weighted_filling(asked, penalties, weights, capacities):
         for link, capacity in capacities.items():
             users = [i for i in growing if link in weights[i]]
             if users:
-                left = capacity - sum(weights[i][link] * given[i] for i in range(len(asked)) if i not in growing and link in weights[i])
+                left = capacity - sum(
+                    weights[i][link] * given[i] for i in range(len(asked)) if i not in growing and link in weights[i]
+                )
                 full = max(left, 0.0) / sum(weights[i][link] / penalties[i] for i in users)
                 for i in users:
                     levels[i] = min(levels[i], full)
@@ -187,7 +190,7 @@ def rounds_of(part, rank, ranks):
     after = [(rank + i) % ranks for i in range(1, ranks)]
     match part.algorithm:
         case "linear-gather":
-            return [([], [i for i in others])] if rank == root else [([(root, bytes_of(rank, root))], [])]
+            return [([], others)] if rank == root else [([(root, bytes_of(rank, root))], [])]
         case "linear-scatter":
             by_receiver = len(part.counts) == ranks
             sends = [(i, part.counts[i] if by_receiver else bytes_of(root, i)) for i in others]
@@ -418,7 +421,8 @@ class MessageReference(Reference):
     def flow_rates(self):
         moving = [flow for flow in self.flows if flow.moves]
         given = weighted_filling(
-            [flow.asked for flow in moving], [flow.penalty for flow in moving], [flow.weights for flow in moving], self.links
+            [flow.asked for flow in moving], [flow.penalty for flow in moving],
+            [flow.weights for flow in moving], self.links,
         )  # fmt: skip
         return {id(flow): rate * flow.speed for flow, rate in zip(moving, given, strict=True)}
 

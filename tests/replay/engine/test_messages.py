@@ -9,7 +9,7 @@ import pytest
 from effort import IS_FULL, examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from message_reference import MessageReference, route, rounds_of
+from message_reference import MessageReference, rounds_of, route
 
 from foretrace.base.errors import PredictionError
 from foretrace.replay.engine import _engine
@@ -38,12 +38,15 @@ HOP_S = 2 * LATENCY
 
 
 def crossbar(nodes, **other):
-    return Network(Crossbar(nodes), LATENCY, BANDWIDTH, detached_below_bytes=other.pop("detached_below_bytes", 0.0), **other)
+    return Network(
+        Crossbar(nodes), LATENCY, BANDWIDTH, detached_below_bytes=other.pop("detached_below_bytes", 0.0), **other
+    )
 
 
 def ranks(*programs, nodes=None):
     return [
-        Entity(f"rank {n}", tuple(program), "rank", node=n if nodes is None else nodes[n]) for n, program in enumerate(programs)
+        Entity(f"rank {n}", tuple(program), "rank", node=n if nodes is None else nodes[n])
+        for n, program in enumerate(programs)
     ]
 
 
@@ -77,7 +80,9 @@ def test_a_ping_pong_takes_latency_and_transfer_of_each_message(size_bytes, eage
 
 def test_two_flows_on_one_link_share_it():
     """Both come down to node 2: half each, until the shorter one has arrived."""
-    outcome = replay(crossbar(3), [Send("rank 2", 128.0)], [Send("rank 2", 256.0)], [Receive("rank 0"), Receive("rank 1")])
+    outcome = replay(
+        crossbar(3), [Send("rank 2", 128.0)], [Send("rank 2", 256.0)], [Receive("rank 0"), Receive("rank 1")]
+    )
     assert outcome.end_s[0] == pytest.approx(HOP_S + 1.0)  # alone: rank 2 receives from rank 1 only afterwards
     both = [Receive("rank 0", request=1), Receive("rank 1", request=2), Await()]
     outcome = replay(crossbar(3), [Send("rank 2", 128.0)], [Send("rank 2", 256.0)], both)
@@ -118,7 +123,11 @@ def test_messages_below_the_first_regime_have_no_factors():
 def test_a_flow_over_a_longer_way_gets_less():
     """Penalties 0.5 and 1.0 s on one full link: twice the rate for the shorter way."""
     network = Network(Torus((8,)), 0.5, BANDWIDTH, detached_below_bytes=0.0)
-    programs = [[Send("rank 2", 256.0)], [Send("rank 2", 256.0)], [Receive("rank 0", request=1), Receive("rank 1", request=2), Await()]]
+    programs = [
+        [Send("rank 2", 256.0)],
+        [Send("rank 2", 256.0)],
+        [Receive("rank 0", request=1), Receive("rank 1", request=2), Await()],
+    ]
     outcome = replay(network, *programs, nodes=(0, 1, 2))
     # rank 1 begins after 0.5 s alone, is joined after 1 s, has 2/3 from there on
     assert outcome.end_s[1] == pytest.approx(1.0 + (256 - 64) / (BANDWIDTH * 2 / 3))
@@ -140,7 +149,9 @@ def test_a_late_receiver(network, sender_goes_on_s, arrives_s):
     assert outcome.seconds("transfer").sum() == pytest.approx(sender_goes_on_s - 10 if sender_goes_on_s else 0, abs=2.0)
 
 
-@pytest.mark.parametrize("network", [crossbar(2, eager_below_bytes=200.0), crossbar(2, detached_below_bytes=200.0), crossbar(2)])
+@pytest.mark.parametrize(
+    "network", [crossbar(2, eager_below_bytes=200.0), crossbar(2, detached_below_bytes=200.0), crossbar(2)]
+)
 def test_a_late_sender(network):
     outcome = replay(network, [sleep(10.0), Send("rank 1", 128.0)], [Receive("rank 0")])
     assert outcome.makespan_s == pytest.approx(10.0 + HOP_S + 1.0)
@@ -187,7 +198,10 @@ def test_who_takes_any_sender_gets_what_was_sent_first():
 
 def test_wildcards_match_in_the_order_in_which_they_were_posted():
     """The receive of any tag was posted first, so it takes the message that the second one names."""
-    programs = [[sleep(1.0), Send("rank 1", 256.0, tag=7)], [Receive(None, tag=None, request=1), Receive("rank 0", tag=7, request=2), Await((1,))]]
+    programs = [
+        [sleep(1.0), Send("rank 1", 256.0, tag=7)],
+        [Receive(None, tag=None, request=1), Receive("rank 0", tag=7, request=2), Await((1,))],
+    ]
     assert replay(crossbar(2), *programs).end_s == pytest.approx([1 + HOP_S + 2.0] * 2)
     programs[1][-1] = Await((2,))
     with pytest.raises(DeadlockError, match=r"rank 1 waits to receive from rank 0 \(tag 7\)$"):
@@ -195,7 +209,7 @@ def test_wildcards_match_in_the_order_in_which_they_were_posted():
 
 
 def test_messages_of_a_pair_do_not_overtake():
-    """The long one was sent first: both receives of its tag get them in that order, though the short one arrives first."""
+    """The long one was sent first: receives get them in that order, though the short one arrives first."""
     network = crossbar(2, eager_below_bytes=1e6)
     sends = [Send("rank 1", 1280.0), Send("rank 1", 1.0)]
     outcome = replay(network, sends, [Receive("rank 0"), sleep(100.0), Receive("rank 0")])
@@ -206,9 +220,14 @@ def test_messages_of_a_pair_do_not_overtake():
 
 
 def test_communicators_keep_messages_apart():
-    programs = [[Send("rank 1", 128.0, communicator="other"), Send("rank 1", 256.0)], [Receive("rank 0"), Receive("rank 0", communicator="other")]]
+    programs = [
+        [Send("rank 1", 128.0, communicator="other"), Send("rank 1", 256.0)],
+        [Receive("rank 0"), Receive("rank 0", communicator="other")],
+    ]
     world = {"world": ("rank 0", "rank 1"), "other": ("rank 1", "rank 0")}
-    with pytest.raises(DeadlockError, match=r"rank 0 waits to send 128 bytes to rank 1 \(tag 0\); rank 1 waits to receive from rank 0"):
+    with pytest.raises(
+        DeadlockError, match=r"rank 0 waits to send 128 bytes to rank 1 \(tag 0\); rank 1 waits to receive from rank 0"
+    ):
         simulate(System(network=crossbar(2), communicators=world), ranks(*programs))
     detached = System(network=crossbar(2, detached_below_bytes=1e6), communicators=world)
     assert simulate(detached, ranks(*programs)).makespan_s == pytest.approx(2 * HOP_S + 3.0)
@@ -216,7 +235,11 @@ def test_communicators_keep_messages_apart():
 
 def test_ranks_of_one_node_need_no_link():
     network = crossbar(1, own_latency_s=0.5, own_bytes_per_s=64.0)
-    three = [[Send("rank 1", 128.0)], [Receive("rank 0")], [Send("rank 2", 64.0, request=1), Receive("rank 2"), Await()]]
+    three = [
+        [Send("rank 1", 128.0)],
+        [Receive("rank 0")],
+        [Send("rank 2", 64.0, request=1), Receive("rank 2"), Await()],
+    ]
     outcome = replay(network, *three, nodes=(0, 0, 0))
     assert outcome.end_s == pytest.approx([2.5, 2.5, 1.5])
     assert not outcome.bandwidth_bytes.any()
@@ -225,7 +248,10 @@ def test_ranks_of_one_node_need_no_link():
 def test_ranks_of_one_node_share_its_cores_and_its_accelerator():
     compute = Run("compute", 4.0, Sharing("cores"))
     exchange = [Send("rank 1", 128.0), Send("rank 0", 128.0)]
-    programs = [[compute, exchange[0], Use("accelerator", "kernel", 3.0)], [compute, Receive("rank 0"), Use("accelerator", "kernel", 3.0)]]
+    programs = [
+        [compute, exchange[0], Use("accelerator", "kernel", 3.0)],
+        [compute, Receive("rank 0"), Use("accelerator", "kernel", 3.0)],
+    ]
     outcome = replay(
         crossbar(1, own_bytes_per_s=128.0), *programs, nodes=(0, 0), cores={"cores": 1}, devices={"accelerator": 1}
     )
@@ -252,7 +278,13 @@ def test_ranks_that_share_an_accelerator_are_m_d_1():
 
 def test_any_one_request_ends_a_wait():
     """The shorter of two messages ends it; the other one is awaited later."""
-    both = [Receive("rank 0", request=1), Receive("rank 1", request=2), Await((1, 2), any_one=True), sleep(0.0), Await()]
+    both = [
+        Receive("rank 0", request=1),
+        Receive("rank 1", request=2),
+        Await((1, 2), any_one=True),
+        sleep(0.0),
+        Await(),
+    ]
     outcome = replay(crossbar(3), [sleep(5.0), Send("rank 2", 128.0)], [Send("rank 2", 128.0)], both)
     own = outcome.segments[outcome.segments["entity"] == 2]
     assert own["end_s"].tolist() == pytest.approx([HOP_S, HOP_S + 1, 5.0, 5 + HOP_S + 1][-len(own) :], abs=5.0)
@@ -262,7 +294,13 @@ def test_any_one_request_ends_a_wait():
 
 def test_a_detached_send_is_done_when_any_one_is_awaited():
     network = crossbar(2, detached_below_bytes=1e6)
-    first = [Receive("rank 1", request=1), Send("rank 1", 128.0, request=2), Await((1, 2), any_one=True), sleep(1.0), Await()]
+    first = [
+        Receive("rank 1", request=1),
+        Send("rank 1", 128.0, request=2),
+        Await((1, 2), any_one=True),
+        sleep(1.0),
+        Await(),
+    ]
     outcome = replay(network, first, [Receive("rank 0"), sleep(20.0), Send("rank 0", 128.0)])
     assert outcome.seconds("sleep")[0] == 1.0
     assert outcome.end_s[0] == pytest.approx(HOP_S + 1 + 20 + HOP_S + 1)
@@ -273,7 +311,8 @@ def test_nobody_waits_for_any_one_of_none():
 
 
 @pytest.mark.parametrize("topology", [Crossbar(6), Crossbar(6, 100.0), Torus((6,)), Torus((4, 3)), Torus((2, 3, 4)),
-                                      FatTree((4, 2), (1, 2), (1, 1)), FatTree((2, 3, 2), (1, 2, 3), (2, 1, 2))])  # fmt: skip
+                                      FatTree((4, 2), (1, 2), (1, 1)),
+                                      FatTree((2, 3, 2), (1, 2, 3), (2, 1, 2))])  # fmt: skip
 def test_routes_are_those_of_the_topology(topology):
     """One byte from each node to each other one, alone, goes over the links that the definition names."""
     network = Network(topology, LATENCY, BANDWIDTH)
@@ -290,7 +329,10 @@ def test_routes_are_those_of_the_topology(topology):
 
 def test_answers_take_a_share_on_the_way_back():
     """Both directions are full: each flow has what 1.05 of them leave."""
-    pair = [[Send("rank 1", 128.0, request=1), Receive("rank 1"), Await()], [Send("rank 0", 128.0, request=1), Receive("rank 0"), Await()]]
+    pair = [
+        [Send("rank 1", 128.0, request=1), Receive("rank 1"), Await()],
+        [Send("rank 0", 128.0, request=1), Receive("rank 0"), Await()],
+    ]
     assert replay(crossbar(2, back_share=0.05), *pair).makespan_s == pytest.approx(HOP_S + 1.05)
 
 
@@ -353,7 +395,9 @@ def test_collectives_send_as_many_bytes_and_messages_as_their_formula(algorithm)
     for count in range(1, 18):
         if algorithm == "exclusive-or" and count & (count - 1):
             continue
-        roots = {0, count - 1, count // 2} if algorithm.startswith(("binomial", "linear-gather", "linear-scatter")) else {0}
+        roots = (
+            {0, count - 1, count // 2} if algorithm.startswith(("binomial", "linear-gather", "linear-scatter")) else {0}
+        )
         for root in roots:
             size_bytes = 60.0
             outcome = replay(crossbar(count), *[[Collective(algorithm, size_bytes, root=root)]] * count)
@@ -373,7 +417,9 @@ def test_who_sends_in_a_collective_is_received_from(algorithm):
             continue
         rounds = [rounds_of(Collective(algorithm, 1.0, root=count - 1), rank, count) for rank in range(count)]
         sent = sorted((rank, to) for rank, own in enumerate(rounds) for sends, _ in own for to, _ in sends)
-        received = sorted((sender, rank) for rank, own in enumerate(rounds) for _, receives in own for sender in receives)
+        received = sorted(
+            (sender, rank) for rank, own in enumerate(rounds) for _, receives in own for sender in receives
+        )
         assert sent == received
 
 
@@ -409,7 +455,10 @@ def test_collectives_of_sub_communicators_in_any_order():
 
 @pytest.mark.parametrize(("size_bytes", "is_stuck"), [(99.0, False), (100.0, True)])
 def test_head_to_head_sends_deadlock_above_the_limit_only(size_bytes, is_stuck):
-    programs = [[Send("rank 1", size_bytes, tag=7), Receive("rank 1", tag=7)], [Send("rank 0", size_bytes, tag=7), Receive("rank 0", tag=7)]]
+    programs = [
+        [Send("rank 1", size_bytes, tag=7), Receive("rank 1", tag=7)],
+        [Send("rank 0", size_bytes, tag=7), Receive("rank 0", tag=7)],
+    ]
     for limits in ({"eager_below_bytes": 100.0}, {"detached_below_bytes": 100.0}):
         if not is_stuck:
             assert replay(crossbar(2, **limits), *programs).makespan_s == pytest.approx(HOP_S + size_bytes / BANDWIDTH)
@@ -441,8 +490,8 @@ def test_a_deadlock_says_what_each_rank_calls():
         "rank 1 waits to send 8 bytes to rank 0 (reduce)",
         "rank 2 waits to receive from rank 0 (tag 0) and to send 8 bytes to rank 0 (tag 0)",
         "rank 3 waits to receive from rank 0 (tag 0) and to receive from rank 0 (tag 1)",
-        "rank 4 waits to receive from rank 0 (tag 0) and to receive from rank 0 (tag 1) and to receive from rank 0 (tag 2)"
-        " and 2 more messages",
+        "rank 4 waits to receive from rank 0 (tag 0) and to receive from rank 0 (tag 1)"
+        " and to receive from rank 0 (tag 2) and 2 more messages",
     )
 
 
@@ -504,7 +553,10 @@ def rank_programs(draw):
         rank, other = draw(who), draw(who)
         if kind == "m":  # a message, waited for or not on either side
             size, its = draw(st.sampled_from(SIZES)), draw(tag)
-            sender, label = draw(st.sampled_from([f"rank {rank}", f"rank {rank}", None])), draw(st.sampled_from([its, its, None]))
+            sender, label = (
+                draw(st.sampled_from([f"rank {rank}", f"rank {rank}", None])),
+                draw(st.sampled_from([its, its, None])),
+            )
             is_open = draw(st.tuples(st.booleans(), st.booleans()))
             sends = Send(f"rank {other}", size, tag=its, request=request(rank) if is_open[0] or rank == other else 0)
             receives = Receive(sender, tag=label, request=request(other) if is_open[1] else 0)
@@ -561,8 +613,14 @@ def test_collectives_agree_with_the_twin(algorithm, count, root, network, data):
     """Ranks come at different times, on nodes of any topology."""
     if algorithm == "exclusive-or":
         count = 1 << (count.bit_length() - 1)
-    sizes = data.draw(st.sampled_from([(), tuple(float(8 * n) for n in range(count)), tuple(float(n % 7) for n in range(count**2))]))
-    if not algorithm.startswith(("linear-g", "linear-sca", "linear-e", "pairwise", "exclusive")) or count == 1 or algorithm == "linear-scan":
+    sizes = data.draw(
+        st.sampled_from([(), tuple(float(8 * n) for n in range(count)), tuple(float(n % 7) for n in range(count**2))])
+    )
+    if (
+        not algorithm.startswith(("linear-g", "linear-sca", "linear-e", "pairwise", "exclusive"))
+        or count == 1
+        or algorithm == "linear-scan"
+    ):
         sizes = ()
     collective = Collective(algorithm, 64.0, root=root % count, counts=sizes)
     programs = [[sleep(data.draw(st.integers(0, 3)) / 2), collective, collective] for _ in range(count)]
@@ -596,7 +654,9 @@ def halo(count, iterations, *, any_one=False):
 def test_a_billion_iterations_of_a_halo_exchange_are_folded(limits, any_one):
     network = Network(Torus((3, 2)), LATENCY, BANDWIDTH, back_share=0.0625, **({"detached_below_bytes": 0.0} | limits))
     few, more, many = (
-        replay(network, *halo(5, count, any_one=any_one), cores={"cores": 3}, nodes=(0, 1, 2, 3, 5), folding=count > 200)
+        replay(
+            network, *halo(5, count, any_one=any_one), cores={"cores": 3}, nodes=(0, 1, 2, 3, 5), folding=count > 200
+        )
         for count in (100, 200, 10**9)
     )
     times = (10**9 - 100) / 100  # of what 100 iterations take once the first ones are over
@@ -650,7 +710,8 @@ def test_folding_where_two_senders_drift_apart():
     network = Network(Crossbar(3), LATENCY, BANDWIDTH, eager_below_bytes=1e6)
     first, second = (Repeat(count, (sleep(time_s), Send("rank 2", 16.0))) for time_s in (1.0, math.sqrt(2)))
     folded, whole = (
-        replay(network, [first], [second], [Repeat(2 * count, (Receive(None),))], folding=folding) for folding in (True, False)
+        replay(network, [first], [second], [Repeat(2 * count, (Receive(None),))], folding=folding)
+        for folding in (True, False)
     )
     assert folded.messages == whole.messages == 2 * count
     assert folded.makespan_s == pytest.approx(whole.makespan_s, rel=1e-3)  # windows are estimates, counted as such
@@ -721,11 +782,11 @@ def test_messages_are_conserved_and_runs_are_deterministic(entities, network):
         ([Send("rank 1", 1.0, request=10**9)], "request 1000000000, must be 0 to"),
         ([Await((0,))], "wait: requests are numbered from 1, not 0"),
         ([Await((10**9,))], "request 1000000000"),
-        ([Receive("rank 1", request=1), Receive("rank 1", request=1)], "rank 0: receive is given request 1, which is not awaited yet"),
-        ([Send("rank 1", 1.0, request=1), Send("rank 1", 1.0, request=1)], "rank 0: send is given request 1, which is not"),
+        ([Receive("rank 1", request=1)] * 2, "rank 0: receive is given request 1, which is not awaited yet"),
+        ([Send("rank 1", 1.0, request=1)] * 2, "rank 0: send is given request 1, which is not"),
         ([Collective("magic", 1.0)], "no algorithm magic; there are linear-gather, "),
         ([Collective("ring", 1.0, communicator="none")], "no communicator none"),
-        ([Collective("ring", 1.0, "gather", communicator="other")], "rank 0 takes part in gather, but is no member of its"),
+        ([Collective("ring", 1.0, "gather", communicator="other")], "rank 0 takes part in gather, but is no member"),
         ([Collective("ring", 1.0, root=2)], "communicator world has no rank 2"),
         ([Collective("ring", 1.0, root=-1)], "communicator world has no rank -1"),
         ([Collective("ring", 1.0, counts=(1.0,))], "1 counts for 2 ranks"),
@@ -754,7 +815,11 @@ def test_messages_need_a_network():
 
 @pytest.mark.parametrize(
     ("members", "message"),
-    [((), "communicator c has no members"), (("rank 0", "rank 0"), "communicator c has rank 0 twice"), (("x",), "no entity x")],
+    [
+        ((), "communicator c has no members"),
+        (("rank 0", "rank 0"), "communicator c has rank 0 twice"),
+        (("x",), "no entity x"),
+    ],
 )
 def test_wrong_communicators_are_refused_in_one_line(members, message):
     with pytest.raises(PredictionError, match=message):
@@ -808,7 +873,9 @@ def test_arrays_of_messages_that_do_not_fit_are_refused(table, field, value):
         compiled.engine(most_segments=1, most_events=1, folding=True)
 
 
-@pytest.mark.parametrize(("table", "value", "message"), [("members", 9, "member"), ("slot_lists", -1, "request"), ("counts", -1, "size")])
+@pytest.mark.parametrize(
+    ("table", "value", "message"), [("members", 9, "member"), ("slot_lists", -1, "request"), ("counts", -1, "size")]
+)
 def test_lists_of_messages_that_do_not_fit_are_refused(table, value, message):
     program = [Send("rank 1", 1.0, request=1), Await((1,)), Collective("pairwise", 1.0, counts=(1.0, 2.0))]
     compiled = compile_programs(system(crossbar(2), 2), ranks(program, program))

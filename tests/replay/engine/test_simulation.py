@@ -522,12 +522,11 @@ def test_folding_stops_where_somebody_else_changes_the_rate():
 
 
 def test_folding_counts_a_wait_once_that_began_before_the_first_period():
-    """The first wait lasts 0.35 s, the others 0.25 s; at the end of the pilot's first iteration it is still going on."""
+    """The first wait lasts 0.35 s, the others 0.25 s; it still goes on at the end of the pilot's first iteration."""
     pilot = [Repeat(100, (Sleep("pilot", 0.25),))]
     late = [work(0.1), Repeat(100, (Sleep("sleep", 0.25), Post("a")))]
-    folded, whole = (
-        simulate(cores(1), threads(pilot, late, [Repeat(100, (Wait("a"),))]), folding=folding) for folding in (True, False)
-    )
+    entities = threads(pilot, late, [Repeat(100, (Wait("a"),))])
+    folded, whole = (simulate(cores(1), entities, folding=folding) for folding in (True, False))
     assert folded.seconds("wait")[2] == pytest.approx(whole.seconds("wait")[2]) == pytest.approx(25.1)
     assert folded.events_simulated < whole.events_simulated
 

@@ -50,7 +50,9 @@ def test_makespans_of_random_traces(seed, tmp_path):
 
 COLLECTIVES = (
     "barrier", "bcast 50000 3", "reduce 50000 100 2", "allreduce 3000 0", "gather 700 700 1", "allgather 900 900",
-    "scatter 1200 1200 4", "allgatherv 300 300 300 300 300 300 300",
+    "scatter 1200 1200 4", "allgatherv 300 300 300 300 300 300 300", "alltoall 900 900", "alltoall 9000 9000",
+    "scan 3000 100", "exscan 3000 100", "reducescatter 500 500 500 500 500 500 100",
+    "gatherv 700 700 700 700 700 700 700 1",
 )  # fmt: skip
 
 
