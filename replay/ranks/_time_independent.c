@@ -476,7 +476,8 @@ static PyObject *reader_actions(PyObject *self, PyObject *Py_UNUSED(argument))
     char *to = PyBytes_AS_STRING(all);
     int64_t *number = (int64_t *)(void *)PyBytes_AS_STRING(numbers);
     for (int32_t i = 0; i < r->n_ranks; i++) {
-        memcpy(to, r->ranks[i].actions, r->ranks[i].n * sizeof(struct action));
+        if (r->ranks[i].n)
+            memcpy(to, r->ranks[i].actions, r->ranks[i].n * sizeof(struct action));
         to += r->ranks[i].n * sizeof(struct action);
         *number++ = r->ranks[i].n;
         *number++ = r->ranks[i].slots;
