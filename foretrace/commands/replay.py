@@ -26,7 +26,7 @@ from .output_options import Output, output_options
 
 
 @click.command(cls=Verb, epilog="Example: foretrace replay app.sig --machine epyc-9654 --copies 8 -o timeline.json.gz")
-@click.argument("run", metavar="SIGNATURE", type=click.Path(path_type=Path))
+@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--machine", metavar="M", help="The host: a machine's name or TOML file.")
 @click.option("--cores", type=int, metavar="N", help="Use this many of its cores; all if not given.")
 @click.option("--threads", type=int, metavar="N", help="Threads of each copy; as traced if not given.")
@@ -50,7 +50,7 @@ from .output_options import Output, output_options
     "--platform",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Nodes and network (SimGrid's XML, one cluster): SIGNATURE is a time-independent trace of ranks.",
+    help="Nodes and network (SimGrid's XML, one cluster), for the trace of a parallel run.",
 )
 @click.option(
     "--ranks-per-node", type=int, metavar="R", help="Ranks that share a node of the platform; 1 if not given."
@@ -73,13 +73,18 @@ def command(
     ranks_per_node: int | None, network_model: str | None, collectives: str | None, algorithm: tuple[str, ...],
     latency: str | None, bandwidth: str | None, output: Output,
 ) -> None:  # fmt: skip
-    """Replay SIGNATURE's program on a machine: its threads, or copies of it, share cores, caches, memory, devices.
+    """Replay a program on a machine: its threads, or copies of it, share cores, caches, memory, devices.
 
-    With --platform the ranks of a parallel run, from a time-independent trace, on nodes joined by a network.
+    RUN is a signature; with --platform the time-independent trace of a parallel run, whose ranks are replayed on nodes
+    joined by a network.
     """
     if platform is not None:
-        if machine is not None or accelerator is not None:
-            raise click.UsageError("--platform says where ranks run: --machine and --accelerator do not go with it")
+        of_machines = (machine, cores, threads, accelerator, accelerators, policy)
+        if copies != 1 or any(given is not None for given in of_machines):
+            raise click.UsageError(
+                "--platform says where ranks run: options of a machine, its cores, threads, copies and accelerators do "
+                "not go with it"
+            )
         where = changed(
             read_platform(platform, network_model or "SMPI"),
             latency=_factor("--latency", latency),

@@ -1,11 +1,10 @@
 /* The event loop of the replay: entities go through programs of operations and share cores, bandwidth, locks and
  * devices.
  *
- * An entity (a thread; ranks and streams would be entities, too) runs a program: FT_RUN takes `x` seconds alone, longer
- * while others share its resources. Entities that run at the same speed form a class. A class has a virtual clock V,
- * the seconds of work that each of its entities has done since the class was last empty; an entity that begins w
- * seconds of work at V ends at V + w. So an event costs time in proportion to the running classes, and to the logarithm
- * of their entities.
+ * An entity (a thread, a rank) runs a program: FT_RUN takes `x` seconds alone, longer while others share its resources.
+ * Entities that run at the same speed form a class. A class has a virtual clock V, the seconds of work that each of its
+ * entities has done since the class was last empty; an entity that begins w seconds of work at V ends at V + w. So an
+ * event costs time in proportion to the logarithm of classes and entities, and to those whose rates change.
  *
  * Rates: cores are shared evenly (share s = min(1, cores / entities that run)); an entity asks for demand x s bytes/s
  * of each of its resources and gets a max-min fair rate (sharing.c); its V advances at speed x s x (rate / asked).

@@ -79,3 +79,32 @@ def test_the_command_says_what_became_of_the_ranks(tmp_path, foretrace):
     assert [one["action"] for one in found["by_action"]] == ["compute", "receive"]
     half = json.loads(foretrace(*arguments, "--latency", "0.5x", "--json", cwd=tmp_path).stdout)
     assert found["makespan_s"] - half["makespan_s"] == pytest.approx(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (("--machine", "epyc-9654"), 2, "do not go with it"),
+        (("--copies", "2"), 2, "do not go with it"),
+        (("--threads", "2"), 2, "do not go with it"),
+        (("--latency", "fast"), 2, "--latency fast: must be a positive factor, as in 0.5x"),
+        (("--bandwidth", "0x"), 2, "--bandwidth 0x: must be a positive factor, as in 0.5x"),
+        (("--algorithm", "ring"), 2, "must name a collective and its algorithm, as in allreduce=ring"),
+        (("--algorithm", "sum=ring"), 78, "there is no collective sum; there are barrier"),
+        (("--ranks-per-node", "0"), 78, "0 ranks per node, must be at least 1"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_in_one_line(tmp_path, foretrace, options, code, message):
+    write_trace([["compute 1"]], tmp_path)
+    (tmp_path / "p.xml").write_text(platform(Crossbar(1)))
+    refused = foretrace("replay", "trace.txt", "--platform", "p.xml", *options, cwd=tmp_path)
+    assert refused.returncode == code
+    assert message in refused.stderr.replace("\n", " ")
+    assert not refused.stdout
+
+
+def test_options_of_ranks_need_a_platform(tmp_path, foretrace):
+    for options in (("--latency", "2x"), ("--algorithm", "bcast=ring"), ()):
+        refused = foretrace("replay", "trace.txt", *options, cwd=tmp_path)
+        assert refused.returncode == 2
+        assert "--platform" in refused.stderr
