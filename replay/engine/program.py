@@ -1,7 +1,7 @@
 """Timeline programs (trees of sequences, loops and activities) of entities, and the system that entities share.
 
-An entity is a thread or a rank. Its program is a tuple of parts, executed in order. Names of locks, barriers and devices
-are those of the `System`.
+An entity is a thread or a rank. Its program is a tuple of parts, executed in order. Names of locks, barriers and
+devices are those of the `System`.
 """
 
 from __future__ import annotations
