@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from .api.predictions import Prediction as Prediction
     from .api.predictions import Predictions as Predictions
     from .api.predictions import predict as predict
+    from .api.rank_replays import RankReplay as RankReplay
+    from .api.rank_replays import replay_ranks as replay_ranks
     from .api.recorded_events import RecordedEvents as RecordedEvents
     from .api.recorded_events import recorded_events as recorded_events
     from .api.replays import Replay as Replay
@@ -67,6 +69,7 @@ _HOMES = {
     "Machines": "foretrace.api.machines",
     "Prediction": "foretrace.api.predictions",
     "Predictions": "foretrace.api.predictions",
+    "RankReplay": "foretrace.api.rank_replays",
     "RecordedEvents": "foretrace.api.recorded_events",
     "Replay": "foretrace.api.replays",
     "Signature": "foretrace.api.signatures",
@@ -86,6 +89,7 @@ _HOMES = {
     "read_signature": "foretrace.api.signatures",
     "recorded_events": "foretrace.api.recorded_events",
     "replay": "foretrace.api.replays",
+    "replay_ranks": "foretrace.api.rank_replays",
     "simulate": "foretrace.api.simulations",
     "time": "foretrace.api.measurements",
     "trace": "foretrace.api.tracing",

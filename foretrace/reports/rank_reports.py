@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from foretrace.base.units import format_bytes, format_seconds
@@ -27,14 +28,24 @@ _LINKS = (
 
 def rank_report(replay: RankReplay) -> Report:
     """Report of `foretrace replay` of ranks."""
-    links, actions = replay.links, replay.by_action
+    links, actions = link_table(replay), action_table(replay)
     sections: list[Section] = [Text(_title_lines(replay)), *_rank_sections(replay)]
-    sections += [Text([""]), Table(_ACTIONS, actions, shown=_MOST_ACTIONS)]
-    if links:
-        more = len(links) - _MOST_LINKS
+    sections += [Text([""]), replace(actions, shown=_MOST_ACTIONS)]
+    if links.records:
+        more = len(links.records) - _MOST_LINKS
         rest = f"and {more} more: --json has all" if more > 0 else ""
-        sections += [Text([""]), Table(_LINKS, links, shown=_MOST_LINKS, rest=rest)]
+        sections += [Text([""]), replace(links, shown=_MOST_LINKS, rest=rest)]
     return Report("Replay of ranks", sections, rank_table(replay), lambda: document(replay))
+
+
+def action_table(replay: RankReplay) -> Table:
+    """Kinds of actions, longest part of the critical path first."""
+    return Table(_ACTIONS, replay.by_action)
+
+
+def link_table(replay: RankReplay) -> Table:
+    """Links, the fullest first."""
+    return Table(_LINKS, replay.links)
 
 
 def rank_table(replay: RankReplay) -> Table:
