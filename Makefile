@@ -116,8 +116,8 @@ format: $(INSTALLED) ## lay out the Python and C sources
 
 SANITIZED := build/sanitized
 SANITIZE := -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=undefined
-# ASan needs all memory, and would come into the programs that are traced.
-UNSANITIZED := tests/cache_sim/test_simulator.py::test_memory_that_runs_out_is_an_error_of_one_line \
+# ASan needs all memory, and would come into the programs that are traced, and into SimGrid's.
+UNSANITIZED := tests/replay/ranks/test_simgrid.py tests/cache_sim/test_simulator.py::test_memory_that_runs_out_is_an_error_of_one_line \
 	$(addprefix tests/tracer/stored/test_stored.py::,test_a_kept_stream_has_the_counters_of_its_run test_the_commands \
 	test_many_targets_in_one_run_have_the_misses_of_each_alone)
 BUILD_SANITIZED = CFLAGS="$(SANITIZE)" LDFLAGS="-fsanitize=address,undefined" $(BIN)/python setup.py -q build \
