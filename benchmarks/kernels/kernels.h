@@ -8,8 +8,8 @@
  *    the kernel says so. A strided kernel's stride is a positive multiple of 8 bytes, and bytes one of 16 strides.
  *  - index and dense have `elements` elements each, where the kernel uses them.
  *  - every index is below bytes / the kernel's element_bytes.
- *  - a chase runs over data that ft_link_chain linked, from `state` below bytes, a line that was linked; a window over
- * data whose halves it linked alike.
+ *  - a chase runs over data that ft_link_chain linked, from `state` below bytes, a line that was linked; a window over data
+ *    whose halves it linked alike.
  *
  * No compiler may optimise a kernel away, vectorise it or hoist work out of its rounds: each value passes through an
  * empty asm statement, and each load or store that counts is volatile. Only gather, scatter and update are compiled as

@@ -10,8 +10,8 @@
  * Invariants
  *  - A line of a write-through cache is never dirty.
  *  - A line that is dirty in a private cache is in no private cache of another core, if `dirty_is_sole`: an exclusive
- *    shared cache hands the dirty line that one core wrote to the next that reads it, and an exclusive second level
- * takes in what leaves the instruction cache, where no store of another core had taken it out.
+ *    shared cache hands the dirty line that one core wrote to the next that reads it, and an exclusive second level takes
+ *    in what leaves the instruction cache, where no store of another core had taken it out.
  *  - A line that an exclusive cache holds and the cache inside it gets is taken out first.
  *  - `row` is the row of counts of the access at hand, `number` tells that access from the others; `is_demand` is false
  *    while a line is fetched that nobody asked for, and such requests count neither as accesses nor as misses.

@@ -4,12 +4,11 @@
  * words in its group, counts of the groups. When slots run out, the marked ones are renumbered from 0, in order.
  *
  * Invariants
- *  - words[i] is the number of bits in marked[i], groups[i] the sum over its GROUP words; all marks are below
- * `next_slot`.
+ *  - words[i] is the number of bits in marked[i], groups[i] the sum over its GROUP words; all marks are below `next_slot`.
  *  - blocks[0 .. num_blocks) are the known blocks, in no order. A slot is 0 for a line that was never touched, else one
  *    more than its marked slot.
- *  - `index` is open addressing without deletions (it is rebuilt when blocks are dropped), at most half full. 0 is
- * empty, n is blocks[n - 1].
+ *  - `index` is open addressing without deletions (it is rebuilt when blocks are dropped), at most half full. 0 is empty,
+ *    n is blocks[n - 1].
  */
 #include "foretrace/base/tables.h"
 #include "recency.h"

@@ -5,8 +5,8 @@
  *
  *   FT_TABLE_TYPE(name, element)         struct name { element *entries; uint64_t capacity, used; }; all zeros: empty
  *   FT_TABLE(name, element, first, hash, is_used, is_same)
- *     element *name_at(table, like)      the element with the key of `like`, or the free one where it belongs; there is
- * room bool name_make_room(table)         for one more element, which may move all; false when memory ran out
+ *     element *name_at(table, like)      the element with the key of `like`, or the free one where it belongs; there is room
+ *     bool name_make_room(table)         for one more element, which may move all; false when memory ran out
  *
  * `first` is the first capacity, a power of two. hash(const element *), is_used(const element *) and is_same(const
  * element *, const element *) are functions. Whoever fills a free element counts it in `used`. */

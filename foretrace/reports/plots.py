@@ -189,7 +189,7 @@ class TimelineSource(Protocol):
 
     @property
     def outcome(self) -> Outcome:
-        """Of the simulation."""
+        """The simulation's result."""
 
     @property
     def machine(self) -> str:
@@ -201,7 +201,7 @@ class TimelineSource(Protocol):
 
     @property
     def makespan_s(self) -> float:
-        """When the last entity ended, within `low_s` and `high_s`."""
+        """End of the last entity, within `low_s` and `high_s`."""
 
     @property
     def low_s(self) -> float:
@@ -278,6 +278,8 @@ def _interval(axes: Axes, replay: TimelineSource, limit_s: float) -> list[Artist
     """The makespan with its interval, above the first row; an arrow where its end lies beyond the picture."""
     line = axes.axvline(replay.makespan_s, color="black", linewidth=1)
     line.set_label("makespan")
+    if replay.low_s == replay.high_s:
+        return [line]
     ends = (replay.low_s, min(replay.high_s, limit_s))
     is_beyond = replay.high_s > limit_s
     (span,) = axes.plot(ends, (-0.9, -0.9), color="black", linewidth=1.2, marker="|", markersize=7, markevery=[0])

@@ -116,7 +116,6 @@ def document(replay: RankReplay) -> dict[str, Any]:
         "sent_bytes": outcome.sent_bytes,
         "moved_bytes": outcome.moved_bytes,
         "estimated_s": outcome.estimated_s,
-        "segments_left_out": outcome.segments_left_out,
         "ranks": [document_of(rank, *table.keyed) for rank in table.records],
         "by_action": [document_of(one, *_ACTIONS) for one in replay.by_action],
         "links": [document_of(link, *_LINKS) for link in replay.links],

@@ -193,7 +193,6 @@ static bool doubling(const struct step *s, int32_t step)
 static bool shifts(const struct step *s, int32_t step)
 {
     const int32_t n = s->ranks, right = (s->rank + 1) % n, left = (s->rank + n - 1) % n;
-    const int64_t distance = INT64_C(1) << step;
     switch (s->its->algorithm) {
     case FT_RING:
         if (step >= n - 1)
@@ -213,6 +212,7 @@ static bool shifts(const struct step *s, int32_t step)
         return true;
     default: break;
     }
+    const int64_t distance = INT64_C(1) << step; /* steps end before it is beyond the ranks */
     if (distance >= n)
         return false;
     const int32_t ahead = (int32_t)((s->rank + distance) % n), behind = (int32_t)((s->rank - distance + n) % n);

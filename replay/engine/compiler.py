@@ -58,7 +58,7 @@ _Meant = str | Sharing | Send | Receive | Collective
 
 @dataclass(slots=True)
 class Traffic:
-    """What operations on messages refer to.
+    """Tables that operations on messages refer to.
 
     Attributes:
         messages: (peer, tag, communicator) of each kind of message.

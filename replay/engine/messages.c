@@ -114,15 +114,18 @@ void ft_await_request(struct ft_engine *e, int32_t number, int32_t request)
     e->entities[number].waiting_for++;
 }
 
-int ft_wait(struct ft_engine *e, int32_t number, int32_t label)
+static int stop(struct ft_engine *e, int32_t number, int32_t label)
 {
     struct ft_entity *one = &e->entities[number];
-    if (one->waiting_for == 0)
-        return FT_GOES_ON;
     ft_begin(e, one, FT_AT_TRANSFER, label);
     one->place = FT_QUEUED;
     one->object = -1;
     return FT_STOPS;
+}
+
+int ft_wait(struct ft_engine *e, int32_t number, int32_t label)
+{
+    return e->entities[number].waiting_for ? stop(e, number, label) : FT_GOES_ON;
 }
 
 /* The requests of which an entity awaits any one are candidates until the first of them is done. */
@@ -257,23 +260,12 @@ int ft_message(struct ft_engine *e, int32_t number, const struct ft_operation *o
     return FT_GOES_ON;
 }
 
-static int await_any(struct ft_engine *e, int32_t number, const struct ft_operation *op, int32_t open)
-{
-    struct ft_entity *one = &e->entities[number];
-    if (!open)
-        return FT_GOES_ON;
-    ft_begin(e, one, FT_AT_TRANSFER, op->label);
-    one->place = FT_QUEUED;
-    one->object = -1;
-    return FT_STOPS;
-}
-
 int ft_await(struct ft_engine *e, int32_t number, const struct ft_operation *op)
 {
     const struct ft_entity *one = &e->entities[number];
     const int64_t n = op->n < 0 ? one->slots : op->n;
     const bool is_any = op->b == 1;
-    int32_t open = 0;
+    bool open = false;
     for (int64_t i = 0; i < n && op->n >= 0; i++)
         if (e->slot_lists[op->a + i] >= one->slots)
             return FT_NO_REQUEST;
@@ -285,7 +277,7 @@ int ft_await(struct ft_engine *e, int32_t number, const struct ft_operation *op)
         const bool is_done = request == SENT || e->requests[request].is_done;
         if (is_any && !is_done) {
             e->requests[request].is_candidate = true;
-            open++;
+            open = true;
             continue;
         }
         if (request == SENT)
@@ -297,5 +289,7 @@ int ft_await(struct ft_engine *e, int32_t number, const struct ft_operation *op)
             return FT_GOES_ON;
         }
     }
-    return is_any ? await_any(e, number, op, open) : ft_wait(e, number, op->label);
+    if (is_any)
+        return open ? stop(e, number, op->label) : FT_GOES_ON;
+    return ft_wait(e, number, op->label);
 }

@@ -6,10 +6,10 @@
  * (Velho and Legrand, SIMUTools 2009). Links are resources of one capacity.
  *
  * Topologies, with links numbered from the network's first one:
- *   crossbar  node n has a link up, 2n, and one down, 2n + 1, (one for both if it is not duplex), and all share the
- *             backbone behind them, if there is one
- *   torus     node n has for each dimension d a link to its next neighbour, n x dimensions + d, which has two
- * directions (2 x that, and 2 x that + 1); dimension by dimension, the shorter way round fat tree  see fat_tree() */
+ *   crossbar  node n has a link up, 2n, and one down, 2n + 1, and all share the backbone behind them, if there is one
+ *   torus     node n has for each dimension d a link to its next neighbour, n x dimensions + d, which has two directions
+ *             (2 x that, and 2 x that + 1); dimension by dimension, the shorter way round
+ *   fat tree  two for each link, up and down: see fat_tree() */
 #include <math.h>
 #include <string.h>
 

@@ -123,7 +123,7 @@ class Regime:
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """How long messages take.
+    """Links, and the figures from which the time of a message follows.
 
     Attributes:
         topology: the nodes and links.

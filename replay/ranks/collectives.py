@@ -1,4 +1,4 @@
-"""Which algorithms a collective operation consists of, by its size and the number of ranks."""
+"""Algorithms of collective operations, by library, size and number of ranks."""
 
 from __future__ import annotations
 

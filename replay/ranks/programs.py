@@ -30,12 +30,12 @@ Ints = npt.NDArray[np.int64]
 Table = npt.NDArray[np.void]
 
 LABELS = tuple(kind.name.lower().replace("_", "-") for kind in Kind)
-"""Labels of activities: what an action is called."""
+"""Labels of activities: the names of the kinds of actions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Where ranks run.
+    """Places of ranks, and their speed.
 
     Attributes:
         node_of: node of each rank.
@@ -87,6 +87,7 @@ def compile_ranks(run: RankActions, hosts: Hosts, recipes: Mapping[Kind, tuple[R
     places = _places(run)
     recipe_of, widths = _recipes_of(run, places, recipes)
     rank_of = run.rank_of
+    class_of = _classes(hosts)[rank_of]
     at = np.cumsum(widths)
     ends = np.concatenate([[0], at])[run.firsts[1:]] + np.arange(ranks)  # of each rank, behind its operations
     at += rank_of
@@ -98,10 +99,10 @@ def compile_ranks(run: RankActions, hosts: Hosts, recipes: Mapping[Kind, tuple[R
     for kind, code in ((Kind.COMPUTE, _engine.RUN), (Kind.SLEEP, _engine.SLEEP)):
         which = places[kind]
         seconds = run.actions["amount"][which] / (hosts.flops_per_s if kind is Kind.COMPUTE else 1.0)
-        writer.put(which, 0, code=code, x=seconds, a=0 if kind is Kind.SLEEP else _classes(hosts)[rank_of[which]])
+        writer.put(which, 0, code=code, x=seconds, a=0 if kind is Kind.SLEEP else class_of[which])
     messages = _messages(run, places, writer)
     slot_lists = _waits(run, places, writer)
-    collectives = _collectives(run, places, writer, recipes, recipe_of, hosts)
+    collectives = _collectives(run, places, writer, recipes, recipe_of, class_of, hosts.flops_per_s)
     crowded = _is_crowded(hosts)
     starts = np.zeros(ranks, START)
     starts["first_operation"] = ends - np.diff(np.concatenate([[-1], ends])) + 1
@@ -197,7 +198,7 @@ def _recipes_of(
 
 def _own_requests(run: RankActions, which: Ints) -> Ints:
     """Number of requests of the rank of each of some actions: those of exchanges come behind them."""
-    return np.asarray(run.requests[_ranks_of(run, which)])
+    return np.asarray(run.requests[np.searchsorted(run.firsts, which, "right") - 1])
 
 
 def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) -> Table:
@@ -242,7 +243,8 @@ def _collectives(
     writer: _Writer,
     recipes: Mapping[Kind, tuple[Recipe, ...]],
     recipe_of: npt.NDArray[np.int32],
-    hosts: Hosts,
+    class_of: npt.NDArray[np.int32],
+    flops_per_s: float,
 ) -> Table:
     """The operations of collectives, and the computation behind reductions; returns the collectives that there are."""
     actions = run.actions
@@ -266,18 +268,13 @@ def _collectives(
                 ]
             computes = which[actions["amount"][which] > 0]
             writer.put(
-                computes, len(recipe.steps), code=_engine.RUN, a=_classes(hosts)[_ranks_of(run, computes)],
-                x=actions["amount"][computes] / hosts.flops_per_s, label=int(Kind.COMPUTE),
+                computes, len(recipe.steps), code=_engine.RUN, a=class_of[computes],
+                x=actions["amount"][computes] / flops_per_s, label=int(Kind.COMPUTE),
             )  # fmt: skip
     table = np.zeros(len(rows), COLLECTIVE)
     if rows:
         table["algorithm"], table["root"], table["first_count"], table["counts"] = np.array(rows).T
     return table
-
-
-def _ranks_of(run: RankActions, which: Ints) -> Ints:
-    """The rank of each of some actions."""
-    return np.searchsorted(run.firsts, which, "right") - 1
 
 
 _BY_RANK = {

@@ -95,7 +95,7 @@ class RankReplay:
 
     @property
     def makespan_s(self) -> float:
-        """When the last rank ended."""
+        """End of the last rank."""
         return self.outcome.makespan_s
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import stat
 from pathlib import Path
 
@@ -18,19 +20,17 @@ _HEAD_BYTES = 4096
 
 
 def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
-    """Read a run: a file that lists the file of each rank, or one file with the actions of all.
+    """Read a run: a file with the actions of all ranks, or a list of the file of each rank, or of that one file.
 
     Args:
-        path: of the list, whose names are relative to it, or of the file.
-        ranks: number of ranks, for a file with the actions of all.
+        path: of the list or the file.
+        ranks: number of ranks; as many as act if not given.
 
     Raises:
         TraceFileError: a file is missing or too long, or a line is wrong.
     """
     files = _files(path)
-    alone = files is None
-    files = [path] if files is None else files
-    num_ranks = ranks or (_ranks_of(path) if alone else len(files))
+    num_ranks = ranks or (_ranks_of(files[0]) if len(files) == 1 else len(files))
     if not 1 <= num_ranks <= MOST_RANKS:
         raise TraceFileError(f"{path}: {num_ranks} ranks, must be 1 to {MOST_RANKS}")
     reader = Reader(num_ranks)
@@ -75,14 +75,14 @@ def _text(path: Path, most_bytes: int = -1) -> bytes:
         raise TraceFileError(f"{path}: {error.strerror}") from None
 
 
-def _files(path: Path) -> list[Path] | None:
-    """The files of a list; None if it has actions itself."""
+def _files(path: Path) -> list[Path]:
+    """The files of a list, relative to it, or to the current folder as SimGrid has it; a file with actions itself."""
     lines = (line.split() for line in _text(path, _HEAD_BYTES).split(b"\n"))
     words = next((words for words in lines if words and not words[0].startswith(b"#")), [])
     if len(words) >= 2 and words[0].isdigit():
-        return None
+        return [path]
     names = [line.strip() for line in _text(path).decode("utf-8", "replace").splitlines()]
-    files = [path.parent / name for name in names if name]
+    files = [path.parent / name if os.path.lexists(path.parent / name) else Path(name) for name in names if name]
     if not files:
         raise TraceFileError(f"{path}: lists no files, and has no actions")
     return files
@@ -90,10 +90,5 @@ def _files(path: Path) -> list[Path] | None:
 
 def _ranks_of(path: Path) -> int:
     """Number of ranks in a file with the actions of all."""
-    highest = -1
-    with path.open("rb") as file:
-        for line in file:
-            word = line.split(maxsplit=1)
-            if word and word[0].isdigit():
-                highest = max(highest, int(word[0][:9]))
-    return highest + 1
+    numbers = set(re.findall(rb"^[ \t]*(\d{1,9})", _text(path), re.MULTILINE))
+    return max(map(int, numbers), default=-1) + 1

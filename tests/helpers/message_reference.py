@@ -184,7 +184,7 @@ def _counted(part, ranks):
 
 
 def rounds_of(part, rank, ranks):
-    """What a rank does in a collective."""
+    """Messages of a rank in a collective."""
     size, root, bytes_of = part.size_bytes, part.root, _counted(part, ranks)
     others = [i for i in range(ranks) if i != rank]
     after = [(rank + i) % ranks for i in range(1, ranks)]

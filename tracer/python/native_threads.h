@@ -2,9 +2,8 @@
  *
  * It is the processor time of the process less that of
  *  - threads that run Python, from their first traced block on;
- *  - threads that NumPy and SciPy start for linear algebra, whose work follows from the recorded calls. (OpenBLAS
- * starts them as it is loaded, or after a fork at its first large call; they spin for a while whenever they run out of
- * work.)
+ *  - threads that NumPy and SciPy start for linear algebra, whose work follows from the recorded calls. (OpenBLAS starts
+ *    them as it is loaded, or after a fork at its first large call; they spin for a while whenever they run out of work.)
  *
  * All but native_threads_end_python needs the GIL.
  */

@@ -6,8 +6,8 @@
  *
  * Formats, and where they are documented:
  *   lackey      valgrind --tool=lackey --trace-mem=yes: valgrind manual, chapter 13
- *   din         Dinero III and IV, "traditional" and "extended": Edler and Hill, Dinero IV (dinero(3), -informat d and
- * D) drmemtrace  DynamoRIO's trace_entry_t: clients/drcachesim/common/trace_entry.h, entries of 64-bit programs
+ *   din         Dinero III and IV, "traditional" and "extended": Edler and Hill, Dinero IV (dinero(3), -informat d and D)
+ *   drmemtrace  DynamoRIO's trace_entry_t: clients/drcachesim/common/trace_entry.h, entries of 64-bit programs
  *   champsim    ChampSim's input_instr: inc/trace_instruction.h
  */
 #ifndef FORETRACE_FOREIGN_H

@@ -175,24 +175,28 @@ struct ft_header {
  *
  * A word with bit 63 set enters a block (ids count from 1):
  *
- *   bits 62..48 n    n > 0: block n, and bits 47..0 are the address of its first access, of which the side table says
- * what it is (struct ft_side_block, first_access). n = 0: the block whose id is in bits 31..0, and no access
+ *   bits 62..48 n    n > 0: block n, and bits 47..0 are the address of its first access, of which the side table says what
+ *                    it is (struct ft_side_block, first_access). n = 0: the block whose id is in bits 31..0, and no access
  *
  * Any other is an access by the block that its thread is in, or a record of several:
  *
  *   bits 62..51 tag  50..48 log2(size in bytes)  47..0 address
  *
- *   tag 1 .. FT_TAG_MAX   access by the block's operation number tag-1. In a binary's block operation 2*i is
- * instruction i's load, 2*i+1 its store. tag FT_TAG_BULK       a record of several words: bits 50..32 its length in
- * words, this word included; bits 31..0 an operation id from the side table (FT_SIDE_OPERATION). It never crosses a
- * chunk's end. tag FT_TAG_ELEMENT    one access by an operation of one operand: bits 31..0 its id, the next word the
- * address. It never crosses a chunk's end. tag FT_TAG_MEMORY     what becomes of memory, or what the system does with
- * it: bits 50..48 enum ft_memory, bits 47..0 an address; the next word has an object (FT_SIDE_OBJECT) in bits 62..48,
- * and a length in bytes below. It never crosses a chunk's end. tag FT_TAG_EVENTS     values of software-defined events
- * that have changed: bits 50..32 the record's length in words; the next word counts these records of the process, from
- * 1; then two words an event: bits 31..0 its number, bit 32 (FT_EVENT_REAL) set if the second, its value, is a double
- * and no int64. Only at a chunk's beginning tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for
- * it: bits 50..48 enum ft_synchronisation, bits 47..0 an event
+ *   tag 1 .. FT_TAG_MAX   access by the block's operation number tag-1. In a binary's block operation 2*i is instruction
+ *                         i's load, 2*i+1 its store.
+ *   tag FT_TAG_BULK       a record of several words: bits 50..32 its length in words, this word included; bits 31..0 an
+ *                         operation id from the side table (FT_SIDE_OPERATION). It never crosses a chunk's end.
+ *   tag FT_TAG_ELEMENT    one access by an operation of one operand: bits 31..0 its id, the next word the address. It
+ *                         never crosses a chunk's end.
+ *   tag FT_TAG_MEMORY     what becomes of memory, or what the system does with it: bits 50..48 enum ft_memory, bits 47..0 an
+ *                         address; the next word has an object (FT_SIDE_OBJECT) in bits 62..48, and a length in bytes below. It
+ *                         never crosses a chunk's end.
+ *   tag FT_TAG_EVENTS     values of software-defined events that have changed: bits 50..32 the record's length in words; the
+ *                         next word counts these records of the process, from 1; then two words an event: bits 31..0 its
+ *                         number, bit 32 (FT_EVENT_REAL) set if the second, its value, is a double and no int64. Only at a
+ *                         chunk's beginning
+ *   tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for it: bits 50..48 enum ft_synchronisation, bits
+ *                         47..0 an event
  */
 #define FT_TAG_SHIFT 51
 #define FT_SIZE_SHIFT 48
@@ -246,14 +250,15 @@ enum ft_memory {
 /* A bulk record: n operands are walked in lockstep over a (row-major) iteration space, and at each point every operand
  * is accessed once, in order. The words after the first:
  *
- *   word 1        bits 7..0 number of operands (1 .. FT_MAX_OPERANDS), bits 15..8 number of dimensions (1 ..
- * FT_MAX_DIMS), bits 31..16 number of index payload words, bit 32 (FT_BULK_CONTINUED) set in all records but the first
- * of one execution of an operation, bit 33 (FT_BULK_NARROW) if indices take 32 bits words         the extent of each
- * dimension, outermost first (each at least 1) per operand   base address of its first element, then one byte stride
- * per dimension (two's complement); for an indexed operand: base address of element 0, then (in place of the strides)
- * the byte scale in the first stride word and 0 in the others words         index payload: one 64-bit index per point
- * of the iteration space, or two 32-bit ones a word, the first in its lower half (two's complement, both); all indexed
- * operands use it
+ *   word 1        bits 7..0 number of operands (1 .. FT_MAX_OPERANDS), bits 15..8 number of dimensions (1 .. FT_MAX_DIMS),
+ *                 bits 31..16 number of index payload words, bit 32 (FT_BULK_CONTINUED) set in all records but the
+ *                 first of one execution of an operation, bit 33 (FT_BULK_NARROW) if indices take 32 bits
+ *   words         the extent of each dimension, outermost first (each at least 1)
+ *   per operand   base address of its first element, then one byte stride per dimension (two's complement);
+ *                 for an indexed operand: base address of element 0, then (in place of the strides) the byte scale in
+ *                 the first stride word and 0 in the others
+ *   words         index payload: one 64-bit index per point of the iteration space, or two 32-bit ones a word, the first
+ *                 in its lower half (two's complement, both); all indexed operands use it
  *
  * Access size, kind and whether an operand is indexed are static, in the side table. An operand that belongs to an
  * outer loop (the row pointer of a CSR product) is a record of its own. The reader checks every length before use.

@@ -256,3 +256,21 @@ def test_rubbish_is_read_or_refused_in_one_line(tmp_path_factory, content, ranks
         return
     assert run.firsts[-1] == len(run.actions)
     assert run.actions["peer"].max(initial=-1) < run.num_ranks
+
+
+def test_a_list_of_one_file_has_the_actions_of_all_ranks(tmp_path):
+    """SimGrid replays a trace in one file by a list that names it alone."""
+    (tmp_path / "all.txt").write_text("0 send 2 0 8\n1 compute 1\n2 recv 0 0 8\n")
+    (tmp_path / "list.txt").write_text("all.txt\n")
+    listed, direct = (read_time_independent(tmp_path / name) for name in ("list.txt", "all.txt"))
+    assert listed.num_ranks == direct.num_ranks == 3
+    assert np.array_equal(listed.actions, direct.actions)
+
+
+def test_names_of_a_list_may_be_relative_to_the_current_folder(tmp_path, monkeypatch):
+    (tmp_path / "traces").mkdir()
+    for rank in range(2):
+        (tmp_path / "traces" / f"{rank}.txt").write_text(f"{rank} compute {rank + 1}\n")
+    (tmp_path / "traces" / "list.txt").write_text("traces/0.txt\ntraces/1.txt\n")
+    monkeypatch.chdir(tmp_path)
+    assert read_time_independent(tmp_path / "traces" / "list.txt").actions["amount"].tolist() == [1.0, 2.0]

@@ -5,8 +5,7 @@
  * analysis", 2019, describes what it is for.
  *
  *     papi_handle_t library = papi_sde_init("solver");
- *     papi_sde_register_counter(library, "iterations", PAPI_SDE_RO | PAPI_SDE_INSTANT, PAPI_SDE_long_long,
- * &iterations);
+ *     papi_sde_register_counter(library, "iterations", PAPI_SDE_RO | PAPI_SDE_INSTANT, PAPI_SDE_long_long, &iterations);
  *
  * All functions may be called from several threads at once, none from signal handlers. They return SDE_OK or one of the
  * error codes below, and never end the program.

@@ -1,18 +1,16 @@
 /* What loops carry from one iteration to a later one. See dependences.h.
  *
  * Invariants
- *  - Levels of a thread: entry <= start <= the entry of the next one inside. Those of one frame of the stack are
- * together.
+ *  - Levels of a thread: entry <= start <= the entry of the next one inside. Those of one frame of the stack are together.
  *  - A cell without a writer has `written` 0, one that was not read since it was written `first_read` 0.
- *  - Where a block runs for the first time, the tree cannot know yet whether it is in the loops that ran so far: a
- * branch of theirs may have led there, or they were left. The levels of its frame are then in doubt, since that time. A
- * block that first ran before it ends the doubt: a level stays if that block is in its loop. A level in doubt begins no
- * iteration.
+ *  - Where a block runs for the first time, the tree cannot know yet whether it is in the loops that ran so far: a branch of
+ *    theirs may have led there, or they were left. The levels of its frame are then in doubt, since that time. A block that
+ *    first ran before it ends the doubt: a level stays if that block is in its loop. A level in doubt begins no iteration.
  *  - `doubtful` has the rows of levels in doubt, with the number of the level instead of the loop.
- *  - Levels that are in doubt are so since a time that ascends from the outermost to the innermost one; where one is,
- * so are those of its frame around it.
- *  - A store is the first of its place in an iteration of the loops from some level on inwards. Its bytes are counted
- * once, by that level and by the innermost loop; what each loop wrote anew in its iterations is a sum of such rows.
+ *  - Levels that are in doubt are so since a time that ascends from the outermost to the innermost one; where one is, so are
+ *    those of its frame around it.
+ *  - A store is the first of its place in an iteration of the loops from some level on inwards. Its bytes are counted once, by that
+ *    level and by the innermost loop; what each loop wrote anew in its iterations is a sum of such rows.
  *  - A page's number is in the table if and only if its hash is at most `limit`, and it was touched.
  */
 #include "dependences.h"

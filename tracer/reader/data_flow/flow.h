@@ -12,8 +12,7 @@
  * accessed far more often than others stay: a stack's, say.
  *
  * Invariants
- *  - The bytes of an entry of a block are alike. Entries are 8 bytes long until an access does not fit that, then 4, 2
- * or 1.
+ *  - The bytes of an entry of a block are alike. Entries are 8 bytes long until an access does not fit that, then 4, 2 or 1.
  *  - All entries are 0 at first: state 0 is (FT_FLOW_OUTSIDE, nobody), set 0 is empty.
  *  - Where there are too many sets, all further ones are one: FT_FLOW_MERGED, which has all their members.
  */
