@@ -15,17 +15,16 @@ from foretrace.replay.ranks.time_independent import read_time_independent
 from foretrace.reports.rank_reports import action_table, link_table, rank_table
 from foretrace.reports.renderers import data_frame
 
-from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, shown_as
+from .views import MOST_ROWS, ShownTable, ShownTimeline, shown_as
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
 
 _TABLES = {"ranks": rank_table, "actions": action_table, "links": link_table}
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class RankReplay(Shown, records.RankReplay):
+class RankReplay(ShownTimeline, records.RankReplay):
     """Replay of a parallel run: `makespan_s`, what each rank did and waited for, links, the critical path."""
 
     def to_dataframe(self, table: str = "ranks") -> pandas.DataFrame:
@@ -40,27 +39,6 @@ class RankReplay(Shown, records.RankReplay):
         if table not in _TABLES:
             raise ValueError(f"there is no table {table!r}: {', '.join(_TABLES)}")
         return data_frame(_TABLES[table](self))
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the timeline as a Gantt chart, a row for ranks that did the same.
-
-        Raises:
-            OutputError: matplotlib is missing.
-        """
-        from foretrace.reports.plots import gantt
-
-        return gantt(axes_to_draw(ax, 1.6 + 0.28 * min(len(self.hosts.node_of), MOST_ROWS)), self)
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the timeline, for ui.perfetto.dev (.json.gz) or as a picture (.svg, .png, .pdf).
-
-        Raises:
-            OutputError: the file exists and `force` is not given, has another ending, or cannot be written.
-        """
-        from foretrace.reports.timelines import check_timeline, write_timeline
-
-        check_timeline(Path(path), force=force)
-        write_timeline(self, Path(path), force=force)
 
     def _line(self) -> str:
         return f"{self.timeline_title}: {format_seconds(self.makespan_s)}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foretrace.base.errors import PredictionError, quoted
@@ -18,17 +16,16 @@ from foretrace.reports.replay_reports import entity_table
 from .machines import MachineLike, find_machine
 from .predictions import model_of
 from .signatures import SignatureLike, signature_of
-from .views import MOST_ROWS, Shown, ShownTable, axes_to_draw, shown_as
+from .views import MOST_ROWS, ShownTable, ShownTimeline, shown_as
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
 
 TABLES = ("entities", "resources", "timeline")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Replay(Shown, NodeReplay):
+class Replay(ShownTimeline, NodeReplay):
     """Replay of threads and copies of a program on one machine: `makespan_s`, within `low_s` and `high_s`, and why."""
 
     def to_dataframe(self, table: str = "entities") -> pandas.DataFrame:
@@ -44,27 +41,6 @@ class Replay(Shown, NodeReplay):
             raise ValueError(f"there is no table {table!r}: {', '.join(TABLES)}")
         frame: pandas.DataFrame = getattr(self, f"{table}_frame")
         return frame
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the timeline as a Gantt chart, a row for each thread.
-
-        Raises:
-            OutputError: matplotlib is missing.
-        """
-        from foretrace.reports.plots import gantt
-
-        return gantt(axes_to_draw(ax, 1.6 + 0.28 * min(len(self.outcome.compiled.entities), MOST_ROWS)), self)
-
-    def save(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
-        """Write the timeline, for ui.perfetto.dev (.json.gz) or as a picture (.svg, .png, .pdf).
-
-        Raises:
-            OutputError: the file exists and `force` is not given, has another ending, or cannot be written.
-        """
-        from foretrace.reports.timelines import check_timeline, write_timeline
-
-        check_timeline(Path(path), force=force)
-        write_timeline(self, Path(path), force=force)
 
     def _line(self) -> str:
         return f"{self.machine}: {self._what()}: {self._interval()}"

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import html
 import io
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from itertools import takewhile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from foretrace.base.errors import OutputError
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from foretrace.replay.base.records import Place
+    from foretrace.reports.plots import TimelineSource
 
 _Result = TypeVar("_Result")
 
@@ -97,6 +100,33 @@ class Shown:
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Print for IPython in a terminal: the table; within other objects the line."""
         printer.text(repr(self) if cycle or len(printer.stack) > 1 else str(self))
+
+
+class ShownTimeline(Shown):
+    """A replay of threads or ranks, which has a timeline."""
+
+    __slots__ = ()
+
+    def plot(self: TimelineSource, ax: Axes | None = None) -> Axes:
+        """Draw the timeline as a Gantt chart, a row for those that did the same.
+
+        Raises:
+            OutputError: matplotlib is missing.
+        """
+        from foretrace.reports.plots import gantt
+
+        return gantt(axes_to_draw(ax, 1.6 + 0.28 * min(len(self.outcome.compiled.entities), MOST_ROWS)), self)
+
+    def save(self: TimelineSource, path: str | os.PathLike[str], *, force: bool = False) -> None:
+        """Write the timeline, for ui.perfetto.dev (.json.gz) or as a picture (.svg, .png, .pdf).
+
+        Raises:
+            OutputError: the file exists and `force` is not given, has another ending, or cannot be written.
+        """
+        from foretrace.reports.timelines import check_timeline, write_timeline
+
+        check_timeline(Path(path), force=force)
+        write_timeline(self, Path(path), force=force)
 
 
 def shown_as(kind: type[_Result], record: Any) -> _Result:
