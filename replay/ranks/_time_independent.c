@@ -8,42 +8,14 @@
 #include <string.h>
 
 #include "foretrace/base/tables.h"
+#include "tracer/mpi/kinds.h"
 
-enum kind {
-    COMPUTE,
-    SLEEP,
-    SEND,
-    ISEND,
-    RECEIVE,
-    IRECEIVE,
-    WAIT,
-    WAIT_ALL,
-    TEST,
-    EXCHANGE,
-    BARRIER,
-    BCAST,
-    REDUCE,
-    ALLREDUCE,
-    ALLTOALL,
-    ALLTOALLV,
-    GATHER,
-    SCATTER,
-    GATHERV,
-    SCATTERV,
-    ALLGATHER,
-    ALLGATHERV,
-    REDUCE_SCATTER,
-    SCAN,
-    EXSCAN,
-    NOTHING,
-    INIT,
-    NUM_KINDS
-};
+enum { NOTHING = FT_NUM_CALL_KINDS, INIT, NUM_KINDS };
 
 /* peer: partner, or root. request: 0 for a call that waits, else 1, 2, ... amount: flops, or seconds. first_count: of
  * the counts of a collective by rank; -1: none. */
 struct action {
-    int32_t kind, peer, tag, request, line, first_count;
+    int32_t kind, peer, tag, request, line, first_count, communicator, second_tag;
     double bytes, amount;
 };
 
@@ -51,34 +23,34 @@ struct action {
  * of all ranks that are not needed, r root, y a datatype, x anything. Behind '|' they may be missing. */
 static const struct {
     const char *name;
-    enum kind kind;
+    int kind;
     const char *arguments;
 } actions[] = {
-    {"compute", COMPUTE, "f"},
-    {"sleep", SLEEP, "f"},
-    {"send", SEND, "tgs|y"},
-    {"isend", ISEND, "tgs|y"},
-    {"recv", RECEIVE, "tg|sy"},
-    {"irecv", IRECEIVE, "tg|sy"},
-    {"wait", WAIT, "ttg"},
-    {"test", TEST, "ttg"},
-    {"waitall", WAIT_ALL, "|x"},
-    {"sendrecv", EXCHANGE, "stSt|yx"},
-    {"barrier", BARRIER, "|xx"},
-    {"bcast", BCAST, "s|ry"},
-    {"reduce", REDUCE, "sf|ry"},
-    {"allreduce", ALLREDUCE, "sf|y"},
-    {"alltoall", ALLTOALL, "sS|yx"},
-    {"alltoallv", ALLTOALLV, "ScSC|yx"},
-    {"gather", GATHER, "sS|ryx"},
-    {"scatter", SCATTER, "sS|ryx"},
-    {"gatherv", GATHERV, "sc|ryx"},
-    {"scatterv", SCATTERV, "cs|ryx"},
-    {"allgather", ALLGATHER, "sS|yx"},
-    {"allgatherv", ALLGATHERV, "sc|yx"},
-    {"reducescatter", REDUCE_SCATTER, "cf|y"},
-    {"scan", SCAN, "sf|y"},
-    {"exscan", EXSCAN, "sf|y"},
+    {"compute", FT_CALL_COMPUTE, "f"},
+    {"sleep", FT_CALL_SLEEP, "f"},
+    {"send", FT_CALL_SEND, "tgs|y"},
+    {"isend", FT_CALL_ISEND, "tgs|y"},
+    {"recv", FT_CALL_RECEIVE, "tg|sy"},
+    {"irecv", FT_CALL_IRECEIVE, "tg|sy"},
+    {"wait", FT_CALL_WAIT, "ttg"},
+    {"test", FT_CALL_TEST, "ttg"},
+    {"waitall", FT_CALL_WAIT_ALL, "|x"},
+    {"sendrecv", FT_CALL_EXCHANGE, "stSt|yx"},
+    {"barrier", FT_CALL_BARRIER, "|xx"},
+    {"bcast", FT_CALL_BCAST, "s|ry"},
+    {"reduce", FT_CALL_REDUCE, "sf|ry"},
+    {"allreduce", FT_CALL_ALLREDUCE, "sf|y"},
+    {"alltoall", FT_CALL_ALLTOALL, "sS|yx"},
+    {"alltoallv", FT_CALL_ALLTOALLV, "ScSC|yx"},
+    {"gather", FT_CALL_GATHER, "sS|ryx"},
+    {"scatter", FT_CALL_SCATTER, "sS|ryx"},
+    {"gatherv", FT_CALL_GATHERV, "sc|ryx"},
+    {"scatterv", FT_CALL_SCATTERV, "cs|ryx"},
+    {"allgather", FT_CALL_ALLGATHER, "sS|yx"},
+    {"allgatherv", FT_CALL_ALLGATHERV, "sc|yx"},
+    {"reducescatter", FT_CALL_REDUCE_SCATTER, "cf|y"},
+    {"scan", FT_CALL_SCAN, "sf|y"},
+    {"exscan", FT_CALL_EXSCAN, "sf|y"},
     {"init", INIT, "|x"},
     {"finalize", NOTHING, "|x"},
     {"comm_size", NOTHING, "|x"},
@@ -295,13 +267,14 @@ static bool read_arguments(struct reader *r, struct rank *own, int32_t self, con
         switch (*p) {
         case 't':
             good = rank_number(r, word, length,
-                               a->kind == RECEIVE || a->kind == IRECEIVE || a->kind == WAIT || a->kind == TEST,
+                               a->kind == FT_CALL_RECEIVE || a->kind == FT_CALL_IRECEIVE || a->kind == FT_CALL_WAIT ||
+                                   a->kind == FT_CALL_TEST,
                                &partners[n_partners++]);
             break;
         case 'r': good = rank_number(r, word, length, false, &a->peer); break;
         case 'g': good = integer(r, word, length, &a->tag); break;
         case 's':
-            if (a->kind == RECEIVE || a->kind == IRECEIVE) { /* -1: as many as come */
+            if (a->kind == FT_CALL_RECEIVE || a->kind == FT_CALL_IRECEIVE) { /* -1: as many as come */
                 good = number_of(word, length, &a->bytes) || fails(r, "not a number: ", word, length);
                 good = good && (a->bytes == -1 || size(r, word, length, &a->bytes));
             } else {
@@ -332,21 +305,22 @@ static bool read_arguments(struct reader *r, struct rank *own, int32_t self, con
     if (a->tag < 0)
         a->tag = -1; /* MPI_ANY_TAG */
     switch (a->kind) {
-    case SEND:
-    case RECEIVE: a->peer = partners[0]; break;
-    case ISEND:
-    case IRECEIVE:
+    case FT_CALL_SEND:
+    case FT_CALL_RECEIVE: a->peer = partners[0]; break;
+    case FT_CALL_ISEND:
+    case FT_CALL_IRECEIVE:
         a->peer = partners[0];
-        return open_request(own, a, a->kind == ISEND ? self : a->peer, a->kind == ISEND ? a->peer : self) ||
+        return open_request(own, a, a->kind == FT_CALL_ISEND ? self : a->peer,
+                            a->kind == FT_CALL_ISEND ? a->peer : self) ||
                fails(r, "no memory for requests", "", 0);
-    case EXCHANGE:
+    case FT_CALL_EXCHANGE:
         a->peer = partners[0];
         a->request = partners[1] + 1; /* whom it receives from */
         break;
-    case WAIT:
+    case FT_CALL_WAIT:
         a->request = close_request(own, partners[0], partners[1], a->tag);
         return a->request >= 0 || fails(r, "no memory for requests", "", 0);
-    case WAIT_ALL:
+    case FT_CALL_WAIT_ALL:
         own->n_opened = own->n_unused = 0;
         own->highest = 0;
         break;

@@ -2,52 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import IntEnum, auto
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.tracer.signature.rank_records import COLLECTIVES as COLLECTIVES
+
 ACTION = np.dtype(
-    [(name, "i4") for name in ("kind", "peer", "tag", "request", "line", "first_count")]
+    [(name, "i4") for name in ("kind", "peer", "tag", "request", "line", "first_count", "communicator", "second_tag")]
     + [("size_bytes", "f8"), ("amount", "f8")]
 )
-"""An action. `peer` is the partner (-1: any) or the root; `tag` -1 any; `request` 0 for a call that waits, else the
-number of its request; `line` of the file it is from; `first_count` the first of the sizes of a collective by rank, -1
-if all are alike; `amount` flops of a computation or after a reduction, seconds of a sleep."""
+"""An action.
 
-
-class Kind(IntEnum):
-    """Kind of an action, in the order of `enum kind` in _time_independent.c."""
-
-    COMPUTE = 0
-    SLEEP = auto()
-    SEND = auto()
-    ISEND = auto()
-    RECEIVE = auto()
-    IRECEIVE = auto()
-    WAIT = auto()
-    WAIT_ALL = auto()
-    TEST = auto()
-    EXCHANGE = auto()
-    BARRIER = auto()
-    BCAST = auto()
-    REDUCE = auto()
-    ALLREDUCE = auto()
-    ALLTOALL = auto()
-    ALLTOALLV = auto()
-    GATHER = auto()
-    SCATTER = auto()
-    GATHERV = auto()
-    SCATTERV = auto()
-    ALLGATHER = auto()
-    ALLGATHERV = auto()
-    REDUCE_SCATTER = auto()
-    SCAN = auto()
-    EXSCAN = auto()
-
-
-COLLECTIVES = tuple(kind for kind in Kind if kind >= Kind.BARRIER)
+`peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `request` 0 for a call
+that waits, else the number of its request, collectives included; of a computation the number of its demand
+(`RankActions.demands`). `line` is where it is from (`RankActions.place`). `first_count` is the first of the sizes of a
+collective by rank, or of the requests in `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator` is
+a number in `RankActions.communicators`. Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
+`amount` is flops of a computation or after a reduction, seconds of a sleep, and the number of times of a `REPEAT`, whose
+body ends at its `END_REPEAT`.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +35,8 @@ class RankActions:
         requests: [ranks] number of requests of each.
         counts: bytes by rank of collectives: see `first_count`.
         origin: file or program, for messages.
+        communicators: members of each, in order of their ranks; without any there is one, of all ranks.
+        slots: requests that are waited for together.
     """
 
     actions: npt.NDArray[np.void]
@@ -67,6 +44,8 @@ class RankActions:
     requests: npt.NDArray[np.int64]
     counts: npt.NDArray[np.float64]
     origin: str
+    communicators: tuple[tuple[int, ...], ...] = ()
+    slots: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
     def num_ranks(self) -> int:

@@ -1,0 +1,1 @@
+"""Parallel runs: the MPI calls of each rank, recorded while it runs."""
