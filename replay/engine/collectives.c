@@ -54,7 +54,7 @@ static double bytes_of(const struct step *s, int32_t from, int32_t to)
 
 static void send(const struct step *s, int32_t to, double bytes)
 {
-    const int32_t request = ft_post_send(s->engine, s->entity, with(s, to), bytes);
+    const int32_t request = ft_post_send(s->engine, s->entity, with(s, to), bytes, false);
     if (request >= 0)
         ft_await_request(s->engine, s->entity, request);
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -81,7 +81,7 @@ class Compiled:
     """The arrays of a simulation, and what their numbers stand for.
 
     `choices` are the first operations of the choices of each `Offer`, by the number that the event loop calls with;
-    `tokens` what the offers are called with.
+    `tokens` what the offers are called with. `place_of` says where an operation is from, such as a file and line.
     """
 
     system: System
@@ -105,6 +105,7 @@ class Compiled:
     conditions: npt.NDArray[np.float64]
     points: npt.NDArray[np.float64]
     traffic: Traffic
+    place_of: Callable[[int], str] | None = None
 
     def engine(self, *, most_segments: int, most_events: int, folding: bool) -> _engine.Engine:
         """An event loop at time 0."""
@@ -287,7 +288,7 @@ class _Coder:
             raise PredictionError(f"replay: {label}: tag {tag}, must be 0 to {_MOST_TAG}")
         self.reserve(label, request)
         self.open.append((len(self.rows), self.symbols.setdefault(("message", part), len(self.symbols))))
-        self.add(code, b=request, label=label, x=size_bytes)
+        self.add(code, b=request, label=label, n=int(isinstance(part, Send) and part.synchronous), x=size_bytes)
 
     @staticmethod
     def check_sizes(label: str, *sizes_bytes: float) -> None:

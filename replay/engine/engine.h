@@ -53,7 +53,8 @@ enum ft_code {
     FT_USE,        /* x seconds of object a, a device; x of register b - 1 if b > 0 */
     FT_CALL,       /* return n to the caller; ft_engine_resume says where to go on */
     FT_JUMP,       /* to a */
-    FT_SEND,       /* message a of x bytes; b: 0 waits until the sender may go on, else it is request b of the entity */
+    FT_SEND,       /* message a of x bytes; b: 0 waits until the sender may go on, else it is request b of the entity;
+                    * n: 1 is synchronous: rendezvous whatever the size */
     FT_RECEIVE,    /* message a; b as of FT_SEND */
     FT_AWAIT,      /* requests slots[a .. a + n) of the engine, all open ones if n < 0; b: 0 all of them, 1 any */
     FT_COLLECTIVE, /* collective a, x bytes: see collectives.c */
@@ -408,7 +409,8 @@ double ft_ends_in(const struct ft_engine *engine, int32_t class_number);
 enum { FT_GOES_ON = FT_TOO_MANY + 1, FT_STOPS };
 int ft_message(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
 int ft_await(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
-int32_t ft_post_send(struct ft_engine *engine, int32_t entity, struct ft_message message, double bytes);
+int32_t ft_post_send(struct ft_engine *engine, int32_t entity, struct ft_message message, double bytes,
+                     bool is_synchronous);
 int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message);
 void ft_await_request(struct ft_engine *engine, int32_t entity, int32_t request);
 int ft_wait(struct ft_engine *engine, int32_t entity, int32_t label); /* for all that it awaits */

@@ -5,7 +5,7 @@
  * When the sender goes on, and when the message is on its way:
  *   eager     (shorter than `eager_below`): at once; at once
  *   detached  (shorter than `detached_below`): at once; when it is matched
- *   others    when the message has arrived; when it is matched (rendezvous)
+ *   others    when the message has arrived; when it is matched (rendezvous); of any size if sent synchronously
  *
  * A request is open from its call until it is awaited, or until its call returns. Each entity has two queues: receives
  * posted, and messages arrived (announced, if they are not eager) that no receive took yet. */
@@ -175,10 +175,11 @@ static void meet(struct ft_engine *e, int32_t send, int32_t receive, int32_t las
     to->flow = flow;
 }
 
-int32_t ft_post_send(struct ft_engine *e, int32_t number, struct ft_message message, double bytes)
+int32_t ft_post_send(struct ft_engine *e, int32_t number, struct ft_message message, double bytes, bool is_synchronous)
 {
     const struct ft_network *net = &e->network;
-    const bool is_eager = bytes < net->eager_below, is_detached = is_eager || bytes < net->detached_below;
+    const bool is_eager = bytes < net->eager_below && !is_synchronous,
+               is_detached = (is_eager || bytes < net->detached_below) && !is_synchronous;
     const int32_t send = new_request(e, (struct ft_request){.owner = number,
                                                             .peer = message.peer,
                                                             .tag = message.tag,
@@ -245,7 +246,8 @@ int ft_message(struct ft_engine *e, int32_t number, const struct ft_operation *o
         return FT_NO_REQUEST;
     if (slot >= 0 && e->slots[slot] != NO_REQUEST)
         return FT_REQUEST_OPEN;
-    const int32_t request = is_send ? ft_post_send(e, number, message, op->x) : ft_post_receive(e, number, message);
+    const int32_t request =
+        is_send ? ft_post_send(e, number, message, op->x, op->n == 1) : ft_post_receive(e, number, message);
     if (e->out_of_memory)
         return FT_NO_MEMORY;
     if (slot >= 0)

@@ -159,6 +159,7 @@ class Send:
         size_bytes: of the message.
         tag: by which it is matched, with the communicator.
         request: 0 to wait until the message is out of hand, else the number of the request that `Await` names.
+        synchronous: whether it is out of hand only when it has arrived, whatever its size.
     """
 
     to: str
@@ -167,6 +168,7 @@ class Send:
     tag: int = 0
     communicator: str = "world"
     request: int = 0
+    synchronous: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import bisect
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature.rank_records import COLLECTIVES as COLLECTIVES
+from foretrace.tracer.signature.rank_records import COLLECTIVES
+from foretrace.tracer.signature.rank_records import CallKind as Kind
+
+__all__ = ["ACTION", "COLLECTIVES", "Kind", "RankActions"]
 
 ACTION = np.dtype(
     [(name, "i4") for name in ("kind", "peer", "tag", "request", "line", "first_count", "communicator", "second_tag")]
@@ -20,8 +24,8 @@ that waits, else the number of its request, collectives included; of a computati
 (`RankActions.demands`). `line` is where it is from (`RankActions.place`). `first_count` is the first of the sizes of a
 collective by rank, or of the requests in `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator` is
 a number in `RankActions.communicators`. Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
-`amount` is flops of a computation or after a reduction, seconds of a sleep, and the number of times of a `REPEAT`, whose
-body ends at its `END_REPEAT`.
+`amount` is flops of a computation or after a reduction, seconds of a sleep, and the number of times of a `REPEAT`, the
+body of which ends at its `END_REPEAT`.
 """
 
 
@@ -37,6 +41,8 @@ class RankActions:
         origin: file or program, for messages.
         communicators: members of each, in order of their ranks; without any there is one, of all ranks.
         slots: requests that are waited for together.
+        places: texts that say where actions are from, by `line`, such as "main.c:12".
+        files: where there are no `places`: files that the lines are of, each with the number of lines before it.
     """
 
     actions: npt.NDArray[np.void]
@@ -46,6 +52,8 @@ class RankActions:
     origin: str
     communicators: tuple[tuple[int, ...], ...] = ()
     slots: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    places: tuple[str, ...] = ()
+    files: tuple[tuple[str, int], ...] = ()
 
     @property
     def num_ranks(self) -> int:
@@ -56,3 +64,21 @@ class RankActions:
     def rank_of(self) -> npt.NDArray[np.int32]:
         """[actions] rank of each action."""
         return np.repeat(np.arange(self.num_ranks, dtype=np.int32), np.diff(self.firsts))
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """[communicators] number of members of each."""
+        return np.array([len(members) for members in self.communicators] or [self.num_ranks], np.int64)
+
+    def place(self, action: int) -> str:
+        """Where an action is from: file and line."""
+        return self.place_of_line(int(self.actions["line"][action]))
+
+    def place_of_line(self, line: int) -> str:
+        """What a number of `line` stands for."""
+        if self.places:
+            return self.places[line] if 0 <= line < len(self.places) else ""
+        if not self.files:
+            return f"{self.origin}:{line}"
+        name, before = self.files[bisect.bisect_left([before for _, before in self.files], line) - 1]
+        return f"{name}:{line - before}"

@@ -292,9 +292,9 @@ class MessageReference(Reference):
     def message(self, name, part):
         names = self.names[name]
         match part:
-            case Send(to, size_bytes, _, tag, communicator, number):
+            case Send(to, size_bytes, _, tag, communicator, number, synchronous):
                 key = names.get(communicator, communicator)
-                return self.keep(name, number, self.send(name, names.get(to, to), tag, key, size_bytes))
+                return self.keep(name, number, self.send(name, names.get(to, to), tag, key, size_bytes, synchronous))
             case Receive(sender, _, tag, communicator, number):
                 sender = names.get(sender, sender) if sender is not None else None
                 return self.keep(name, number, self.receive(name, sender, tag, names.get(communicator, communicator)))
@@ -353,11 +353,11 @@ class MessageReference(Reference):
 
     # -- matching
 
-    def send(self, name, to, tag, communicator, size_bytes):
+    def send(self, name, to, tag, communicator, size_bytes, synchronous=False):
         network = self.system.network
-        is_eager = size_bytes < network.eager_below_bytes
+        is_eager = size_bytes < network.eager_below_bytes and not synchronous
         request = _Request(name, to, tag, communicator, True, size_bytes)
-        request.is_detached = is_eager or size_bytes < network.detached_below_bytes
+        request.is_detached = is_eager or (size_bytes < network.detached_below_bytes and not synchronous)
         request.is_done = request.is_detached
         self.sent_bytes += size_bytes + network.envelope_bytes if is_eager else 0
         self.messages += 1

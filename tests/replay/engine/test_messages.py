@@ -160,6 +160,15 @@ def test_a_late_sender(network):
     assert sorted(outcome.path_s.values()) == pytest.approx([HOP_S + 1.0, 10.0])
 
 
+@pytest.mark.parametrize("limits", [{}, {"eager_below_bytes": 200.0}, {"detached_below_bytes": 200.0}])
+def test_a_synchronous_send_waits_for_its_receiver_whatever_its_size(limits):
+    sends = [Send("rank 1", 128.0, synchronous=True)]
+    outcome = replay(crossbar(2, **limits), sends, [sleep(10.0), Receive("rank 0")])
+    assert outcome.end_s == pytest.approx([10 + HOP_S + 1.0] * 2)
+    sends = [Send("rank 1", 128.0, request=1, synchronous=True), sleep(1.0), Await()]
+    assert replay(crossbar(2, **limits), sends, [sleep(10.0), Receive("rank 0")]).end_s[0] == outcome.end_s[0]
+
+
 def test_an_eager_message_on_its_way_is_received_when_it_arrives():
     outcome = replay(crossbar(2, eager_below_bytes=200.0), [Send("rank 1", 128.0)], [sleep(1.0), Receive("rank 0")])
     assert outcome.end_s == pytest.approx([0.0, HOP_S + 1.0])
@@ -558,7 +567,8 @@ def rank_programs(draw):
                 draw(st.sampled_from([its, its, None])),
             )
             is_open = draw(st.tuples(st.booleans(), st.booleans()))
-            sends = Send(f"rank {other}", size, tag=its, request=request(rank) if is_open[0] or rank == other else 0)
+            number = request(rank) if is_open[0] or rank == other else 0
+            sends = Send(f"rank {other}", size, tag=its, request=number, synchronous=draw(st.integers(0, 3)) == 0)
             receives = Receive(sender, tag=label, request=request(other) if is_open[1] else 0)
             programs[rank].append(sends)
             programs[other].append(receives)

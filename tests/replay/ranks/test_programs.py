@@ -1,5 +1,7 @@
 """Runs of ranks with a known result, and the algorithms that libraries choose for collectives."""
 
+from functools import partial
+
 import pytest
 from effort import IS_FULL
 
@@ -24,7 +26,7 @@ def replayed(tmp_path, lines, *, nodes=None, cores=1, library="simgrid", named=N
     places = tuple(range(len(lines))) if nodes is None else tuple(nodes)
     figures = {"own_latency_s": 0.125, "own_bytes_per_s": 256.0, "detached_below_bytes": 0.0} | network
     hosts = Hosts(places, cores, SPEED, Network(Crossbar(max(places) + 1), LATENCY, BANDWIDTH, **figures))
-    return run_compiled(compile_ranks(run, hosts, recipes(library, run.num_ranks, named)), folding=folding)
+    return run_compiled(compile_ranks(run, hosts, partial(recipes, library, named=named)), folding=folding)
 
 
 # ---- runs ----

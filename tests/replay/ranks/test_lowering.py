@@ -1,0 +1,197 @@
+"""Runs of ranks as programs: loops, communicators, lists of requests, and what is refused."""
+
+from functools import partial
+
+import pytest
+from rank_runs import action, repeat, run_of
+
+from foretrace.base.errors import PredictionError
+from foretrace.replay.engine.network import Crossbar, Network
+from foretrace.replay.engine.simulation import DeadlockError, run_compiled
+from foretrace.replay.ranks.actions import Kind
+from foretrace.replay.ranks.collectives import recipes
+from foretrace.replay.ranks.programs import Hosts, compile_ranks
+
+LATENCY, BANDWIDTH, SPEED = 0.25, 128.0, 1e6
+HOP_S = 2 * LATENCY
+
+
+def replayed(run, *, library="simgrid", named=None, folding=True, **network):
+    """The outcome of a run, each rank on a node of its own."""
+    figures = {"detached_below_bytes": 0.0} | network
+    ranks = run.num_ranks
+    hosts = Hosts(tuple(range(ranks)), 1, SPEED, Network(Crossbar(ranks), LATENCY, BANDWIDTH, **figures))
+    return run_compiled(compile_ranks(run, hosts, partial(recipes, library, named=named)), folding=folding)
+
+
+def send(to, size=128.0, kind=Kind.SEND, **fields):
+    return action(kind, peer=to, size_bytes=size, **fields)
+
+
+def receive(sender, kind=Kind.RECEIVE, **fields):
+    return action(kind, peer=sender, **fields)
+
+
+def compute(seconds):
+    return action(Kind.COMPUTE, amount=seconds * SPEED)
+
+
+# ---- loops ----
+
+
+@pytest.mark.parametrize("folding", [True, False])
+def test_a_loop_runs_its_body_as_often_as_it_says(folding):
+    run = run_of(
+        repeat(100, compute(2.0), repeat(3, send(1)), repeat(0, send(1))),
+        repeat(300, receive(0)),
+    )
+    outcome = replayed(run, folding=folding)
+    assert outcome.makespan_s == pytest.approx(100 * (2.0 + 3 * (HOP_S + 1.0)))
+    assert outcome.messages == 300
+
+
+def test_a_billion_iterations_are_not_unrolled():
+    run = run_of(repeat(10**9, compute(1.0), send(1)), repeat(10**9, receive(0)))
+    outcome = replayed(run)
+    assert len(outcome.compiled.operations) == 9
+    assert outcome.makespan_s == pytest.approx(10**9 * (1.0 + HOP_S + 1.0))
+    assert outcome.messages == 10**9
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ([[action(Kind.REPEAT, amount=2)], [action(Kind.END_REPEAT)]], "run:1: rank 1: a loop ends that did not begin"),
+        ([[action(Kind.REPEAT, amount=2)], []], "run:1: rank 0: a loop does not end"),
+        ([repeat(-1)], "a loop's number of times"),
+        ([repeat(float("nan"))], "a loop's number of times"),
+        ([repeat(1e300)], "a loop's number of times"),
+        ([[action(Kind.REPEAT, amount=2)] * 65 + [action(Kind.END_REPEAT)] * 65], "loops nest more than 64 deep"),
+        ([[action(Kind.END_REPEAT), action(Kind.REPEAT, amount=2)]], "a loop ends that did not begin"),
+    ],
+)
+def test_loops_that_do_not_fit_are_refused(ranks, message):
+    with pytest.raises(PredictionError, match=message):
+        replayed(run_of(*ranks))
+
+
+# ---- communicators ----
+
+WORLD, ODD, PAIR = (0, 1, 2, 3, 4), (3, 1, 4), (1, 0)
+
+
+def test_collectives_are_among_the_members_of_their_communicator():
+    """Of three members the root is number 1, which is rank 1: its tree has two steps, and others are not in it."""
+    bcast = action(Kind.BCAST, peer=1, size_bytes=128.0, communicator=1)
+    run = run_of([], [bcast], [], [bcast], [bcast], communicators=(WORLD, ODD))
+    outcome = replayed(run)
+    assert outcome.messages == 2
+    assert outcome.end_s[[0, 2]].tolist() == [0.0, 0.0]
+    assert outcome.end_s[1] == pytest.approx(2 * (HOP_S + 1))
+    assert sorted(outcome.end_s[[3, 4]]) == pytest.approx([HOP_S + 1, 2 * (HOP_S + 1)])
+
+
+def test_algorithms_follow_the_number_of_members():
+    """MPICH broadcasts 20,000 bytes by a tree among fewer than 8 ranks, by a scatter and an allgather among more."""
+    everybody = tuple(range(16))
+    long = [action(Kind.BCAST, size_bytes=20_000.0, communicator=number) for number in (0, 1)]
+    run = run_of(*[long[:2] if rank < 3 else long[:1] for rank in range(16)], communicators=(everybody, (0, 1, 2)))
+    assert replayed(run, library="mpich").messages == (15 + 16 * 4) + 2
+
+
+def test_messages_of_communicators_are_kept_apart():
+    run = run_of(
+        [send(1, 128.0, communicator=1), send(1, 256.0)],
+        [receive(0), receive(0, communicator=1)],
+        communicators=((0, 1), PAIR),
+    )
+    with pytest.raises(DeadlockError):
+        replayed(run)
+    assert replayed(run, detached_below_bytes=1e6).makespan_s == pytest.approx(2 * HOP_S + 3.0)
+
+
+def test_sizes_by_rank_are_as_many_as_members():
+    """Of a reduce-scatter of 10, 20 and 30 bytes: 60 bytes to the root, and its mean back."""
+    scatter = action(Kind.REDUCE_SCATTER, first_count=1, communicator=1)
+    run = run_of([], [scatter], [], [scatter], [scatter], communicators=(WORLD, ODD), counts=(99, 10, 20, 30, 99))
+    assert replayed(run).sent_bytes == pytest.approx(2 * 60 + 2 * 20)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "message"),
+    [
+        ([[send(0, communicator=2)]], "run:1: rank 0: there is no communicator 2"),
+        ([[send(2, communicator=1)]], "send: its communicator has no rank 2 of the run"),
+        ([[receive(9)]], "receive: its communicator has no rank 9 of the run"),
+        ([[send(-1)]], "send: its communicator has no rank -1"),
+        ([[], [], [send(0, communicator=1)]], "rank 2: send is on a communicator of which the rank is no member"),
+        ([[], [], [action(Kind.BARRIER, communicator=1)]], "rank 2: barrier is on a communicator"),
+        ([[action(Kind.BCAST, peer=2, communicator=1)]], "bcast has root 2, but its communicator has 2 ranks"),
+        ([[action(Kind.BCAST, peer=-1)]], "bcast has root -1, but its communicator has 3 ranks"),
+        ([[action(Kind.PUT)]], "put is not replayed"),
+    ],
+)
+def test_what_is_not_in_a_communicator_is_refused(ranks, message):
+    ranks += [[]] * (3 - len(ranks))
+    with pytest.raises(PredictionError, match=message):
+        replayed(run_of(*ranks, communicators=((0, 1, 2), (1, 0))))
+
+
+@pytest.mark.parametrize("members", [((0, 1), ()), ((0, 1), (1, 1)), ((0, 1), (2,)), ((0, -1),)])
+def test_communicators_with_other_members_than_ranks_are_refused(members):
+    with pytest.raises(PredictionError, match=r"run: communicator . has no members, or such as are no ranks"):
+        replayed(run_of([], [], communicators=members))
+
+
+# ---- requests ----
+
+
+def test_a_wait_for_a_list_of_requests_leaves_others_open():
+    first = [receive(1, Kind.IRECEIVE, tag=n, request=n) for n in (1, 2, 3)]
+    first += [action(Kind.WAIT, first_count=1, peer=2), compute(1.0), action(Kind.WAIT_ALL, first_count=0, peer=1)]
+    second = [send(0, tag=3), send(0, tag=1), compute(100.0), send(0, tag=2)]
+    outcome = replayed(run_of(first, second, slots=(2, 3, 1)))
+    assert outcome.seconds("run")[0] == 1.0
+    assert outcome.end_s == pytest.approx([100 + 3 * (HOP_S + 1)] * 2)
+    starts = outcome.segments[(outcome.segments["entity"] == 0) & (outcome.segments["kind"] == 1)]["start_s"]
+    assert len(starts) == 0 or starts[0] == pytest.approx(2 * (HOP_S + 1))
+
+
+def test_a_wait_for_no_requests_waits_for_nothing():
+    run = run_of(
+        [receive(1, Kind.IRECEIVE, request=1), action(Kind.WAIT, first_count=0, peer=0), compute(1.0)],
+        [compute(2.0), send(0)],
+    )
+    assert replayed(run).end_s[0] == 1.0
+
+
+@pytest.mark.parametrize(("first", "many"), [(0, 2), (1, 1), (0, -1)])
+def test_lists_of_requests_that_do_not_exist_are_refused(first, many):
+    with pytest.raises(PredictionError, match="run:1: rank 0: a wait has no such requests"):
+        replayed(run_of([action(Kind.WAIT, first_count=first, peer=many)], slots=(1,), requests=[1]))
+    with pytest.raises(PredictionError, match="names request 0; they are numbered from 1"):
+        replayed(run_of([], slots=(0,)))
+
+
+def test_both_halves_of_an_exchange_have_a_tag():
+    exchanges = [
+        [action(Kind.EXCHANGE, peer=1, request=2, tag=5, second_tag=6, size_bytes=128.0)],
+        [action(Kind.EXCHANGE, peer=0, request=1, tag=6, second_tag=-1, size_bytes=128.0)],
+    ]
+    assert replayed(run_of(*exchanges, requests=[0, 0])).makespan_s == pytest.approx(HOP_S + 1)
+    exchanges[1][0]["tag"] = 5
+    with pytest.raises(DeadlockError):
+        replayed(run_of(*exchanges, requests=[0, 0]))
+
+
+@pytest.mark.parametrize(("kind", "ends_s"), [(Kind.SEND, 0.0), (Kind.SSEND, 10 + HOP_S + 1)])
+def test_synchronous_sends_wait_for_their_receiver(kind, ends_s):
+    run = run_of([send(1, kind=kind)], [compute(10.0), receive(0)])
+    assert replayed(run, detached_below_bytes=1e6).end_s[0] == pytest.approx(ends_s)
+    waits = [send(1, kind=Kind.ISSEND, request=1), action(Kind.WAIT, request=1)]
+    run = run_of(waits, [compute(10.0), receive(0)])
+    assert replayed(run, detached_below_bytes=1e6).end_s[0] == pytest.approx(10 + HOP_S + 1)
+
+
+def test_the_end_of_mpi_takes_no_time():
+    assert replayed(run_of([action(Kind.FINALIZE)], [compute(1.0), action(Kind.FINALIZE)])).end_s.tolist() == [0, 1]
