@@ -24,8 +24,8 @@ struct ft_record_header {
 
 /* A call; `CALL` of tracer/signature/rank_records.py. */
 struct ft_call_row {
-    int64_t kind, communicator, peer, tag, size_bytes, second_peer, second_tag, second_bytes, request, first_slot, slots,
-        first_count, site;
+    int64_t kind, communicator, peer, tag, size_bytes, second_peer, second_tag, second_bytes, request, first_slot,
+        slots, first_count, site;
     int64_t times;
     double compute_s, compute_squares, least_s, most_s;
 };

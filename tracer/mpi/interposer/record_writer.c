@@ -103,11 +103,23 @@ static int64_t bytes_of(const struct ft_left_out_call *call)
 static void put_header(bool is_complete, double processor_s)
 {
     struct ft_record_header header = {
-        .magic = FT_RECORD_MAGIC, .version = FT_RECORD_VERSION, .header_bytes = sizeof header,
-        .rank = self.rank, .ranks = self.ranks, .calls = ft_calls.length, .slots = ft_calls.slots_length,
-        .counts = ft_calls.counts_length, .communicators = ft_communicators.length, .sites = ft_sites.length,
-        .left_out = ft_left_out_calls.length, .rising_tags = ft_calls.rising_length, .text_bytes = ft_sites.text_bytes,
-        .library_bytes = self.library_bytes, .run = self.run, .is_complete = is_complete, .processor_s = processor_s,
+        .magic = FT_RECORD_MAGIC,
+        .version = FT_RECORD_VERSION,
+        .header_bytes = sizeof header,
+        .rank = self.rank,
+        .ranks = self.ranks,
+        .calls = ft_calls.length,
+        .slots = ft_calls.slots_length,
+        .counts = ft_calls.counts_length,
+        .communicators = ft_communicators.length,
+        .sites = ft_sites.length,
+        .left_out = ft_left_out_calls.length,
+        .rising_tags = ft_calls.rising_length,
+        .text_bytes = ft_sites.text_bytes,
+        .library_bytes = self.library_bytes,
+        .run = self.run,
+        .is_complete = is_complete,
+        .processor_s = processor_s,
     };
     ft_fold_walk(count_step, &header.steps);
     for (int64_t i = 0; i < ft_communicators.length; i++)

@@ -36,9 +36,9 @@ static struct {
 } recorder;
 #define NO_SITE (-3)
 
-static __thread int depth;          /* of wrappers */
-static __thread bool is_recorded;   /* the thread that initialised MPI */
-static volatile bool is_changing;   /* what is recorded, at the moment */
+static __thread int depth;        /* of wrappers */
+static __thread bool is_recorded; /* the thread that initialised MPI */
+static volatile bool is_changing; /* what is recorded, at the moment */
 
 static void mark(enum ft_mpi_mark what, int64_t number)
 {

@@ -121,7 +121,7 @@ static struct place *place_at(uintptr_t address)
 
 /* The nearest frame outside the MPI library, looked for from the inside out. */
 struct search {
-    uintptr_t inner;         /* return address to begin at */
+    uintptr_t inner; /* return address to begin at */
     bool has_begun;
     uintptr_t found, stored; /* return address, and where it is stored; 0: not found, not known */
 };
