@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if !defined(OPEN_MPI) && !defined(MPICH_VERSION)
+#error "neither Open MPI nor MPICH"
+#endif
+
 #include "../kinds.h"
 #include "calls.h"
 #include "communicators.h"
