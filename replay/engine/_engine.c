@@ -138,7 +138,7 @@ static const char *wrong_network(const struct ft_engine *e)
 {
     const struct ft_network *net = &e->network;
     const double positive[] = {net->link_bytes_per_s, net->own_bytes_per_s},
-                 times[] = {net->link_latency_s, net->backbone_latency_s, net->own_latency_s,
+                 times[] = {net->base_latency_s, net->link_latency_s, net->backbone_latency_s, net->own_latency_s,
                             net->eager_below,    net->detached_below,     net->envelope_bytes,
                             net->window_bytes,   net->weight_bytes,       net->back_share};
     if (net->topology < FT_CROSSBAR || net->topology > FT_FAT_TREE)
@@ -150,7 +150,7 @@ static const char *wrong_network(const struct ft_engine *e)
         if (!(times[i] >= 0) || !isfinite(times[i]))
             return "a figure of the network is negative or not finite";
     if (net->nodes < 1 || net->first_link < 0 || net->dimensions < 0 || net->dimensions > FT_MAX_DIMENSIONS ||
-        net->n_regimes < 0)
+        net->n_regimes < 0 || net->n_own_regimes < -1)
         return "a number of the network is out of range";
     for (int32_t d = 0; d < net->dimensions; d++)
         if (net->dimension[d] < 1 || net->up[d] < 1 || net->parallel[d] < 1)
@@ -162,9 +162,10 @@ static const char *wrong_network(const struct ft_engine *e)
         return "the dimensions of the network do not make its nodes";
     if (net->topology != FT_CROSSBAR && net->dimensions < 1)
         return "the network has no dimensions";
-    if ((size_t)net->n_regimes > e->n_regimes)
+    const size_t n_regimes = (size_t)net->n_regimes + (size_t)(net->n_own_regimes < 0 ? 0 : net->n_own_regimes);
+    if (n_regimes > e->n_regimes)
         return "the network has no such regimes";
-    for (int32_t i = 0; i < net->n_regimes; i++)
+    for (size_t i = 0; i < n_regimes; i++)
         if (!(e->regimes[i].above_bytes >= 0) || !(e->regimes[i].latency_factor >= 0) ||
             !isfinite(e->regimes[i].latency_factor) || !(e->regimes[i].bandwidth_factor > 0) ||
             !isfinite(e->regimes[i].bandwidth_factor))

@@ -15,15 +15,15 @@ from . import _engine
 
 MOST_DIMENSIONS = 8
 _DTYPE = np.dtype(
-    [(name, "i4") for name in ("topology", "nodes", "first_link", "links", "num_regimes", "num_dimensions")]
+    [(name, "i4") for name in ("topology", "nodes", "first_link", "links", "num_regimes", "num_own_regimes", "num_dimensions")]
     + [(name, "i4", MOST_DIMENSIONS) for name in ("dimension", "up", "parallel")]
-    + [(name, "i4") for name in ("has_backbone", "is_duplex")]
+    + [(name, "i4") for name in ("has_backbone", "is_duplex", "unused")]
     + [
         (name, "f8")
         for name in (
-            "link_latency_s", "link_bytes_per_s", "backbone_latency_s", "backbone_bytes_per_s", "own_latency_s",
-            "own_bytes_per_s", "eager_below", "detached_below", "envelope_bytes", "window_bytes", "weight_bytes",
-            "back_share",
+            "base_latency_s", "link_latency_s", "link_bytes_per_s", "backbone_latency_s", "backbone_bytes_per_s",
+            "own_latency_s", "own_bytes_per_s", "eager_below", "detached_below", "envelope_bytes", "window_bytes",
+            "weight_bytes", "back_share",
         )
     ]
 )  # fmt: skip
@@ -137,6 +137,8 @@ class Network:
         weight_bytes: shares of a full link go with 1 / (latency + weight / bandwidth of each link).
         back_share: share of a flow's rate that its answers take on the way back.
         regimes: factors by size, shortest first.
+        base_latency_s: of each message between nodes, beside that of its links.
+        own_regimes: those of messages between ranks of one node; None: as between nodes.
     """
 
     topology: Topology
@@ -151,6 +153,8 @@ class Network:
     weight_bytes: float = 0.0
     back_share: float = 0.0
     regimes: tuple[Regime, ...] = ()
+    base_latency_s: float = 0.0
+    own_regimes: tuple[Regime, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the figures.
@@ -174,8 +178,8 @@ class Network:
             if not 0 < value < math.inf:
                 raise PredictionError(f"network: {name} is {value}, must be positive")
         for name in (
-            "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes", "envelope_bytes",
-            "window_bytes", "weight_bytes",
+            "base_latency_s", "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes",
+            "envelope_bytes", "window_bytes", "weight_bytes",
         ):  # fmt: skip
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -183,7 +187,8 @@ class Network:
         if not 0 <= self.back_share < 1:
             raise PredictionError(f"network: back_share is {self.back_share}, must be below 1")
         self._check_backbone()
-        self._check_regimes()
+        _check_regimes(self.regimes)
+        _check_regimes(self.own_regimes or ())
 
     def _check_backbone(self) -> None:
         if not isinstance(self.topology, Crossbar):
@@ -193,16 +198,6 @@ class Network:
             raise PredictionError(f"network: backbone_bytes_per_s is {bandwidth}, must be positive")
         if not 0 <= latency_s < math.inf:
             raise PredictionError(f"network: backbone_latency_s is {latency_s}, must not be negative")
-
-    def _check_regimes(self) -> None:
-        limits = [regime.above_bytes for regime in self.regimes]
-        if limits != sorted(set(limits)) or any(not 0 <= limit < math.inf for limit in limits):
-            raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
-        for regime in self.regimes:
-            if not 0 <= regime.latency_factor < math.inf or not 0 < regime.bandwidth_factor < math.inf:
-                raise PredictionError(
-                    f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}"
-                )
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:
@@ -221,6 +216,7 @@ class Network:
         record["first_link"] = first_link
         record["links"] = len(self.capacities)
         record["num_regimes"] = len(self.regimes)
+        record["num_own_regimes"] = -1 if self.own_regimes is None else len(self.own_regimes)
         dimension, up, parallel = _sizes(self.topology)
         record["num_dimensions"] = len(dimension)
         for name, values in (("dimension", dimension), ("up", up), ("parallel", parallel)):
@@ -230,13 +226,28 @@ class Network:
             record["has_backbone"] = 1
             record["backbone_latency_s"] = self.topology.backbone_latency_s
             record["backbone_bytes_per_s"] = self.topology.backbone_bytes_per_s
+        record["base_latency_s"] = self.base_latency_s
         record["link_latency_s"], record["link_bytes_per_s"] = self.link_latency_s, self.link_bytes_per_s
         record["own_latency_s"], record["own_bytes_per_s"] = self.own_latency_s, self.own_bytes_per_s
         record["eager_below"], record["detached_below"] = self.eager_below_bytes, self.detached_below_bytes
         for name in ("envelope_bytes", "window_bytes", "weight_bytes", "back_share"):
             record[name] = getattr(self, name)
-        regimes = [(r.above_bytes, r.latency_factor, r.bandwidth_factor) for r in self.regimes]
+        regimes = [
+            (regime.above_bytes, regime.latency_factor, regime.bandwidth_factor)
+            for regime in (*self.regimes, *(self.own_regimes or ()))
+        ]
         return record.tobytes(), np.array(regimes, np.float64).tobytes()
+
+
+def _check_regimes(regimes: Sequence[Regime]) -> None:
+    limits = [regime.above_bytes for regime in regimes]
+    if limits != sorted(set(limits)) or any(not 0 <= limit < math.inf for limit in limits):
+        raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
+    for regime in regimes:
+        if not 0 <= regime.latency_factor < math.inf or not 0 < regime.bandwidth_factor < math.inf:
+            raise PredictionError(
+                f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}"
+            )
 
 
 _KINDS = {Crossbar: _engine.CROSSBAR, Torus: _engine.TORUS, FatTree: _engine.FAT_TREE}

@@ -397,14 +397,17 @@ class MessageReference(Reference):
         source, target = self.node[send.owner], self.node[send.peer]
         links = route(network.topology, source, target)
         hops = [link for link in links if link != "backbone"]
-        latency_s, widest = len(hops) * network.link_latency_s, network.link_bytes_per_s
+        latency_s = network.base_latency_s + len(hops) * network.link_latency_s
+        widest = network.link_bytes_per_s
         if len(hops) < len(links):
             latency_s += network.topology.backbone_latency_s
             widest = min(widest, network.topology.backbone_bytes_per_s)
         if source == target:
             latency_s, widest = network.own_latency_s, network.own_bytes_per_s
         size = send.bytes + network.envelope_bytes
-        factors = [regime for regime in network.regimes if size > regime.above_bytes or regime.above_bytes == 0]
+        is_own = source == target and network.own_regimes is not None
+        regimes = network.own_regimes if is_own else network.regimes
+        factors = [regime for regime in regimes if size > regime.above_bytes or regime.above_bytes == 0]
         slower, faster = (factors[-1].latency_factor, factors[-1].bandwidth_factor) if factors else (1.0, 1.0)
         weights = defaultdict(float)
         for link in links:
