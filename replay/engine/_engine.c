@@ -138,7 +138,7 @@ static const char *wrong_network(const struct ft_engine *e)
 {
     const struct ft_network *net = &e->network;
     const double positive[] = {net->link_bytes_per_s, net->own_bytes_per_s},
-                 times[] = {net->base_latency_s, net->link_latency_s, net->backbone_latency_s, net->own_latency_s,
+                 times[] = {net->link_latency_s, net->backbone_latency_s, net->own_latency_s,
                             net->eager_below,    net->detached_below,     net->envelope_bytes,
                             net->window_bytes,   net->weight_bytes,       net->back_share};
     if (net->topology < FT_CROSSBAR || net->topology > FT_FAT_TREE)
@@ -168,7 +168,7 @@ static const char *wrong_network(const struct ft_engine *e)
     for (size_t i = 0; i < n_regimes; i++)
         if (!(e->regimes[i].above_bytes >= 0) || !(e->regimes[i].latency_factor >= 0) ||
             !isfinite(e->regimes[i].latency_factor) || !(e->regimes[i].bandwidth_factor > 0) ||
-            !isfinite(e->regimes[i].bandwidth_factor))
+            !isfinite(e->regimes[i].bandwidth_factor) || !isfinite(e->regimes[i].latency_s))
             return "a factor of the network is out of range";
     if (net->has_backbone && !(net->backbone_bytes_per_s > 0))
         return "a bandwidth of the network is not positive";

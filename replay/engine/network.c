@@ -127,7 +127,7 @@ int ft_route(struct ft_engine *e, int32_t from, int32_t to, double *latency_s, d
         return 0;
     }
     const int hops = way(e, &n, from, to, 1);
-    *latency_s = net->base_latency_s + hops * net->link_latency_s;
+    *latency_s = hops * net->link_latency_s;
     *bytes_per_s = net->link_bytes_per_s;
     if (net->topology == FT_CROSSBAR && net->has_backbone) {
         *latency_s += net->backbone_latency_s;
@@ -161,7 +161,7 @@ static bool make_room(struct ft_engine *e)
 
 static const struct ft_regime *regime_of(const struct ft_engine *e, double bytes, bool is_own)
 {
-    static const struct ft_regime plain = {0, 1, 1};
+    static const struct ft_regime plain = {0, 1, 1, 0};
     const struct ft_network *net = &e->network;
     const bool has_own = is_own && net->n_own_regimes >= 0;
     const struct ft_regime *first = e->regimes + (has_own ? net->n_regimes : 0), *found = &plain;
@@ -222,7 +222,8 @@ int32_t ft_flow_begin(struct ft_engine *e, int32_t send, int32_t last)
     memcpy(&e->flow_paths[(size_t)number * e->n_path_labels], &e->of_paths[(size_t)last * e->n_path_labels],
            e->n_path_labels * sizeof *e->flow_paths);
     e->of_work[3] += bytes;
-    ft_due_set(e, (int32_t)(e->n_entities + e->n_classes) + number, e->now + latency_s * regime->latency_factor);
+    const double wait_s = fmax(latency_s * regime->latency_factor + regime->latency_s, 0);
+    ft_due_set(e, (int32_t)(e->n_entities + e->n_classes) + number, e->now + wait_s);
     return number;
 }
 

@@ -15,15 +15,18 @@ from . import _engine
 
 MOST_DIMENSIONS = 8
 _DTYPE = np.dtype(
-    [(name, "i4") for name in ("topology", "nodes", "first_link", "links", "num_regimes", "num_own_regimes", "num_dimensions")]
+    [
+        (name, "i4")
+        for name in ("topology", "nodes", "first_link", "links", "num_regimes", "num_own_regimes", "num_dimensions")
+    ]
     + [(name, "i4", MOST_DIMENSIONS) for name in ("dimension", "up", "parallel")]
     + [(name, "i4") for name in ("has_backbone", "is_duplex", "unused")]
     + [
         (name, "f8")
         for name in (
-            "base_latency_s", "link_latency_s", "link_bytes_per_s", "backbone_latency_s", "backbone_bytes_per_s",
-            "own_latency_s", "own_bytes_per_s", "eager_below", "detached_below", "envelope_bytes", "window_bytes",
-            "weight_bytes", "back_share",
+            "link_latency_s", "link_bytes_per_s", "backbone_latency_s", "backbone_bytes_per_s", "own_latency_s",
+            "own_bytes_per_s", "eager_below", "detached_below", "envelope_bytes", "window_bytes", "weight_bytes",
+            "back_share",
         )
     ]
 )  # fmt: skip
@@ -114,11 +117,15 @@ Topology = Crossbar | Torus | FatTree
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Factors for messages above a size, on the latency of a way and on the rate of a flow."""
+    """Factors for messages above a size, on the latency of a way and on the rate of a flow.
+
+    `latency_s` is added to that latency; below 0 it is taken off, down to none.
+    """
 
     above_bytes: float
     latency_factor: float
     bandwidth_factor: float
+    latency_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +144,6 @@ class Network:
         weight_bytes: shares of a full link go with 1 / (latency + weight / bandwidth of each link).
         back_share: share of a flow's rate that its answers take on the way back.
         regimes: factors by size, shortest first.
-        base_latency_s: of each message between nodes, beside that of its links.
         own_regimes: those of messages between ranks of one node; None: as between nodes.
     """
 
@@ -153,7 +159,6 @@ class Network:
     weight_bytes: float = 0.0
     back_share: float = 0.0
     regimes: tuple[Regime, ...] = ()
-    base_latency_s: float = 0.0
     own_regimes: tuple[Regime, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -178,8 +183,8 @@ class Network:
             if not 0 < value < math.inf:
                 raise PredictionError(f"network: {name} is {value}, must be positive")
         for name in (
-            "base_latency_s", "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes",
-            "envelope_bytes", "window_bytes", "weight_bytes",
+            "link_latency_s", "own_latency_s", "eager_below_bytes", "detached_below_bytes", "envelope_bytes",
+            "window_bytes", "weight_bytes",
         ):  # fmt: skip
             value = getattr(self, name)
             if not 0 <= value < math.inf:
@@ -226,14 +231,13 @@ class Network:
             record["has_backbone"] = 1
             record["backbone_latency_s"] = self.topology.backbone_latency_s
             record["backbone_bytes_per_s"] = self.topology.backbone_bytes_per_s
-        record["base_latency_s"] = self.base_latency_s
         record["link_latency_s"], record["link_bytes_per_s"] = self.link_latency_s, self.link_bytes_per_s
         record["own_latency_s"], record["own_bytes_per_s"] = self.own_latency_s, self.own_bytes_per_s
         record["eager_below"], record["detached_below"] = self.eager_below_bytes, self.detached_below_bytes
         for name in ("envelope_bytes", "window_bytes", "weight_bytes", "back_share"):
             record[name] = getattr(self, name)
         regimes = [
-            (regime.above_bytes, regime.latency_factor, regime.bandwidth_factor)
+            (regime.above_bytes, regime.latency_factor, regime.bandwidth_factor, regime.latency_s)
             for regime in (*self.regimes, *(self.own_regimes or ()))
         ]
         return record.tobytes(), np.array(regimes, np.float64).tobytes()
@@ -244,9 +248,11 @@ def _check_regimes(regimes: Sequence[Regime]) -> None:
     if limits != sorted(set(limits)) or any(not 0 <= limit < math.inf for limit in limits):
         raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
     for regime in regimes:
-        if not 0 <= regime.latency_factor < math.inf or not 0 < regime.bandwidth_factor < math.inf:
+        factors = 0 <= regime.latency_factor < math.inf and 0 < regime.bandwidth_factor < math.inf
+        if not factors or not math.isfinite(regime.latency_s):
             raise PredictionError(
-                f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}"
+                f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}, "
+                f"and a latency of {regime.latency_s} s"
             )
 
 
