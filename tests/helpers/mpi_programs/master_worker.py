@@ -40,5 +40,5 @@ def worker():
 (worker if comm.rank else master)()
 total = comm.allreduce(comm.rank)
 assert total == sum(range(comm.size))
-for (kind, peer, size), times in tallies.items():
-    print("tally", comm.rank, kind, peer, size, times, flush=True)
+lines = [f"tally {comm.rank} {kind} {peer} {size} {times}\n" for (kind, peer, size), times in tallies.items()]
+print("".join(lines), end="", flush=True)

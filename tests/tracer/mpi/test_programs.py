@@ -71,8 +71,8 @@ def test_sites_are_the_program_s_own_lines(name, library, tmp_path):
     text = source.read_text().splitlines()
     words = {
         CallKind.ISEND: "Isend", CallKind.IRECEIVE: "Irecv", CallKind.WAIT_ALL: "Waitall", CallKind.SEND: "Sendrecv",
-        CallKind.RECEIVE: "Sendrecv", CallKind.ALLREDUCE: "Allreduce", CallKind.BARRIER: "Barrier", CallKind.BCAST: "Bcast",
-        CallKind.FINALIZE: "Finalize", CallKind.WAIT: "Wait", CallKind.ALLTOALL: "lltoall",
+        CallKind.RECEIVE: "Sendrecv", CallKind.ALLREDUCE: "Allreduce", CallKind.BARRIER: "Barrier",
+        CallKind.BCAST: "Bcast", CallKind.FINALIZE: "Finalize", CallKind.WAIT: "Wait", CallKind.ALLTOALL: "lltoall",
     }  # fmt: skip
     for record in run.ranks:
         for call in record.calls:

@@ -135,9 +135,8 @@ bool ft_enter(const char *name, const void *returns_to, const void *frame)
 void ft_leave(void)
 {
     depth = 0;
-    if (recorder.state != RECORDING)
-        return;
-    recorder.left_ns = ft_clock_now_ns();
+    if (recorder.state == RECORDING)
+        recorder.left_ns = ft_clock_now_ns();
     FT_MPI_LEAVE(recorder.recorded);
 }
 
@@ -198,6 +197,15 @@ void ft_record_request(struct ft_call_row *call, const int64_t *counts, int64_t 
         ft_left_out_because("no memory");
 }
 
+void ft_before(void)
+{
+    if (recorder.state != BEFORE)
+        return;
+    recorder.has_marks = getenv("FT_MPI_MARKS") != NULL;
+    recorder.recorded = -1;
+    FT_MPI_ENTER();
+}
+
 static void watch_termination(void);
 
 void ft_begin(void)
@@ -205,7 +213,6 @@ void ft_begin(void)
     if (recorder.state != BEFORE)
         return;
     is_recorded = true;
-    recorder.has_marks = getenv("FT_MPI_MARKS") != NULL;
     if (!ft_writer_begin())
         return;
     ft_communicator_of(MPI_COMM_WORLD);
