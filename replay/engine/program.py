@@ -210,6 +210,14 @@ class Collective:
     counts: tuple[float, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Collectives on one communicator that proceed in sequence beside the entity; `request` is done after the last."""
+
+    steps: tuple[Collective, ...]
+    request: int
+
+
 ALGORITHMS = (
     "linear-gather", "linear-scatter", "linear-exchange", "linear-scan", "binomial-bcast", "binomial-reduce",
     "binomial-scatter", "binomial-gather", "recursive-doubling", "doubling-gather", "halving-scatter", "rabenseifner",
@@ -219,7 +227,7 @@ ALGORITHMS = (
 
 Part = (
     Run | Repeat | Barrier | Lock | Unlock | Post | Wait | Broadcast | Spawn | Join | Sleep | Use | Offer | Timed
-    | Send | Receive | Await | Collective
+    | Send | Receive | Await | Collective | Started
 )  # fmt: skip
 
 

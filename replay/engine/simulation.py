@@ -163,6 +163,8 @@ def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> Predictio
         operation = compiled.operations[engine.entity(engine.called)[6]]
         lock = compiled.objects[int(operation["a"])]
         return PredictionError(f"replay: {who} gives back lock {lock}, which it does not hold")
+    if status == _engine.DISAGREE:
+        return _disagreement(compiled, engine)
     if status in (_engine.NO_MEMBER, _engine.REQUEST_OPEN, _engine.NO_REQUEST):
         operation = compiled.operations[engine.entity(engine.called)[6]]
         what = compiled.labels[int(operation["label"])]
@@ -176,6 +178,27 @@ def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> Predictio
     return PredictionError(
         "replay: too many events to simulate one by one, and no repetition was found; replay a shorter run"
     )
+
+
+def _disagreement(compiled: Compiled, engine: _engine.Engine) -> PredictionError:
+    """Two members of a communicator take part in different collectives at the same time."""
+    who, own, other, others = engine.disagreement()
+    rows = [compiled.traffic.collectives[int(compiled.operations[at]["a"])] for at in (own, others)]
+    roots = [f" with root {row['root']}" if rows[0]["root"] != rows[1]["root"] else "" for row in rows]
+    said = [
+        _collective(compiled, entity, at) + root
+        for entity, at, root in zip((who, other), (own, others), roots, strict=True)
+    ]
+    return PredictionError(f"replay: {said[0]}, but {said[1]}")
+
+
+def _collective(compiled: Compiled, entity: int, at: int) -> str:
+    """What a member of a communicator takes part in: "rank 3 calls bcast of 8 bytes from rank 0 (main.c:12)"."""
+    operation = compiled.operations[at]
+    its = compiled.traffic.collectives[int(operation["a"])]
+    size = "" if its["sizes_differ"] or its["first_count"] >= 0 else f" of {operation['x']:g} bytes"
+    place = f" ({compiled.place_of(at)})" if compiled.place_of else ""
+    return f"{compiled.entities[entity].name} calls {compiled.labels[int(operation['label'])]}{size}{place}"
 
 
 def _waits_for(compiled: Compiled, engine: _engine.Engine, number: int) -> str | None:
@@ -206,11 +229,11 @@ def _pending(compiled: Compiled, engine: _engine.Engine, number: int) -> str:
     """The messages that an entity waits for: "to send 100 bytes to rank 4 (tag 7)"."""
     calls = []
     requests = engine.pending(number)
-    for is_send, peer, tag, communicator, size_bytes in requests[:_MOST_CALLS]:
+    for is_send, peer, tag, communicator, size_bytes, label in requests[:_MOST_CALLS]:
         partner = "anybody" if peer < 0 else compiled.entities[peer].name
         what = f"to send {size_bytes:g} bytes to {partner}" if is_send else f"to receive from {partner}"
         if communicator < 0:
-            calls.append(f"{what} ({compiled.labels[engine.entity(number)[2]]})")
+            calls.append(f"{what} ({compiled.labels[label]})")
         else:
             calls.append(f"{what} ({'any tag' if tag < 0 else f'tag {tag}'})")
     more = f" and {len(requests) - _MOST_CALLS} more messages" if len(requests) > _MOST_CALLS else ""

@@ -315,11 +315,14 @@ def _collectives(
             )
             table = np.zeros(len(distinct), COLLECTIVE)
             table["algorithm"], table["counts"] = algorithm, _BY_RANK.get(kind, 0)
+            table["sizes_differ"] = kind in _OWN_SIZES
             table["communicator"] = distinct % num_communicators
             table["root"] = distinct // num_communicators % most_root
             table["first_count"] = distinct // (num_communicators * most_root) - 1
             tables.append(table)
             num_rows += len(table)
+        started = which[actions["request"][which] > 0]
+        writer.put(started, 0, b=actions["request"][started], n=len(steps))
         computes = which[actions["amount"][which] > 0]
         writer.put(
             computes, len(steps), code=_engine.RUN, a=class_of[computes], x=actions["amount"][computes] / flops_per_s,
@@ -334,3 +337,5 @@ _BY_RANK = {
     Kind.ALLGATHERV: _engine.COUNTS_FROM,
 }
 """Collectives whose sizes differ by rank, and by which rank."""
+_OWN_SIZES = frozenset({Kind.GATHERV, Kind.ALLTOALLV, Kind.SCATTER, Kind.SCATTERV, Kind.ALLGATHERV})
+"""Collectives of which the size that a rank says is its own, or says nothing where it is no root."""
