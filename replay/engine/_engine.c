@@ -465,7 +465,7 @@ static PyObject *segments(PyObject *self, PyObject *Py_UNUSED(argument))
     return PyBytes_FromStringAndSize((const char *)e->segments, (Py_ssize_t)(e->n_segments * sizeof *e->segments));
 }
 
-/* (place, kind, object or entity waited for, owner of the object, its count, end) of an entity. */
+/* (place, kind, object or entity waited for, owner of the object, its count, end, operation that it is at) of an entity. */
 static PyObject *entity_state(PyObject *self, PyObject *argument)
 {
     struct ft_engine *e = started(self);
@@ -481,7 +481,7 @@ static PyObject *entity_state(PyObject *self, PyObject *argument)
     const struct ft_object_state none = {0, -1, -1, -1, 0, false},
                                  *object = at_object ? &e->objects_now[one->object] : &none;
     return Py_BuildValue("(iiiiidi)", one->place, one->kind, one->label, object->owner, object->count, one->end,
-                         one->pc);
+                         one->place == FT_QUEUED && one->step < 0 ? one->pc - 1 : one->pc);
 }
 
 /* Whether its owner waits for a request, or for the collective that does. */
@@ -513,6 +513,38 @@ static PyObject *pending(PyObject *self, PyObject *argument)
         Py_XDECREF(item);
     }
     return all;
+}
+
+/* (sender, its operation, bytes, receiver, its operation, bytes that it has room for) of a message that is too long. */
+static PyObject *truncation(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    const struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    if (e->cut_send < 0) {
+        PyErr_SetString(PyExc_ValueError, "no message is too long");
+        return NULL;
+    }
+    const struct ft_request *send = &e->requests[e->cut_send], *receive = &e->requests[e->cut_receive];
+    return Py_BuildValue("(iidiid)", send->owner, send->pc - 1, send->bytes, receive->owner, receive->pc - 1,
+                         receive->bytes);
+}
+
+/* (messages that nobody received, requests that nobody waited for) so far. */
+static PyObject *leftovers(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    const struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    Py_ssize_t messages = 0, requests = 0;
+    for (size_t i = 0; i < e->n_entities; i++) {
+        const struct ft_entity *one = &e->entities[i];
+        for (int32_t r = one->arrived; r >= 0; r = e->requests[r].next)
+            messages++;
+        for (int32_t k = 0; k < one->slots; k++)
+            requests += e->slots[one->first_slot + k] != -1;
+    }
+    return Py_BuildValue("(nn)", messages, requests);
 }
 
 /* (entity, operation, entity, operation) of members of a communicator that take part in different collectives. */
@@ -579,6 +611,10 @@ static PyMethodDef methods[] = {
      "sums(): what was summed up, as bytes: entities, labels, resources, cores, objects, paths, work"},
     {"segments", segments, METH_NOARGS, "segments(): the timeline, as bytes"},
     {"entity", entity_state, METH_O, "entity(number): (place, kind, waits for, owner, count, end, operation)"},
+    {"truncation", truncation, METH_NOARGS,
+     "truncation(): (sender, operation, bytes, receiver, operation, bytes of room) of a message that is too long"},
+    {"leftovers", leftovers, METH_NOARGS,
+     "leftovers(): (messages that nobody received, requests that nobody waited for)"},
     {"disagreement", disagreement, METH_NOARGS,
      "disagreement(): (entity, operation, entity, operation) of two that take part in different collectives"},
     {"pending", pending, METH_O,
@@ -676,6 +712,7 @@ PyMODINIT_FUNC PyInit__engine(void)
         C(TOO_DEEP),
         C(NO_MEMBER),
         C(DISAGREE),
+        C(TRUNCATED),
         C(REQUEST_OPEN),
         C(NO_REQUEST),
         C(TOO_MANY),

@@ -5,6 +5,7 @@
  * Members take part in the collectives of a communicator in one order, whether or not they wait for each: they are
  * numbered in that order, and the number is the tag of their messages. A collective with a request proceeds as a task
  * beside its entity, at once when messages arrive. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,7 +74,7 @@ static void send(const struct step *s, int32_t to, double bytes)
 
 static void receive(const struct step *s, int32_t from)
 {
-    await_it(s, ft_post_receive(s->engine, s->entity, with(s, from)));
+    await_it(s, ft_post_receive(s->engine, s->entity, with(s, from), INFINITY));
 }
 
 static void exchange(const struct step *s, int32_t to, int32_t from, double bytes)

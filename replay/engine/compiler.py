@@ -271,7 +271,7 @@ class _Coder:
             case Send(_, size_bytes, label, request=request):
                 self.on_message(_engine.SEND, part, label, request, size_bytes)
             case Receive(label=label, request=request):
-                self.on_message(_engine.RECEIVE, part, label, request, 0.0)
+                self.on_message(_engine.RECEIVE, part, label, request, part.room_bytes or 0.0)
             case Await(requests, any_one, label):
                 if any(number < 1 for number in requests):
                     raise PredictionError(f"replay: {label}: requests are numbered from 1, not {min(requests)}")
@@ -302,7 +302,8 @@ class _Coder:
             raise PredictionError(f"replay: {label}: tag {tag}, must be 0 to {_MOST_TAG}")
         self.reserve(label, request)
         self.open.append((len(self.rows), self.symbols.setdefault(("message", part), len(self.symbols))))
-        self.add(code, b=request, label=label, n=int(isinstance(part, Send) and part.synchronous), x=size_bytes)
+        flag = part.synchronous if isinstance(part, Send) else part.room_bytes is not None
+        self.add(code, b=request, label=label, n=int(flag), x=size_bytes)
 
     @staticmethod
     def check_sizes(label: str, *sizes_bytes: float) -> None:

@@ -55,7 +55,7 @@ enum ft_code {
     FT_JUMP,       /* to a */
     FT_SEND,       /* message a of x bytes; b: 0 waits until the sender may go on, else it is request b of the entity;
                     * n: 1 is synchronous: rendezvous whatever the size */
-    FT_RECEIVE,    /* message a; b as of FT_SEND */
+    FT_RECEIVE,    /* message a; b as of FT_SEND; n: 1 has room for x bytes, 0 for any number */
     FT_AWAIT,      /* requests slots[a .. a + n) of the engine, all open ones if n < 0; b: 0 all of them, 1 any */
     FT_COLLECTIVE, /* collective a, x bytes: see collectives.c; b > 0: with the n - 1 operations behind it beside the
                     * entity, as its request b */
@@ -254,7 +254,7 @@ struct ft_group_state { /* of cores or of a cache: how many there are, and the c
 struct ft_request { /* a message sent or received, until both sides are done with it */
     int32_t owner, peer, tag, communicator, flow, next, slot, pc;
     int32_t task; /* the collective that waits for it, or that it stands for; -1: none */
-    double bytes;
+    double bytes; /* of a receive: that it has room for */
     bool is_used, is_send, is_detached, is_done, is_awaited, is_candidate, has_arrived, is_collective;
 };
 
@@ -302,6 +302,7 @@ enum ft_status {
     FT_NO_MEMORY,
     FT_NO_MEMBER,    /* of the communicator of a collective */
     FT_DISAGREE,     /* with `other`, who takes part in another collective, by its operation `other_operation` */
+    FT_TRUNCATED,    /* a message is longer than its receive has room for: `cut_send`, `cut_receive` */
     FT_REQUEST_OPEN, /* a message would be one whose request is not awaited yet */
     FT_NO_REQUEST,   /* an entity names more requests than it has */
     FT_TOO_MANY
@@ -393,6 +394,7 @@ struct ft_engine {
     int64_t tasks_begun;
     int32_t posting; /* the task that posts messages now; -1: an entity does */
     int32_t other, other_operation;
+    int32_t cut_send, cut_receive; /* requests; -1: none */
     uint32_t n_requests, request_room, n_flows, flow_room, consumer_room, due_room, n_free_requests, n_free_flows,
         free_request_room, free_flow_room, tie_room;
     int32_t *free_requests, *free_flows;
@@ -446,7 +448,7 @@ int ft_message(struct ft_engine *engine, int32_t entity, const struct ft_operati
 int ft_await(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
 int32_t ft_post_send(struct ft_engine *engine, int32_t entity, struct ft_message message, double bytes,
                      bool is_synchronous);
-int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message);
+int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message, double room);
 void ft_await_request(struct ft_engine *engine, int32_t entity, int32_t request);
 void ft_await_by_task(struct ft_engine *engine, int32_t task, int32_t request);
 int ft_free_slot(const struct ft_engine *engine, int32_t entity, const struct ft_operation *operation, int32_t *slot);

@@ -180,6 +180,10 @@ void ft_complete(struct ft_engine *e, int32_t request, int32_t flow)
 static void meet(struct ft_engine *e, int32_t send, int32_t receive, int32_t last)
 {
     struct ft_request *from = &e->requests[send], *to = &e->requests[receive];
+    if (from->bytes > to->bytes) {
+        e->cut_send = send;
+        e->cut_receive = receive;
+    }
     if (from->has_arrived) { /* eager, and there before its receive */
         free_request(e, send);
         to->is_done = true;
@@ -219,11 +223,11 @@ int32_t ft_post_send(struct ft_engine *e, int32_t number, struct ft_message mess
     return is_detached ? -1 : send;
 }
 
-int32_t ft_post_receive(struct ft_engine *e, int32_t number, struct ft_message message)
+int32_t ft_post_receive(struct ft_engine *e, int32_t number, struct ft_message message, double room)
 {
     struct ft_entity *one = &e->entities[number];
     const struct ft_request like = {
-        .owner = number, .peer = message.peer, .tag = message.tag, .communicator = message.communicator};
+        .owner = number, .peer = message.peer, .tag = message.tag, .communicator = message.communicator, .bytes = room};
     const int32_t receive = ft_new_request(e, like);
     if (receive < 0)
         return -1;
@@ -271,10 +275,12 @@ int ft_message(struct ft_engine *e, int32_t number, const struct ft_operation *o
     const int problem = ft_free_slot(e, number, op, &slot);
     if (problem != FT_GOES_ON)
         return problem;
-    const int32_t request =
-        is_send ? ft_post_send(e, number, message, op->x, op->n == 1) : ft_post_receive(e, number, message);
+    const int32_t request = is_send ? ft_post_send(e, number, message, op->x, op->n == 1)
+                                    : ft_post_receive(e, number, message, op->n ? op->x : INFINITY);
     if (e->out_of_memory)
         return FT_NO_MEMORY;
+    if (e->cut_send >= 0)
+        return FT_TRUNCATED;
     if (slot >= 0)
         e->slots[slot] = request >= 0 ? request : SENT;
     if (request < 0)

@@ -173,13 +173,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Receive a message; None for any sender or any tag. `request` as of `Send`."""
+    """Receive a message; None for any sender or any tag, or for `room_bytes` of any size. `request` as of `Send`."""
 
     sender: str | None
     label: str = "receive"
     tag: int | None = 0
     communicator: str = "world"
     request: int = 0
+    room_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

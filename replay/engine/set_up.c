@@ -112,7 +112,7 @@ bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
     e->of_paths = sums, sums += e->n_entities * e->n_path_labels;
     e->of_work = sums;
     order_members(e);
-    e->posting = e->other = -1;
+    e->posting = e->other = e->cut_send = e->cut_receive = -1;
     for (size_t i = 0; i < e->n_entities + e->n_classes; i++)
         e->due_at[i] = -1;
     for (size_t i = 0; i < e->n_core_groups; i++)

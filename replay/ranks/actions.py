@@ -19,7 +19,8 @@ ACTION = np.dtype(
 )
 """An action.
 
-`peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `request` 0 for a call
+`peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `size_bytes` of a receive
+is what it has room for; -1: any size. `request` 0 for a call
 that waits, else the number of its request, collectives included; of a computation the number of its demand
 (`RankActions.demands`). `line` is where it is from (`RankActions.place`). `first_count` is the first of the sizes of a
 collective by rank, or of the requests in `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator`
@@ -43,6 +44,8 @@ class RankActions:
         slots: requests that are waited for together.
         places: texts that say where actions are from, by `line`, such as "main.c:12".
         files: where there are no `places`: files that the lines are of, each with the number of lines before it.
+        left_out: calls by name that the replay leaves out, and how often.
+        unfinished: ranks that do not come to the end of MPI: their actions may be cut short.
     """
 
     actions: npt.NDArray[np.void]
@@ -54,6 +57,8 @@ class RankActions:
     slots: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     places: tuple[str, ...] = ()
     files: tuple[tuple[str, int], ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+    unfinished: tuple[int, ...] = ()
 
     @property
     def num_ranks(self) -> int:

@@ -331,7 +331,10 @@ def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) ->
     writer.put(sends, 0, code=_engine.SEND, a=of_sends, b=actions["request"][sends], x=sizes[sends])
     for kind in (Kind.SSEND, Kind.ISSEND):
         writer.put(places[kind], 0, n=1)
-    writer.put(receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives])
+    room = actions["size_bytes"][receives]
+    writer.put(
+        receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives], n=room >= 0, x=sizes[receives]
+    )
     own = _own_requests(run, exchanges)
     writer.put(exchanges, 0, code=_engine.SEND, a=sent, b=own + 1, x=sizes[exchanges])
     writer.put(exchanges, 1, code=_engine.RECEIVE, a=got, b=own + 2, label=int(Kind.EXCHANGE))

@@ -34,7 +34,7 @@ def send(to, size=128.0, kind=Kind.SEND, **fields):
 
 
 def receive(sender, kind=Kind.RECEIVE, **fields):
-    return action(kind, peer=sender, **fields)
+    return action(kind, peer=sender, **({"size_bytes": -1.0} | fields))
 
 
 def compute(seconds):
@@ -146,6 +146,79 @@ def test_what_is_not_in_a_communicator_is_refused(ranks, message):
 def test_communicators_with_other_members_than_ranks_are_refused(members):
     with pytest.raises(PredictionError, match=r"run: communicator . has no members, or such as are no ranks"):
         replayed(run_of([], [], communicators=members))
+
+
+# ---- what goes wrong while ranks run ----
+
+
+def test_a_deadlock_says_where_each_rank_is():
+    """Above the limit both senders wait for each other; each is named with its call and the call's place."""
+    run = run_of([compute(1.0), send(1, tag=3), receive(1)], [send(0, tag=3), receive(0)], [])
+    with pytest.raises(DeadlockError) as caught:
+        replayed(run)
+    assert caught.value.waits == (
+        "rank 0 waits to send 128 bytes to rank 1 (tag 3) at run:2",
+        "rank 1 waits to send 128 bytes to rank 0 (tag 3) at run:1",
+    )
+
+
+def test_a_deadlock_of_many_ranks_names_some_and_counts_the_others():
+    with pytest.raises(DeadlockError, match="rank 7 waits to receive from rank 8 .*; and 92 more$") as caught:
+        replayed(run_of(*[[receive((rank + 1) % 100)] for rank in range(100)]))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("receives_first", [True, False])
+def test_a_message_longer_than_its_receive_has_room_for_is_refused(receives_first):
+    late = [compute(1.0)]
+    run = run_of(
+        [*(late if receives_first else []), send(1, 200.0)],
+        [*([] if receives_first else late), receive(0, size_bytes=100.0)],
+    )
+    lines = (2, 1) if receives_first else (1, 2)
+    with pytest.raises(PredictionError) as caught:
+        replayed(run)
+    assert str(caught.value) == (
+        f"replay: rank 1 has room for 100 bytes at run:{lines[1]}, but rank 0 sends 200 at run:{lines[0]}: "
+        "message truncated"
+    )
+    assert replayed(run_of([send(1, 100.0)], [receive(0, size_bytes=100.0)])).messages == 1
+    exact = [receive(0, Kind.IRECEIVE, size_bytes=0.0, request=1), action(Kind.WAIT_ALL)]
+    assert replayed(run_of([send(1, 0.0)], exact)).messages == 1
+
+
+def test_members_that_disagree_about_a_collective_are_named_with_their_places():
+    bcast, reduce = (action(kind, size_bytes=8.0) for kind in (Kind.BCAST, Kind.REDUCE))
+    with pytest.raises(PredictionError) as caught:
+        replayed(run_of([bcast], [compute(1.0), reduce]))
+    assert (
+        str(caught.value)
+        == "replay: rank 1 calls reduce of 8 bytes at run:2, but rank 0 calls bcast of 8 bytes at run:1"
+    )
+
+
+def test_sizes_of_members_may_differ_where_each_has_its_own():
+    run = run_of(*[[action(Kind.GATHERV, size_bytes=8.0 * rank)] for rank in range(3)])
+    assert replayed(run).sent_bytes == 24.0
+    with pytest.raises(PredictionError, match="rank 1 calls gather of 8 bytes at run:1, but rank 0 calls gather of 0"):
+        replayed(run_of(*[[action(Kind.GATHER, size_bytes=8.0 * rank)] for rank in range(3)]))
+
+
+def test_a_request_that_is_open_already_is_named_with_its_place():
+    again = [receive(1, Kind.IRECEIVE, request=1)] * 2
+    with pytest.raises(PredictionError, match="rank 0: ireceive at run:2 is given request 1, which is not awaited yet"):
+        replayed(run_of([one.copy() for one in again], []))
+
+
+def test_what_is_left_at_the_end_is_counted():
+    run = run_of(
+        [send(1, tag=1), send(1, tag=2), send(1, Kind.ISEND, tag=3, request=1)],
+        [receive(0, tag=2), receive(0, Kind.IRECEIVE, tag=9, request=1), compute(1.0)],
+    )
+    outcome = replayed(run, eager_below_bytes=1e6)
+    assert (outcome.unreceived, outcome.open_requests) == (2, 2)
+    whole = replayed(run_of([send(1)], [receive(0)]))
+    assert (whole.unreceived, whole.open_requests) == (0, 0)
 
 
 # ---- requests ----
