@@ -331,7 +331,10 @@ def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) ->
     writer.put(sends, 0, code=_engine.SEND, a=of_sends, b=actions["request"][sends], x=sizes[sends])
     for kind in (Kind.SSEND, Kind.ISSEND):
         writer.put(places[kind], 0, n=1)
-    writer.put(receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives])
+    room = actions["size_bytes"][receives]
+    writer.put(
+        receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives], n=room >= 0, x=sizes[receives]
+    )
     own = _own_requests(run, exchanges)
     writer.put(exchanges, 0, code=_engine.SEND, a=sent, b=own + 1, x=sizes[exchanges])
     writer.put(exchanges, 1, code=_engine.RECEIVE, a=got, b=own + 2, label=int(Kind.EXCHANGE))
@@ -380,11 +383,14 @@ def _collectives(
             )
             table = np.zeros(len(distinct), COLLECTIVE)
             table["algorithm"], table["counts"] = algorithm, _BY_RANK.get(kind, 0)
+            table["sizes_differ"] = kind in _OWN_SIZES
             table["communicator"] = distinct % num_communicators
             table["root"] = distinct // num_communicators % most_root
             table["first_count"] = distinct // (num_communicators * most_root) - 1
             tables.append(table)
             num_rows += len(table)
+        started = which[actions["request"][which] > 0]
+        writer.put(started, 0, b=actions["request"][started], n=len(steps))
         computes = which[actions["amount"][which] > 0]
         writer.put(
             computes, len(steps), code=_engine.RUN, a=class_of[computes], x=actions["amount"][computes] / flops_per_s,
@@ -399,3 +405,5 @@ _BY_RANK = {
     Kind.ALLGATHERV: _engine.COUNTS_FROM,
 }
 """Collectives whose sizes differ by rank, and by which rank."""
+_OWN_SIZES = frozenset({Kind.GATHERV, Kind.ALLTOALLV, Kind.SCATTER, Kind.SCATTERV, Kind.ALLGATHERV})
+"""Collectives of which the size that a rank says is its own, or says nothing where it is no root."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,8 @@ class RankReplay:
         times: how often each kind of action happened, in the order of `Kind`. Those that looked for a message
             (`Kind.TEST`) are left out.
         outcome: of the simulation. Its entities are the ranks.
+        left_out: calls by name that were left out, and how often.
+        unfinished: ranks that did not come to the end of MPI.
     """
 
     origin: str
@@ -54,6 +56,8 @@ class RankReplay:
     algorithms: dict[str, str]
     times: tuple[int, ...]
     outcome: Outcome
+    left_out: dict[str, int] = field(default_factory=dict)
+    unfinished: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -61,17 +65,17 @@ class RankReplay:
     ) -> RankReplay:
         """The result of a run's simulation."""
         times = np.bincount(run.actions["kind"], minlength=len(Kind))
-        return cls(run.origin, *where, library, algorithms, tuple(times.tolist()), outcome)
+        left_out = dict(run.left_out)
+        if times[Kind.TEST]:
+            left_out["test"] = left_out.get("test", 0) + int(times[Kind.TEST])
+        return cls(
+            run.origin, *where, library, algorithms, tuple(times.tolist()), outcome, left_out, run.unfinished
+        )  # fmt: skip
 
     @property
     def actions(self) -> int:
         """Number of actions of all ranks."""
         return sum(self.times)
-
-    @property
-    def tests(self) -> int:
-        """Number of actions that looked for a message."""
-        return self.times[Kind.TEST]
 
     @property
     def machine(self) -> str:
