@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.engine.outcome import Outcome
 
 from .actions import Kind, RankActions
@@ -47,6 +48,9 @@ class RankReplay:
         outcome: of the simulation. Its entities are the ranks.
         left_out: calls by name that were left out, and how often.
         unfinished: ranks that did not come to the end of MPI.
+        title: of the machine; "" for a platform.
+        ends_s: of the makespan's interval; None where no figure has a range.
+        assumptions, warnings: on the machine, and on the run.
     """
 
     origin: str
@@ -58,13 +62,18 @@ class RankReplay:
     outcome: Outcome
     left_out: dict[str, int] = field(default_factory=dict)
     unfinished: tuple[int, ...] = ()
+    title: str = ""
+    ends_s: tuple[float, float] | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, run: RankActions, where: tuple[Platform, Hosts], library: str, algorithms: dict[str, str], outcome: Outcome
     ) -> RankReplay:
         """The result of a run's simulation."""
-        times = np.bincount(run.actions["kind"], minlength=len(Kind))
+        times = np.bincount(run.actions["kind"], weights=run.times, minlength=len(Kind)).astype(np.int64)
+        times[[Kind.REPEAT, Kind.END_REPEAT]] = 0
         left_out = dict(run.left_out)
         if times[Kind.TEST]:
             left_out["test"] = left_out.get("test", 0) + int(times[Kind.TEST])
@@ -90,12 +99,12 @@ class RankReplay:
     @property
     def low_s(self) -> float:
         """Lower end of the makespan's interval: a platform's figures have no ranges."""
-        return self.makespan_s
+        return self.ends_s[0] if self.ends_s else self.makespan_s
 
     @property
     def high_s(self) -> float:
         """Upper end of the makespan's interval."""
-        return self.makespan_s
+        return self.ends_s[1] if self.ends_s else self.makespan_s
 
     @property
     def makespan_s(self) -> float:
@@ -125,9 +134,12 @@ class RankReplay:
 
     @property
     def links(self) -> list[LinkUse]:
-        """The links, by descending utilisation; those that nobody used are not among them."""
+        """The links, and memories of nodes, by descending utilisation; without those that nobody used."""
         outcome = self.outcome
-        room = self.platform.network.capacities * max(self.makespan_s, 1e-300)
+        memories = (
+            [self.hosts.memory_bytes_per_s[-1]] * outcome.compiled.first_link if self.hosts.memory_bytes_per_s else []
+        )
+        room = np.concatenate([memories, self.platform.network.capacities]) * max(self.makespan_s, 1e-300)
         order = np.argsort(-outcome.bandwidth_bytes / room, kind="stable")
         return [
             LinkUse(
