@@ -45,8 +45,8 @@ def failure(status: int, compiled: Compiled, engine: _engine.Engine) -> Predicti
     if status == _engine.TRUNCATED:
         sender, sends, size_bytes, receiver, receives, room_bytes = engine.truncation()
         return PredictionError(
-            f"replay: {compiled.entities[receiver].name} has room for {room_bytes:g} bytes{_place(compiled, receives)}, "
-            f"but {compiled.entities[sender].name} sends {size_bytes:g}{_place(compiled, sends)}: message truncated"
+            f"replay: {compiled.entities[receiver].name} has room for {room_bytes:g} bytes"
+            f"{_place(compiled, receives)}, but {compiled.entities[sender].name} sends {size_bytes:g}{_place(compiled, sends)}: message truncated"
         )
     if status == _engine.DISAGREE:
         return _disagreement(compiled, engine)
