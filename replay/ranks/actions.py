@@ -19,12 +19,12 @@ ACTION = np.dtype(
 )
 """An action.
 
-`peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `size_bytes` of a receive
-is what it has room for; -1: any size. `request` 0 for a call
-that waits, else the number of its request, collectives included; of a computation the number of its demand
-(`RankActions.demands`). `line` is where it is from (`RankActions.place`). `first_count` is the first of the sizes of a
-collective by rank, or of the requests in `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator`
-is a number in `RankActions.communicators`. Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
+`peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `size_bytes` of a
+receive is what it has room for; -1: any size. `request` 0 for a call that waits, else the number of its request,
+collectives included; of a computation the number of its demand (`RankActions.demands`). `line` is where it is from
+(`RankActions.place`). `first_count` is the first of the sizes of a collective by rank, or of the requests in
+`RankActions.slots` of a wait for `peer` requests; -1: none. `communicator` is a number in `RankActions.communicators`.
+Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
 `amount` is flops of a computation or after a reduction, seconds of a sleep, the number of times of a `REPEAT`, whose
 body ends at its `END_REPEAT`.
 """
