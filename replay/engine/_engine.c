@@ -150,7 +150,7 @@ static const char *wrong_network(const struct ft_engine *e)
         if (!(times[i] >= 0) || !isfinite(times[i]))
             return "a figure of the network is negative or not finite";
     if (net->nodes < 1 || net->first_link < 0 || net->dimensions < 0 || net->dimensions > FT_MAX_DIMENSIONS ||
-        net->n_regimes < 0)
+        net->n_regimes < 0 || net->n_own_regimes < -1)
         return "a number of the network is out of range";
     for (int32_t d = 0; d < net->dimensions; d++)
         if (net->dimension[d] < 1 || net->up[d] < 1 || net->parallel[d] < 1)
@@ -162,12 +162,13 @@ static const char *wrong_network(const struct ft_engine *e)
         return "the dimensions of the network do not make its nodes";
     if (net->topology != FT_CROSSBAR && net->dimensions < 1)
         return "the network has no dimensions";
-    if ((size_t)net->n_regimes > e->n_regimes)
+    const size_t n_regimes = (size_t)net->n_regimes + (size_t)(net->n_own_regimes < 0 ? 0 : net->n_own_regimes);
+    if (n_regimes > e->n_regimes)
         return "the network has no such regimes";
-    for (int32_t i = 0; i < net->n_regimes; i++)
+    for (size_t i = 0; i < n_regimes; i++)
         if (!(e->regimes[i].above_bytes >= 0) || !(e->regimes[i].latency_factor >= 0) ||
             !isfinite(e->regimes[i].latency_factor) || !(e->regimes[i].bandwidth_factor > 0) ||
-            !isfinite(e->regimes[i].bandwidth_factor))
+            !isfinite(e->regimes[i].bandwidth_factor) || !isfinite(e->regimes[i].latency_s))
             return "a factor of the network is out of range";
     if (net->has_backbone && !(net->backbone_bytes_per_s > 0))
         return "a bandwidth of the network is not positive";

@@ -139,9 +139,10 @@ struct ft_collective {
     int32_t sizes_differ; /* members may say different sizes */
 };
 
-/* Of messages longer than `above_bytes`: factors on latency and on the rate of a flow. */
+/* Of messages longer than `above_bytes`: factors on the latency of the way and on the rate of a flow, and what comes on
+ * top of that latency (below 0: off it, down to none). */
 struct ft_regime {
-    double above_bytes, latency_factor, bandwidth_factor;
+    double above_bytes, latency_factor, bandwidth_factor, latency_s;
 };
 
 enum ft_topology { FT_NO_NETWORK, FT_CROSSBAR, FT_TORUS, FT_FAT_TREE };
@@ -149,10 +150,11 @@ enum { FT_MAX_DIMENSIONS = 8 };
 
 /* How messages travel. Nodes are joined by links, which are resources from `first_link` on; see network.c. A flow has
  * at most window_bytes / (2 x latency); its penalty is latency + weight_bytes / bandwidth of each link; answers take
- * `back_share` of its rate on the way back. */
+ * `back_share` of its rate on the way back. Messages within a node have the own regimes, which are behind the others;
+ * if n_own_regimes is -1, those of messages between nodes. */
 struct ft_network {
-    int32_t topology, nodes, first_link, links, n_regimes, dimensions, dimension[FT_MAX_DIMENSIONS],
-        up[FT_MAX_DIMENSIONS], parallel[FT_MAX_DIMENSIONS], has_backbone, is_duplex;
+    int32_t topology, nodes, first_link, links, n_regimes, n_own_regimes, dimensions, dimension[FT_MAX_DIMENSIONS],
+        up[FT_MAX_DIMENSIONS], parallel[FT_MAX_DIMENSIONS], has_backbone, is_duplex, unused;
     double link_latency_s, link_bytes_per_s, backbone_latency_s, backbone_bytes_per_s, own_latency_s, own_bytes_per_s;
     double eager_below, detached_below, envelope_bytes, window_bytes, weight_bytes, back_share;
 };

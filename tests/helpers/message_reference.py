@@ -13,7 +13,7 @@ from itertools import chain
 
 from engine_reference import Reference
 
-from foretrace.replay.engine.network import Crossbar, FatTree, Torus
+from foretrace.replay.engine.network import Crossbar, FatTree, Regime, Torus
 from foretrace.replay.engine.program import Await, Collective, Receive, Run, Send, Started
 
 # ---- routes: names of links ----
@@ -442,8 +442,11 @@ class MessageReference(Reference):
         if source == target:
             latency_s, widest = network.own_latency_s, network.own_bytes_per_s
         size = send.bytes + network.envelope_bytes
-        factors = [regime for regime in network.regimes if size > regime.above_bytes or regime.above_bytes == 0]
-        slower, faster = (factors[-1].latency_factor, factors[-1].bandwidth_factor) if factors else (1.0, 1.0)
+        is_own = source == target and network.own_regimes is not None
+        regimes = network.own_regimes if is_own else network.regimes
+        factors = [regime for regime in regimes if size > regime.above_bytes or regime.above_bytes == 0]
+        regime = factors[-1] if factors else Regime(0, 1.0, 1.0)
+        wait_s = max(latency_s * regime.latency_factor + regime.latency_s, 0.0)
         weights = defaultdict(float)
         for link in links:
             weights[link] += 1.0
@@ -452,8 +455,9 @@ class MessageReference(Reference):
         penalty = latency_s + sum(network.weight_bytes / self.links[link] for link in links)
         bound = network.window_bytes / (2 * latency_s) if network.window_bytes and latency_s else math.inf
         send.flow = _Flow(
-            send, None, self.now, latency_s * slower, size, min(widest, bound), faster, penalty or 1.0, dict(weights)
-        )
+            send, None, self.now, wait_s, size, min(widest, bound), regime.bandwidth_factor, penalty or 1.0,
+            dict(weights),
+        )  # fmt: skip
         self.flows.append(send.flow)
 
     def flow_rates(self):

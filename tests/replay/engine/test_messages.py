@@ -116,6 +116,26 @@ def test_a_window_bounds_a_flow_and_factors_change_it():
     assert replay(crossbar(2, envelope_bytes=128.0), *pair).makespan_s == pytest.approx(HOP_S + 2.0)
 
 
+def test_messages_within_a_node_have_regimes_of_their_own():
+    pair = [[Send("rank 1", 64.0)], [Receive("rank 0")]]
+    own = {"regimes": (Regime(0, 2.0, 0.5),), "own_latency_s": 1.0, "own_bytes_per_s": 64.0}
+    assert replay(crossbar(2, **own), *pair, nodes=(0, 0)).makespan_s == pytest.approx(2.0 + 2.0)
+    assert replay(crossbar(2, **own, own_regimes=()), *pair, nodes=(0, 0)).makespan_s == pytest.approx(1.0 + 1.0)
+    own["own_regimes"] = (Regime(0, 7.0, 4.0), Regime(63, 0.5, 0.25))
+    assert replay(crossbar(2, **own), *pair, nodes=(0, 0)).makespan_s == pytest.approx(0.5 + 4.0)
+    assert replay(crossbar(2, **own), *pair).makespan_s == pytest.approx(2 * HOP_S + 1.0)
+
+
+def test_the_latency_of_a_regime_comes_once_to_that_of_the_links():
+    regimes = (Regime(0, 1.0, 1.0, 3.0), Regime(200, 1.0, 1.0, -100.0))
+    network = Network(Torus((8,)), 0.5, BANDWIDTH, regimes=regimes, own_latency_s=0.25, own_regimes=())
+    pair = [[Send("rank 1", 128.0)], [Receive("rank 0")]]
+    assert replay(network, *pair, nodes=(0, 3)).makespan_s == pytest.approx(3.0 + 3 * 0.5 + 1.0)
+    assert replay(network, *pair, nodes=(0, 0)).makespan_s == pytest.approx(0.25, abs=1e-6)
+    longer = [[Send("rank 1", 256.0)], [Receive("rank 0")]]
+    assert replay(network, *longer, nodes=(0, 3)).makespan_s == pytest.approx(2.0)
+
+
 def test_messages_below_the_first_regime_have_no_factors():
     pair = [[Send("rank 1", 64.0)], [Receive("rank 0")]]
     assert replay(crossbar(2, regimes=(Regime(100, 4.0, 0.25),)), *pair).makespan_s == pytest.approx(HOP_S + 0.5)
@@ -615,7 +635,8 @@ networks = st.builds(
     window_bytes=st.sampled_from([0.0, 16.0]),
     weight_bytes=st.sampled_from([0.0, 32.0]),
     back_share=st.sampled_from([0.0, 0.0625]),
-    regimes=st.sampled_from([(), (Regime(0, 2.0, 0.5),), (Regime(10, 2.0, 0.75), Regime(70, 3.0, 0.5))]),
+    regimes=st.sampled_from([(), (Regime(0, 2.0, 0.5),), (Regime(10, 2.0, 0.75, 0.25), Regime(70, 3.0, 0.5, -0.5))]),
+    own_regimes=st.sampled_from([None, (), (Regime(20, 3.0, 0.25, 0.5), Regime(90, 0.0, 0.5))]),
 )  # fmt: skip
 
 runs = st.one_of(
@@ -942,6 +963,8 @@ def test_wrong_communicators_are_refused_in_one_line(members, message):
         (Crossbar(2), {"regimes": (Regime(5, 1, 1), Regime(1, 1, 1))}, "must ascend from 0"),
         (Crossbar(2), {"regimes": (Regime(-1, 1, 1),)}, "must ascend from 0"),
         (Crossbar(2), {"regimes": (Regime(0, 1, 0),)}, "a regime has the factors 1 and 0"),
+        (Crossbar(2), {"regimes": (Regime(0, 1, 1, math.inf),)}, "and a latency of inf s"),
+        (Crossbar(2), {"own_regimes": (Regime(0, 1, 0),)}, "a regime has the factors 1 and 0"),
     ],
 )
 def test_wrong_networks_are_refused_in_one_line(topology, figures, message):

@@ -149,8 +149,11 @@ static struct tags *rising_tags(const struct ft_call_row *said)
 {
     if (!has_tag(said->kind) || !tag_table_make_room(&tag_table))
         return NULL;
-    const struct tags like = {.kind = said->kind, .site = said->site, .peer = said->peer,
-                              .communicator = said->communicator, .last = said->tag};
+    const struct tags like = {.kind = said->kind,
+                              .site = said->site,
+                              .peer = said->peer,
+                              .communicator = said->communicator,
+                              .last = said->tag};
     struct tags *tags = tag_table_at(&tag_table, &like);
     if (!tags->kind) {
         *tags = like;
@@ -242,7 +245,8 @@ int64_t ft_calls_add(const struct ft_call_row *said, const int64_t *slots, int64
     call.compute_s = call.compute_squares = call.least_s = call.most_s = 0;
     call.first_count = -1;
     if (slots_length)
-        call.first_slot = keep(&slot_lists, &ft_calls.slots, &ft_calls.slots_length, &slots_capacity, slots, slots_length);
+        call.first_slot =
+            keep(&slot_lists, &ft_calls.slots, &ft_calls.slots_length, &slots_capacity, slots, slots_length);
     if (counts_length)
         call.first_count =
             keep(&count_lists, &ft_calls.counts, &ft_calls.counts_length, &counts_capacity, counts, counts_length);

@@ -12,7 +12,10 @@ static bool collective(struct ft_call_row *call, enum ft_call_kind kind, MPI_Com
         return false;
     }
     *call = (struct ft_call_row){
-        .kind = kind, .communicator = among->number, .peer = root, .size_bytes = bytes,
+        .kind = kind,
+        .communicator = among->number,
+        .peer = root,
+        .size_bytes = bytes,
     };
     return true;
 }
@@ -113,7 +116,7 @@ BOTH(Gatherv, Igatherv,
      (buffer, count, type, room, counts, places, room_type, root, communicator),
      const bool is_root = rank_in(communicator) == root;
      by_rank(FT_CALL_GATHERV, communicator, root, is_root ? counts : NULL, room_type, NULL,
-             is_root && buffer == MPI_IN_PLACE ? ft_bytes(counts[root], room_type) : ft_bytes(count, type), request);)
+             is_root &&buffer == MPI_IN_PLACE ? ft_bytes(counts[root], room_type) : ft_bytes(count, type), request);)
 BOTH(Scatterv, Iscatterv,
      (const void *buffer, const int counts[], const int places[], MPI_Datatype type, void *room, int room_count,
       MPI_Datatype room_type, int root, MPI_Comm communicator),
@@ -124,8 +127,7 @@ BOTH(Scatterv, Iscatterv,
 BOTH(Allgatherv, Iallgatherv,
      (const void *buffer, int count, MPI_Datatype type, void *room, const int counts[], const int places[],
       MPI_Datatype room_type, MPI_Comm communicator),
-     (buffer, count, type, room, counts, places, room_type, communicator),
-     const int own = rank_in(communicator);
+     (buffer, count, type, room, counts, places, room_type, communicator), const int own = rank_in(communicator);
      by_rank(FT_CALL_ALLGATHERV, communicator, NO_ROOT, counts, room_type, NULL,
              buffer == MPI_IN_PLACE && own >= 0 ? ft_bytes(counts[own], room_type) : ft_bytes(count, type), request);)
 BOTH(Alltoallv, Ialltoallv,

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct ft_communicator {
-    int64_t number;         /* in the record; -1: an intercommunicator, which is not recorded */
+    int64_t number; /* in the record; -1: an intercommunicator, which is not recorded */
     int32_t size, own_rank;
     int32_t *members;   /* ranks in MPI_COMM_WORLD */
     int64_t next_freed; /* with the same members, while it is freed; -1: none */

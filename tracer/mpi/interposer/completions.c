@@ -50,7 +50,7 @@ static void one(enum ft_call_kind kind, uint64_t handle)
     record_slots(kind, &slot, slot != 0);
 }
 
-FT_WRAPPER(Wait, (MPI_Request *request, MPI_Status *status))
+FT_WRAPPER(Wait, (MPI_Request * request, MPI_Status *status))
 {
     FT_OPEN(Wait, (request, status))
     const uint64_t handle = FT_HANDLE(*request);
@@ -61,7 +61,7 @@ FT_WRAPPER(Wait, (MPI_Request *request, MPI_Status *status))
     return result;
 }
 
-FT_WRAPPER(Test, (MPI_Request *request, int *flag, MPI_Status *status))
+FT_WRAPPER(Test, (MPI_Request * request, int *flag, MPI_Status *status))
 {
     FT_OPEN(Test, (request, flag, status))
     const uint64_t handle = FT_HANDLE(*request);
@@ -169,11 +169,11 @@ static void start(MPI_Request request)
     ft_requests_start(persistent);
 }
 
-FT_RECORDED(Start, (MPI_Request *request), (request), start(*request);)
-FT_RECORDED(Startall, (int count, MPI_Request *requests), (count, requests), for (int i = 0; i < count; i++)
-                start(requests[i]);)
+FT_RECORDED(Start, (MPI_Request * request), (request), start(*request);)
+FT_RECORDED(Startall, (int count, MPI_Request *requests), (count, requests),
+            for (int i = 0; i < count; i++) start(requests[i]);)
 
-FT_WRAPPER(Request_free, (MPI_Request *request))
+FT_WRAPPER(Request_free, (MPI_Request * request))
 {
     FT_OPEN(Request_free, (request))
     const uint64_t handle = FT_HANDLE(*request);
@@ -184,4 +184,4 @@ FT_WRAPPER(Request_free, (MPI_Request *request))
     return result;
 }
 
-FT_COUNTED(Cancel, (MPI_Request *request), (request))
+FT_COUNTED(Cancel, (MPI_Request * request), (request))

@@ -127,7 +127,8 @@ static uint64_t hash_of_end(const struct node *loop)
 
 static bool push(struct node node)
 {
-    if (fold.nodes >= FT_FOLD_MOST_NODES || !ft_reserve(&fold.entries, &fold.capacity, fold.length, sizeof *fold.entries))
+    if (fold.nodes >= FT_FOLD_MOST_NODES ||
+        !ft_reserve(&fold.entries, &fold.capacity, fold.length, sizeof *fold.entries))
         return false;
     struct entry *entry = &fold.entries[fold.length];
     *entry = (struct entry){node, fold.rolling, fold.by_hash[bucket(node.hash)], NONE};

@@ -21,28 +21,26 @@ MAKING(Cart_create,
        (MPI_Comm old, int dimensions, const int sizes[], const int periods[], int reorder, MPI_Comm *made_one),
        (old, dimensions, sizes, periods, reorder, made_one))
 MAKING(Cart_sub, (MPI_Comm old, const int remaining[], MPI_Comm *made_one), (old, remaining, made_one))
-MAKING(Graph_create,
-       (MPI_Comm old, int nodes, const int indices[], const int edges[], int reorder, MPI_Comm *made_one),
+MAKING(Graph_create, (MPI_Comm old, int nodes, const int indices[], const int edges[], int reorder, MPI_Comm *made_one),
        (old, nodes, indices, edges, reorder, made_one))
 MAKING(Dist_graph_create,
        (MPI_Comm old, int nodes, const int sources[], const int degrees[], const int targets[], const int weights[],
         MPI_Info info, int reorder, MPI_Comm *made_one),
        (old, nodes, sources, degrees, targets, weights, info, reorder, made_one))
 MAKING(Dist_graph_create_adjacent,
-       (MPI_Comm old, int indegree, const int sources[], const int source_weights[], int outdegree,
-        const int targets[], const int weights[], MPI_Info info, int reorder, MPI_Comm *made_one),
+       (MPI_Comm old, int indegree, const int sources[], const int source_weights[], int outdegree, const int targets[],
+        const int weights[], MPI_Info info, int reorder, MPI_Comm *made_one),
        (old, indegree, sources, source_weights, outdegree, targets, weights, info, reorder, made_one))
-MAKING(Intercomm_create,
-       (MPI_Comm local, int leader, MPI_Comm peers, int remote_leader, int tag, MPI_Comm *made_one),
+MAKING(Intercomm_create, (MPI_Comm local, int leader, MPI_Comm peers, int remote_leader, int tag, MPI_Comm *made_one),
        (local, leader, peers, remote_leader, tag, made_one))
 MAKING(Intercomm_merge, (MPI_Comm old, int high, MPI_Comm *made_one), (old, high, made_one))
 
 /* The new communicator has the members of the old one, which can be asked already. */
 FT_RECORDED(Comm_idup, (MPI_Comm old, MPI_Comm *made_one, MPI_Request *request), (old, made_one, request),
-            ft_left_out("MPI_Comm_idup"); ft_requests_open(FT_HANDLE(*request), false);
-            ft_communicator_copied(old, *made_one);)
+            ft_left_out("MPI_Comm_idup");
+            ft_requests_open(FT_HANDLE(*request), false); ft_communicator_copied(old, *made_one);)
 
-FT_WRAPPER(Comm_free, (MPI_Comm *communicator))
+FT_WRAPPER(Comm_free, (MPI_Comm * communicator))
 {
     FT_OPEN(Comm_free, (communicator))
     const MPI_Comm freed = *communicator;
@@ -54,7 +52,7 @@ FT_WRAPPER(Comm_free, (MPI_Comm *communicator))
     return result;
 }
 
-FT_WRAPPER(Comm_disconnect, (MPI_Comm *communicator))
+FT_WRAPPER(Comm_disconnect, (MPI_Comm * communicator))
 {
     FT_OPEN(Comm_disconnect, (communicator))
     const MPI_Comm freed = *communicator;

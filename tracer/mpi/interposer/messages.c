@@ -14,8 +14,11 @@ bool ft_message(struct ft_call_row *call, enum ft_call_kind kind, int peer, int 
     if (peer != MPI_ANY_SOURCE && (peer < 0 || peer >= among->size))
         return false;
     *call = (struct ft_call_row){
-        .kind = kind, .communicator = among->number, .peer = peer == MPI_ANY_SOURCE ? -1 : among->members[peer],
-        .tag = tag == MPI_ANY_TAG ? -1 : tag, .size_bytes = bytes,
+        .kind = kind,
+        .communicator = among->number,
+        .peer = peer == MPI_ANY_SOURCE ? -1 : among->members[peer],
+        .tag = tag == MPI_ANY_TAG ? -1 : tag,
+        .size_bytes = bytes,
     };
     return true;
 }
@@ -95,7 +98,8 @@ FT_RECORDED(Sendrecv,
             (const void *buffer, int count, MPI_Datatype type, int dest, int tag, void *room, int room_count,
              MPI_Datatype room_type, int source, int room_tag, MPI_Comm communicator, MPI_Status *status),
             (buffer, count, type, dest, tag, room, room_count, room_type, source, room_tag, communicator, status),
-            exchange(ft_bytes(count, type), dest, tag, ft_bytes(room_count, room_type), source, room_tag, communicator);)
+            exchange(ft_bytes(count, type), dest, tag, ft_bytes(room_count, room_type), source, room_tag,
+                     communicator);)
 FT_RECORDED(Sendrecv_replace,
             (void *buffer, int count, MPI_Datatype type, int dest, int tag, int source, int room_tag,
              MPI_Comm communicator, MPI_Status *status),
@@ -193,6 +197,7 @@ FT_WRAPPER(Imrecv, (void *buffer, int count, MPI_Datatype type, MPI_Message *mes
 }
 
 /* A probe is not recorded: the receive behind it waits for the same message. */
-FT_RECORDED(Probe, (int source, int tag, MPI_Comm communicator, MPI_Status *status), (source, tag, communicator, status), )
+FT_RECORDED(Probe, (int source, int tag, MPI_Comm communicator, MPI_Status *status),
+            (source, tag, communicator, status), )
 FT_RECORDED(Iprobe, (int source, int tag, MPI_Comm communicator, int *flag, MPI_Status *status),
             (source, tag, communicator, flag, status), )

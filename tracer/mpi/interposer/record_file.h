@@ -17,14 +17,15 @@ struct ft_record_header {
     int64_t rank, ranks;
     int64_t calls, steps, slots, counts, communicators, members, sites, left_out, rising_tags, text_bytes;
     int64_t first_library, library_bytes; /* version of the MPI library, in the text */
+    int64_t run;                          /* a number that all ranks of the run have, and no other run */
     int64_t is_complete;                  /* came to MPI_Finalize */
     double processor_s;
 };
 
 /* A call; `CALL` of tracer/signature/rank_records.py. */
 struct ft_call_row {
-    int64_t kind, communicator, peer, tag, size_bytes, second_peer, second_tag, second_bytes, request, first_slot, slots,
-        first_count, site;
+    int64_t kind, communicator, peer, tag, size_bytes, second_peer, second_tag, second_bytes, request, first_slot,
+        slots, first_count, site;
     int64_t times;
     double compute_s, compute_squares, least_s, most_s;
 };
@@ -36,7 +37,7 @@ struct ft_step_row {
 #define FT_STEP_REPEAT (-1)
 #define FT_STEP_END (-2)
 
-/* A place that calls were made from: in the file `module` at `offset`; or, where `line` is not 0, a line of a Python
+/* A place that calls were made from: in the file `module` at the link-time address `offset`; or, where `line` is not 0, a line of a Python
  * file, in `function`. */
 struct ft_site_row {
     int64_t first_module, module_bytes, first_function, function_bytes, offset, line;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "calls.h"
@@ -22,7 +24,7 @@ static struct {
     pid_t process;
     char path[MOST_PATH], hidden[MOST_PATH + 16];
     char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    int64_t library_bytes;
+    int64_t library_bytes, run;
 } self;
 
 static struct {
@@ -42,6 +44,9 @@ bool ft_writer_begin(void)
     PMPI_Get_library_version(self.library, &length);
     self.library_bytes = length > 0 ? (int64_t)strcspn(self.library, "\n") : 0;
     self.process = getpid();
+    if (self.rank == 0 && getrandom(&self.run, sizeof self.run, 0) < 0)
+        self.run = time(NULL) * INT64_C(1000003) + self.process;
+    PMPI_Bcast(&self.run, sizeof self.run, MPI_BYTE, 0, MPI_COMM_WORLD);
     strcpy(self.path, path);
     snprintf(self.hidden, sizeof self.hidden, "%s.%ld", path, (long)self.process);
     return true;
@@ -98,11 +103,23 @@ static int64_t bytes_of(const struct ft_left_out_call *call)
 static void put_header(bool is_complete, double processor_s)
 {
     struct ft_record_header header = {
-        .magic = FT_RECORD_MAGIC, .version = FT_RECORD_VERSION, .header_bytes = sizeof header,
-        .rank = self.rank, .ranks = self.ranks, .calls = ft_calls.length, .slots = ft_calls.slots_length,
-        .counts = ft_calls.counts_length, .communicators = ft_communicators.length, .sites = ft_sites.length,
-        .left_out = ft_left_out_calls.length, .rising_tags = ft_calls.rising_length, .text_bytes = ft_sites.text_bytes,
-        .library_bytes = self.library_bytes, .is_complete = is_complete, .processor_s = processor_s,
+        .magic = FT_RECORD_MAGIC,
+        .version = FT_RECORD_VERSION,
+        .header_bytes = sizeof header,
+        .rank = self.rank,
+        .ranks = self.ranks,
+        .calls = ft_calls.length,
+        .slots = ft_calls.slots_length,
+        .counts = ft_calls.counts_length,
+        .communicators = ft_communicators.length,
+        .sites = ft_sites.length,
+        .left_out = ft_left_out_calls.length,
+        .rising_tags = ft_calls.rising_length,
+        .text_bytes = ft_sites.text_bytes,
+        .library_bytes = self.library_bytes,
+        .run = self.run,
+        .is_complete = is_complete,
+        .processor_s = processor_s,
     };
     ft_fold_walk(count_step, &header.steps);
     for (int64_t i = 0; i < ft_communicators.length; i++)
@@ -178,10 +195,9 @@ void ft_writer_write(bool is_complete, double processor_s)
     flush();
     if (close(buffer.file) && !buffer.error)
         buffer.error = errno;
-    if (!buffer.error && rename(self.hidden, self.path))
+    if (!buffer.error && link(self.hidden, self.path))
         buffer.error = errno;
-    if (buffer.error) {
-        unlink(self.hidden);
-        say(strerror(buffer.error));
-    }
+    unlink(self.hidden);
+    if (buffer.error)
+        say(buffer.error == EEXIST ? "that of an earlier process of this rank is there" : strerror(buffer.error));
 }

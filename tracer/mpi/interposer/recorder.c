@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,14 +13,11 @@
 
 #include "foretrace/base/tables.h"
 
+#include "../marks.h"
 #include "folding.h"
 #include "processor_clock.h"
 #include "record_writer.h"
 #include "sites.h"
-
-/* Marks for an engine that runs the program: MPI's part of it begins, and ends behind a call that was recorded or not.
- */
-enum { MARK_NUMBER = 0x464d50, MARK_ENTER = 1, MARK_LEAVE_RECORDED = 2, MARK_LEAVE = 3 };
 
 enum state { BEFORE, RECORDING, ENDED };
 
@@ -38,18 +36,19 @@ static struct {
 } recorder;
 #define NO_SITE (-3)
 
-static __thread int depth;          /* of wrappers */
-static __thread bool is_recorded;   /* the thread that initialised MPI */
-static volatile bool is_changing;   /* what is recorded, at the moment */
+static __thread int depth;        /* of wrappers */
+static __thread bool is_recorded; /* the thread that initialised MPI */
+static volatile bool is_changing; /* what is recorded, at the moment */
 
-#define FT_MPI_ENTER() mark(MARK_ENTER, 0)
-#define FT_MPI_LEAVE(number) mark((number) < 0 ? MARK_LEAVE : MARK_LEAVE_RECORDED, (number) < 0 ? 0 : (number))
-
-static void mark(long what, long number)
+static void mark(enum ft_mpi_mark what, int64_t number)
 {
     if (UNLIKELY(recorder.has_marks))
-        syscall(MARK_NUMBER, what, number, 0L);
+        syscall(FT_MPI_MARK_CALL, (long)what, (long)number, 0L);
 }
+
+#define FT_MPI_ENTER() mark(FT_MPI_MARK_ENTER, 0)
+#define FT_MPI_LEAVE(number) \
+    ((number) < 0 ? mark(FT_MPI_MARK_LEAVE_ALONE, 0) : mark(FT_MPI_MARK_LEAVE, (number)))
 
 static pthread_mutex_t left_out_lock = PTHREAD_MUTEX_INITIALIZER;
 struct ft_left_out_calls ft_left_out_calls;
@@ -136,9 +135,8 @@ bool ft_enter(const char *name, const void *returns_to, const void *frame)
 void ft_leave(void)
 {
     depth = 0;
-    if (recorder.state != RECORDING)
-        return;
-    recorder.left_ns = ft_clock_now_ns();
+    if (recorder.state == RECORDING)
+        recorder.left_ns = ft_clock_now_ns();
     FT_MPI_LEAVE(recorder.recorded);
 }
 
@@ -199,15 +197,26 @@ void ft_record_request(struct ft_call_row *call, const int64_t *counts, int64_t 
         ft_left_out_because("no memory");
 }
 
+void ft_before(void)
+{
+    if (recorder.state != BEFORE)
+        return;
+    recorder.has_marks = getenv("FT_MPI_MARKS") != NULL;
+    recorder.recorded = -1;
+    FT_MPI_ENTER();
+}
+
+static void watch_termination(void);
+
 void ft_begin(void)
 {
     if (recorder.state != BEFORE)
         return;
     is_recorded = true;
-    recorder.has_marks = getenv("FT_MPI_MARKS") != NULL;
     if (!ft_writer_begin())
         return;
     ft_communicator_of(MPI_COMM_WORLD);
+    watch_termination();
     ft_clock_start();
     recorder.state = RECORDING;
     recorder.left_ns = ft_clock_now_ns();
@@ -219,6 +228,24 @@ void ft_end(bool is_complete)
         return;
     recorder.state = ENDED;
     ft_writer_write(is_complete, 1e-9 * (double)recorder.total_ns);
+}
+
+/* The launcher ends the program, as when another rank was killed. */
+static void on_termination(int number)
+{
+    ft_end(false);
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void watch_termination(void)
+{
+    struct sigaction action;
+    if (sigaction(SIGTERM, NULL, &action) || action.sa_flags & SA_SIGINFO || action.sa_handler != SIG_DFL)
+        return; /* the program handles it */
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_termination;
+    sigaction(SIGTERM, &action, NULL);
 }
 
 /* The program ends without MPI_Finalize. */

@@ -11,6 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if !defined(OPEN_MPI) && !defined(MPICH_VERSION)
+#error "neither Open MPI nor MPICH"
+#endif
+
 #include "../kinds.h"
 #include "calls.h"
 #include "communicators.h"
@@ -26,6 +30,9 @@ bool ft_enter(const char *name, const void *returns_to, const void *frame);
 void ft_leave(void);
 
 /* Begin to record: MPI is initialised. */
+/* The program is about to initialise MPI. */
+void ft_before(void);
+
 void ft_begin(void);
 
 /* Write the record: the rank came to MPI_Finalize, or ends without. */

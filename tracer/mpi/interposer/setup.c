@@ -7,6 +7,7 @@ static int initialised(int result)
 {
     if (result == MPI_SUCCESS)
         ft_begin();
+    ft_leave();
     return result;
 }
 
@@ -14,6 +15,7 @@ FT_WRAPPER(Init, (int *count, char ***arguments))
 {
     static int (*real)();
     *(void **)&real = ft_real("PMPI_Init");
+    ft_before();
     return initialised(FT_PASS(Init, (count, arguments)));
 }
 
@@ -21,6 +23,7 @@ FT_WRAPPER(Init_thread, (int *count, char ***arguments, int required, int *provi
 {
     static int (*real)();
     *(void **)&real = ft_real("PMPI_Init_thread");
+    ft_before();
     return initialised(FT_PASS(Init_thread, (count, arguments, required, provided)));
 }
 

@@ -44,7 +44,7 @@ static struct places places;
 struct object {
     uintptr_t address;
     const char *path;
-    int64_t offset; /* of the address in the file */
+    int64_t offset; /* of the address: as the linker numbered them */
 };
 
 static int find_object(struct dl_phdr_info *info, size_t bytes, void *context)
@@ -57,7 +57,7 @@ static int find_object(struct dl_phdr_info *info, size_t bytes, void *context)
         if (segment->p_type != PT_LOAD || object->address < start || object->address >= start + segment->p_memsz)
             continue;
         object->path = info->dlpi_name;
-        object->offset = (int64_t)(object->address - start + segment->p_offset);
+        object->offset = (int64_t)(object->address - info->dlpi_addr);
         return 1;
     }
     return 0;
@@ -121,7 +121,7 @@ static struct place *place_at(uintptr_t address)
 
 /* The nearest frame outside the MPI library, looked for from the inside out. */
 struct search {
-    uintptr_t inner;         /* return address to begin at */
+    uintptr_t inner; /* return address to begin at */
     bool has_begun;
     uintptr_t found, stored; /* return address, and where it is stored; 0: not found, not known */
 };
