@@ -164,6 +164,7 @@ def command(
                 most_segments=MOST_SEGMENTS if output.pictures else 0,
             ),
             output,
+            assumptions=assumptions,
         )  # fmt: skip
         return
     if any(given is not None for given in of_ranks) or algorithm:
@@ -183,10 +184,10 @@ def command(
     output.show(replay_report(replay, assumptions=assumptions))
 
 
-def _show(replay: RankReplay, output: Output) -> None:
+def _show(replay: RankReplay, output: Output, *, assumptions: bool = False) -> None:
     for path in output.pictures:
         write_timeline(replay, path, force=output.force)
-    output.show(rank_report(replay))
+    output.show(rank_report(replay, assumptions=assumptions))
 
 
 def _factor(option: str, text: str | None) -> float:
