@@ -24,7 +24,7 @@ from foretrace.replay.engine.network import Network
 from foretrace.replay.engine.program import Entity, System
 
 from .actions import COLLECTIVES, Kind, RankActions
-from .checks import ROOTED, check_actions, loops, name_of
+from .checks import ROOTED, check_actions, loops, name_of, places_of
 from .collectives import Recipe, algorithm_numbers
 
 Ints = npt.NDArray[np.int64]
@@ -131,7 +131,7 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
     if len(hosts.node_of) != run.num_ranks:
         raise PredictionError(f"replay: {len(hosts.node_of)} places for {run.num_ranks} ranks")
     ranks = run.num_ranks
-    places = _places(run)
+    places = places_of(run)
     check_actions(run, places)
     groups = _groups(run, places, choose)
     widths = _widths(run, places, groups)
@@ -249,13 +249,6 @@ class _Shared:
         )
 
 
-def _places(run: RankActions) -> dict[Kind, Ints]:
-    """The actions of each kind."""
-    order = np.argsort(run.actions["kind"].astype(np.int8), kind="stable")
-    bounds = np.searchsorted(run.actions["kind"][order], np.arange(len(Kind) + 1))
-    return {kind: order[bounds[kind] : bounds[kind + 1]] for kind in Kind}
-
-
 def _sizes(run: RankActions, kind: Kind, which: Ints) -> npt.NDArray[np.float64]:
     """Bytes of some actions of a kind; the sum of all ranks' where a reduce-scatter has them by rank."""
     sizes = run.actions["size_bytes"][which]
@@ -331,7 +324,10 @@ def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) ->
     writer.put(sends, 0, code=_engine.SEND, a=of_sends, b=actions["request"][sends], x=sizes[sends])
     for kind in (Kind.SSEND, Kind.ISSEND):
         writer.put(places[kind], 0, n=1)
-    writer.put(receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives])
+    room = actions["size_bytes"][receives]
+    writer.put(
+        receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives], n=room >= 0, x=sizes[receives]
+    )
     own = _own_requests(run, exchanges)
     writer.put(exchanges, 0, code=_engine.SEND, a=sent, b=own + 1, x=sizes[exchanges])
     writer.put(exchanges, 1, code=_engine.RECEIVE, a=got, b=own + 2, label=int(Kind.EXCHANGE))
@@ -380,11 +376,14 @@ def _collectives(
             )
             table = np.zeros(len(distinct), COLLECTIVE)
             table["algorithm"], table["counts"] = algorithm, _BY_RANK.get(kind, 0)
+            table["sizes_differ"] = kind in _OWN_SIZES
             table["communicator"] = distinct % num_communicators
             table["root"] = distinct // num_communicators % most_root
             table["first_count"] = distinct // (num_communicators * most_root) - 1
             tables.append(table)
             num_rows += len(table)
+        started = which[actions["request"][which] > 0]
+        writer.put(started, 0, b=actions["request"][started], n=len(steps))
         computes = which[actions["amount"][which] > 0]
         writer.put(
             computes, len(steps), code=_engine.RUN, a=class_of[computes], x=actions["amount"][computes] / flops_per_s,
@@ -399,3 +398,5 @@ _BY_RANK = {
     Kind.ALLGATHERV: _engine.COUNTS_FROM,
 }
 """Collectives whose sizes differ by rank, and by which rank."""
+_OWN_SIZES = frozenset({Kind.GATHERV, Kind.ALLTOALLV, Kind.SCATTER, Kind.SCATTERV, Kind.ALLGATHERV})
+"""Collectives of which the size that a rank says is its own, or says nothing where it is no root."""
