@@ -50,6 +50,9 @@ SIGNATURE = FileKind("a signature", "foretrace info FILE", _is_signature)
 STREAM = FileKind("a stored stream", "foretrace simulate FILE", lambda content: content.startswith(STREAM_MAGIC[:7]))
 TIMING = FileKind("a timing", "foretrace predict SIGNATURE --timing FILE", _json(b"foretrace.timing"))
 PROFILE = FileKind("a machine profile", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.profile/'))
+INTERCONNECT = FileKind(
+    "an interconnect", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.interconnect/')
+)
 VALIDATION = FileKind("a validation", "foretrace validate --compare FILE", _json(b"foretrace.validate"))
 STACKS = FileKind("folded stacks", "a flame graph tool", _searcher(rb"\Aforetrace:[^\n;]*;"))
 PICTURE = FileKind(
@@ -84,7 +87,7 @@ DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
 
 _RECOGNISED = (
-    SIGNATURE, STREAM, TIMING, PROFILE, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
+    SIGNATURE, STREAM, TIMING, PROFILE, INTERCONNECT, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
 )  # fmt: skip
 
 

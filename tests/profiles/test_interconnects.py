@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from command_line import foretrace
+from warm_command_line import warm_command_line
 
 from foretrace.base.errors import ProfileError
 from foretrace.profiles import interconnect as interconnects
@@ -35,6 +35,10 @@ bandwidth_bytes_per_s = 10e9
 hop_latency_s = 1e-7
 source = { latency_s = "bench", bandwidth_bytes_per_s = "bench", hop_latency_s = "bench" }
 """
+
+
+def foretrace(*arguments):
+    return warm_command_line().run([*arguments])
 
 
 @pytest.mark.parametrize("name", interconnects.names())
