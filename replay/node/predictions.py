@@ -71,7 +71,9 @@ def predict_on(
     return (replace(alone, warnings=tuple(warnings)),)
 
 
-def _asked(workload: Workload, question: EventQuestion, counts: Sequence[int] | None, cores: int | None) -> AskedEvent:
+def asked_of(
+    workload: Workload, question: EventQuestion, counts: Sequence[int] | None, cores: int | None
+) -> AskedEvent:
     """Relation of a program's work to an event.
 
     Raises:
@@ -111,7 +113,7 @@ def predict_each(
         PredictionError: the signature holds nothing to predict, or the event does not tell what is asked.
     """
     workload = Workload.of(signature)
-    asked = None if question is None else _asked(workload, question, counts, cores)
+    asked = None if question is None else asked_of(workload, question, counts, cores)
 
     def predicted(profile: Profile) -> tuple[Prediction, ...]:
         found = predict_on(workload, profile, counts, cores, model, asked)

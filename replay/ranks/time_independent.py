@@ -29,7 +29,7 @@ def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
     Raises:
         TraceFileError: a file is missing or too long, or a line is wrong.
     """
-    files = _files(path)
+    files = files_of(path)
     num_ranks = ranks or (_ranks_of(files[0]) if len(files) == 1 else len(files))
     if not 1 <= num_ranks <= MOST_RANKS:
         raise TraceFileError(f"{path}: {num_ranks} ranks, must be 1 to {MOST_RANKS}")
@@ -75,7 +75,7 @@ def _text(path: Path, most_bytes: int = -1) -> bytes:
         raise TraceFileError(f"{path}: {error.strerror}") from None
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
     """The files of a list, relative to it, or to the current folder as SimGrid has it; a file with actions itself."""
     lines = (line.split() for line in _text(path, _HEAD_BYTES).split(b"\n"))
     words = next((words for words in lines if words and not words[0].startswith(b"#")), [])
