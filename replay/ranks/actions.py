@@ -8,6 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from foretrace.tracer.signature.rank_records import COLLECTIVES as COLLECTIVES
+from foretrace.tracer.signature.rank_records import CallKind
+
+Kind = CallKind
 
 ACTION = np.dtype(
     [(name, "i4") for name in ("kind", "peer", "tag", "request", "line", "first_count", "communicator", "second_tag")]
@@ -18,9 +21,9 @@ ACTION = np.dtype(
 `peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `request` 0 for a call
 that waits, else the number of its request, collectives included; of a computation the number of its demand
 (`RankActions.demands`). `line` is where it is from (`RankActions.place`). `first_count` is the first of the sizes of a
-collective by rank, or of the requests in `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator` is
-a number in `RankActions.communicators`. Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
-`amount` is flops of a computation or after a reduction, seconds of a sleep, and the number of times of a `REPEAT`, whose
+collective by rank, or of the requests in `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator`
+is a number in `RankActions.communicators`. Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
+`amount` is flops of a computation or after a reduction, seconds of a sleep, the number of times of a `REPEAT`, whose
 body ends at its `END_REPEAT`.
 """
 

@@ -1,12 +1,12 @@
 """Signatures on disk: an SQLite database that any tool can query.
 
-Version history (PRAGMA user_version): 17, with synchronisation, phases and rounds of the execution tree
+Version history (PRAGMA user_version): 18, with synchronisation, phases and rounds of the execution tree
 (`tree_tables.py`), data flow by allocation and dependences (`data_flow_tables.py`, `dependence_tables.py`) and
 software-defined events (`event_tables.py`), library code (`library_tables.py`), the nodes that the data flow is
-counted for, and times and types of array operations, is what is written. 16 and 15 are read, too: 16 had no times of
-array operations; 15 had no table of those nodes either, whose data flow all counted for themselves, up to 8,192 sets of
-readers, and no library code at first. Older ones are not: 14 had no events, 13 no
-rounds of loops, 12 no allocations, and no overwritten bytes of loops.
+counted for, times and types of array operations, and ranks (`rank_tables.py`), is what is written. 17, 16 and 15 are
+read, too: 17 had no ranks; 16 had no times of array operations; 15 had no table of those nodes either, whose data flow
+all counted for themselves, up to 8,192 sets of readers, and no library code at first. Older ones are not: 14 had no
+events, 13 no rounds of loops, 12 no allocations, and no overwritten bytes of loops.
 
 A record type has a table; its fields are the columns, in their order. What is nested in a record has its own table.
 `block_ranges` repeats, for queries, what follows from `memory_operations`: the merged address ranges of each block.
@@ -42,12 +42,13 @@ from .data_flow_tables import DEPENDENCE_TABLES, FLOW_TABLES, read_data_flow, re
 from .event_tables import EVENT_TABLES, read_events
 from .packed_arrays import bounded
 from .path_tables import PATH_TABLES, read_paths
+from .rank_tables import RANK_TABLES, read_ranks
 from .records import Provenance, Signature
 from .schema import StoredTables, Table, columns
 from .tree_tables import TREE_TABLES, read_tree
 
-VERSION = 17
-_READABLE = (15, 16, VERSION)
+VERSION = 18
+_READABLE = (15, 16, 17, VERSION)
 MAX_FILE_BYTES = 8 << 30
 _HEADER_BYTES = 100
 
@@ -69,6 +70,7 @@ TABLES = {
         *DEPENDENCE_TABLES,
         *EVENT_TABLES,
         *LIBRARY_TABLES,
+        *RANK_TABLES,
     )
 }
 """All but that of the checksum, which comes first."""
@@ -233,6 +235,7 @@ def read_tables(database: sqlite3.Connection) -> Signature:
         dependences=dependences,
         examined_loops=examined,
         events=read_events(stored, process_numbers(provenance)),
+        ranks=read_ranks(stored),
     )
 
 

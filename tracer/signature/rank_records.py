@@ -140,3 +140,55 @@ class RankRun:
     processor: str
     ranks: tuple[RankRecord, ...]
     sites: tuple[CallSite, ...]
+
+
+def check_ranks(run: RankRun) -> None:
+    """Refuse a run whose columns, each of them allowed, do not fit together.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    if not run.ranks:
+        raise ValueError("a parallel run has no ranks")
+    world = tuple(range(len(run.ranks)))
+    for rank, record in enumerate(run.ranks):
+        try:
+            _check_record(record, world, len(run.sites))
+        except ValueError as error:
+            raise ValueError(f"rank {rank}: {error}") from None
+
+
+def _check_record(record: RankRecord, world: tuple[int, ...], num_sites: int) -> None:
+    calls, communicators = record.calls, record.communicators
+    if not communicators or communicators[0] != world:
+        raise ValueError("its first communicator is not that of all ranks")
+    if any(len(set(one)) != len(one) or not set(one) <= set(world) for one in communicators[1:]):
+        raise ValueError("a communicator has impossible members")
+    for name, least, most in (
+        ("kind", 0, len(CallKind)), ("communicator", 0, len(communicators)), ("peer", -1, len(world)),
+        ("second_peer", -1, len(world)), ("site", 0, num_sites), ("times", 1, None), ("size_bytes", 0, None),
+        ("second_bytes", 0, None), ("request", 0, 1 << 31), ("slots", 0, len(record.slots) + 1),
+    ):  # fmt: skip
+        if np.any(calls[name] < least) or (most is not None and np.any(calls[name] >= most)):
+            raise ValueError(f"a call has an impossible {name}")
+    ends = calls["first_slot"] + calls["slots"]
+    if np.any((calls["slots"] > 0) & ((calls["first_slot"] < 0) | (ends > len(record.slots)))):
+        raise ValueError("a call waits for requests that are not listed")
+    sizes = np.array([len(one) for one in communicators])[calls["communicator"]]
+    by_rank = calls["first_count"] >= 0
+    if np.any(by_rank & (calls["first_count"] + sizes > len(record.counts))):
+        raise ValueError("a call has sizes that are not listed")
+    _check_steps(record)
+    if len(record.work) and (record.work.min() < 0 or record.work[:, 0].max() >= len(calls)):
+        raise ValueError("its work is that of an impossible call")
+
+
+def _check_steps(record: RankRecord) -> None:
+    steps = record.steps
+    if np.any(steps["call"] >= len(record.calls)) or np.any(steps["call"] < END):
+        raise ValueError("a step is no call")
+    depth = np.cumsum(np.where(steps["call"] == REPEAT, 1, np.where(steps["call"] == END, -1, 0)))
+    if len(depth) and (depth.min() < 0 or depth[-1] != 0):
+        raise ValueError("a repetition does not end, or ends twice")
+    if np.any(steps["times"][steps["call"] == REPEAT] < 1):
+        raise ValueError("a repetition happens less than once")

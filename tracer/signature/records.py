@@ -24,6 +24,7 @@ from . import schema
 from .data_flow_records import DataFlow, Dependence, ExaminedLoop
 from .event_records import NO_EVENTS, Events
 from .linear_algebra import LinearRoutine
+from .rank_records import RankRun
 from .selection import Selection
 from .tree_records import ExecutionTree
 from .waiting import Waiting
@@ -653,6 +654,8 @@ class Signature(AnalysedCode):
     reuse: ReuseHistograms | None
     events: Events = NO_EVENTS
     """Software-defined events; none where no library of the program has any."""
+    ranks: RankRun | None = None
+    """Calls of the ranks of a parallel run; None of any other."""
 
     def __repr__(self) -> str:
         """One line, not all that it holds."""
