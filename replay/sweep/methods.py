@@ -97,7 +97,7 @@ def _predicted(run: LoadedRun, values: Values) -> Row:
         if key not in run.asked:
             run.asked[key] = asked_of(workload, EventQuestion(*event_of(values["set"])), counts, cores)
         asked = run.asked[key]
-    (found,) = predict_on(workload, _machine(values), counts, cores, Model(values["model"]), asked)
+    (found,) = predict_on(workload, _machine(values), counts, cores, Model(values["model"]), asked, loops=False)
     return _row_of(found)
 
 

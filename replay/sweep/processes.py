@@ -22,6 +22,13 @@ from foretrace.base.errors import SweepError
 from .plan import Point
 from .workers import Answer, Task
 
+_SETTINGS = {
+    "OPENBLAS_NUM_THREADS": "1",
+    "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+    "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
+}
+"""Environment of workers: one thread each; memory that is given back is kept for the next point (glibc), which takes
+the same again."""
 _TRIES = 2
 _ENDS_S = 5.0
 _START = "import sys; sys.path[:] = {path!r}; from foretrace.replay.sweep.workers import main; main({descriptor})"
@@ -47,7 +54,7 @@ class _Worker:
             code = _START.format(path=sys.path, descriptor=theirs.fileno())
             process = subprocess.Popen(
                 [sys.executable, "-c", code], pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, env={"OPENBLAS_NUM_THREADS": "1", **os.environ},
+                stdout=subprocess.DEVNULL, env=_SETTINGS | os.environ,
             )  # fmt: skip
         return cls(process, Connection(ours.detach()))
 
