@@ -110,4 +110,4 @@ class LimitError(ForetraceError):
 class SweepError(ForetraceError):
     """A sweep that was asked for cannot be made, or some of its points failed."""
 
-    exit_code = 86
+    exit_code = 80

@@ -52,7 +52,12 @@ def command(
     commas or repeated. A point that fails has an error in its row, and the others go on. A sweep that was killed goes
     on where it was when the same command is given again.
     """
-    plan = Plan.of(runs, axes)
+    if jobs is not None and dask is not None:
+        raise click.UsageError("--jobs is about this machine, --dask about others: they exclude one another")
+    try:
+        plan = Plan.of(runs, axes)
+    except SweepError as error:
+        raise click.UsageError(str(error)) from None
     journal = journal_file
     if journal is None and output.files:
         journal = output.files[0].with_name(f"{output.files[0].name}.journal")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from foretrace.base.errors import SweepError
+from foretrace.base.errors import ForetraceError, SweepError
 from foretrace.base.version import __version__
 
 from .inputs import Run
@@ -36,6 +37,15 @@ def worked_out_of(task: Task, packed: bytes) -> Answer:
     return worked_out(task, lambda: task.run.kind.unpack(packed, task.run.name))
 
 
+def _silenced() -> dict[logging.Logger, int]:
+    """Keep Dask from logging what a message says in the end. Returns the levels before."""
+    loggers = [logging.getLogger(name) for name in list(logging.root.manager.loggerDict) if "distributed" in name]
+    levels = {logger: logger.level for logger in loggers}
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    return levels
+
+
 class DaskWorkers:
     """Workers of a Dask cluster."""
 
@@ -50,7 +60,7 @@ class DaskWorkers:
             from distributed import Client
         except ImportError:
             raise SweepError("--dask needs distributed; install it with: pip install 'foretrace[sweep]'") from None
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        self._levels = _silenced()
         try:
             self._client: Client = Client(address, timeout=_CONNECT_S, set_as_default=False)
         except (OSError, ValueError, ImportError, TypeError) as error:
@@ -91,40 +101,43 @@ class DaskWorkers:
 
         Raises:
             SweepError: the scheduler is gone.
-            ForetraceError: a run cannot be read here.
         """
         from distributed import as_completed
 
         left = iter(points)
         packed: dict[str, Future] = {}
         numbers: dict[Any, int] = {}
-        done = as_completed()
+        done = as_completed(loop=self._client.loop)
 
-        def give() -> bool:
-            point = next(left, None)
-            if point is None:
-                return False
-            future = self._client.submit(
-                worked_out_of, Task.of(point), self._packed(point.run, packed), pure=False, retries=1
-            )
-            numbers[future.key] = point.number
-            done.add(future)
-            return True
+        def given() -> Iterator[Answer]:
+            """Give the workers as much as they are ahead, and answer points whose run cannot be read."""
+            while len(numbers) < _AHEAD * max(self._threads(), 1):
+                point = next(left, None)
+                if point is None:
+                    return
+                try:
+                    run = self._packed(point.run, packed)
+                except ForetraceError as error:
+                    yield Answer(point.number, refused(error))
+                    continue
+                future = self._client.submit(worked_out_of, Task.of(point), run, pure=False, retries=1)
+                numbers[future.key] = point.number
+                done.add(future)
 
         try:
-            while self._threads() * _AHEAD > len(numbers) and give():
-                pass
+            yield from given()
             while numbers:
                 future = next(done)
-                number = numbers.pop(future.key)
-                yield self._answer(future, number)
-                if not self._threads() and self._client.status not in ("running", "connecting"):
-                    raise SweepError(f"--dask {self._address}: the scheduler is gone")
-                while (self._threads() or 1) * _AHEAD > len(numbers) and give():
-                    pass
+                yield self._answer(future, numbers.pop(future.key))
+                yield from given()
+        except (OSError, RuntimeError, CancelledError) as error:
+            text = " ".join(str(error).split()) or type(error).__name__
+            raise SweepError(f"--dask {self._address}: the connection to the scheduler is lost: {text}") from None
         finally:
             with suppress(Exception):
                 self._client.close(timeout=2)
+            for logger, level in self._levels.items():
+                logger.setLevel(level)
 
     def _packed(self, run: Run, packed: dict[str, Future]) -> Future:
         """A run on the workers; those of the runs before are given up once their points are done."""

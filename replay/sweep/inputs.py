@@ -6,6 +6,7 @@ import glob
 import hashlib
 import os
 import pickle
+import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from foretrace.base.errors import ForetraceError, ProfileError, SweepError
+from foretrace.base.errors import ForetraceError, ProfileError, SignatureError, SweepError
 from foretrace.base.file_kinds import PROFILE, SIGNATURE, kind_of
 from foretrace.base.files import read_bounded
 from foretrace.profiles import library
@@ -92,7 +93,7 @@ class Run:
     Attributes:
         name: as it was given.
         kind: of run.
-        path: of its file, absolute.
+        path: of its file.
         digest: of its content.
     """
 
@@ -167,27 +168,27 @@ def run_at(name: str | os.PathLike[str]) -> Run:
     """The run in a file.
 
     Raises:
-        SweepError: there is no such file, or it is of a kind that holds no run.
+        SignatureError: there is no such file, or it is of a kind that holds no run.
     """
     path = Path(name)
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise SignatureError(f"{path}: is not a file; name a signature, or a time-independent trace")
         with path.open("rb") as file:
-            head = file.read(4096) if path.is_file() else b""
+            head = file.read(4096)
     except (OSError, ValueError) as error:
-        raise SweepError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if not path.is_file():
-        raise SweepError(f"{path}: is not a file; name a signature, or a time-independent trace")
+        raise SignatureError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
     found = kind_of(path)
     if found is PROFILE:
-        raise SweepError(f"{path}: is {found.title}, not a run: name it, or its folder, with --machine")
+        raise SignatureError(f"{path}: is {found.title}, not a run: name it, or its folder, with --machine")
     if found is not None and found is not SIGNATURE:
-        raise SweepError(f"{path}: is {found.title}, not a run: name a signature, or a time-independent trace")
+        raise SignatureError(f"{path}: is {found.title}, not a run: name a signature, or a time-independent trace")
     kind = SIGNATURES if found is SIGNATURE or path.suffix == ".sig" or b"\0" in head or not head else TRACES
     try:
         digest = _digest_of_files(kind.files(path))
     except OSError as error:
-        raise SweepError(f"{error.filename}: cannot be read: {error.strerror}") from None
-    return Run(os.fspath(name), kind, path.absolute(), digest)
+        raise SignatureError(f"{error.filename}: cannot be read: {error.strerror}") from None
+    return Run(os.fspath(name), kind, path, digest)
 
 
 def _digest_of_files(paths: Sequence[Path]) -> str:

@@ -144,11 +144,11 @@ def _after_death(worker: _Worker, again: deque[tuple[Task, int]]) -> Iterator[An
     """Have the point of a worker that died tried again, or give it up."""
     code = worker.died()
     how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-    if not worker.is_ready:
-        raise SweepError(f"a worker process ended {how} when it was started")
     assert worker.task is not None, "one without a task is ended at once"
     if worker.tries < _TRIES:
         again.append((worker.task, worker.tries + 1))
         return
+    if not worker.is_ready:
+        raise SweepError(f"a worker process ended {how} when it was started")
     text = f"its worker process ended {how}, {_TRIES} times"
     yield Answer(worker.task.number, {"error": text}, is_final=False)
