@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _CONNECT_S = 10
 _WORKERS_S = 60.0
 """Seconds to wait for the first worker."""
+_TRIES = 3
 _AHEAD = 4
 """Points that are given to the scheduler for each thread of the workers."""
 
@@ -104,15 +106,16 @@ class DaskWorkers:
         """
         from distributed import as_completed
 
-        left = iter(points)
+        left = ((point, 1) for point in points)
+        again: deque[tuple[Point, int]] = deque()
         packed: dict[str, Future] = {}
-        numbers: dict[Any, int] = {}
+        given: dict[Any, tuple[Point, int]] = {}
         done = as_completed(loop=self._client.loop)
 
-        def given() -> Iterator[Answer]:
+        def give() -> Iterator[Answer]:
             """Give the workers as much as they are ahead, and answer points whose run cannot be read."""
-            while len(numbers) < _AHEAD * max(self._threads(), 1):
-                point = next(left, None)
+            while len(given) < _AHEAD * max(self._threads(), 1):
+                point, tries = again.popleft() if again else next(left, (None, 0))
                 if point is None:
                     return
                 try:
@@ -120,16 +123,26 @@ class DaskWorkers:
                 except ForetraceError as error:
                     yield Answer(point.number, refused(error))
                     continue
-                future = self._client.submit(worked_out_of, Task.of(point), run, pure=False, retries=1)
-                numbers[future.key] = point.number
+                future = self._client.submit(worked_out_of, Task.of(point), run, pure=False)
+                given[future.key] = point, tries
                 done.add(future)
 
         try:
-            yield from given()
-            while numbers:
+            yield from give()
+            while given:
                 future = next(done)
-                yield self._answer(future, numbers.pop(future.key))
-                yield from given()
+                point, tries = given.pop(future.key)
+                if future.status == "finished":
+                    yield future.result()
+                elif self._client.status != "running":
+                    raise SweepError(f"--dask {self._address}: the connection to the scheduler is lost")
+                elif tries < _TRIES:
+                    packed.pop(point.run.digest, None)  # it may have been on a worker that was lost
+                    again.append((point, tries + 1))
+                else:
+                    error = future.exception() if future.status == "error" else None
+                    yield Answer(point.number, refused(error or SweepError("its worker was lost")), is_final=False)
+                yield from give()
         except (OSError, RuntimeError, CancelledError) as error:
             text = " ".join(str(error).split()) or type(error).__name__
             raise SweepError(f"--dask {self._address}: the connection to the scheduler is lost: {text}") from None
@@ -145,12 +158,3 @@ class DaskWorkers:
             packed.clear()
             packed[run.digest] = self._client.scatter(run.pack(), hash=False)
         return packed[run.digest]
-
-    def _answer(self, future: Future, number: int) -> Answer:
-        if future.status == "finished":
-            found: Answer = future.result()
-            return found
-        if future.status == "cancelled" or future.status == "lost":
-            raise SweepError(f"--dask {self._address}: the connection to the scheduler is lost")
-        error = future.exception()
-        return Answer(number, refused(error or SweepError("its worker was lost")), is_final=False)
