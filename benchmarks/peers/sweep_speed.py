@@ -71,9 +71,9 @@ def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
     serial = _traced([programs.build("cg", scratch), "2000", "5"], scratch / "cg.sig")
     team = _traced([build_threaded("triad_team", scratch), "2"], scratch / "team.sig")
     jobs = ["--jobs", str(options.jobs)] if options.jobs else []
-    rows = []
+    rows: list[list[str]] = []
     alone_s = _seconds_alone(serial, sorted(folder.iterdir())[:_ALONE])
-    cases = (
+    cases: tuple[tuple[str, Path, list[str | Path], int], ...] = (
         ("machines, one signature", serial, ["--machine", folder], count),
         (
             f"machines, {_THREADS} numbers of threads", team,
@@ -92,7 +92,9 @@ def run(options: argparse.Namespace, scratch: Path) -> Iterator[Part]:
 
 def _traced(command: list[str | Path], signature: Path) -> Path:
     subprocess.run(
-        [tools.foretrace_executable(), "trace", "-o", signature, "--", *command], check=True, capture_output=True
+        [tools.foretrace_executable(), "trace", "-o", str(signature), "--", *map(str, command)],
+        check=True,
+        capture_output=True,
     )
     return signature
 
@@ -101,14 +103,15 @@ def _seconds_alone(signature: Path, machines: list[Path]) -> float:
     """Seconds of `foretrace predict` for one machine, from start to end."""
     start = time.perf_counter()
     for machine in machines:
-        command = [tools.foretrace_executable(), "predict", signature, "--machine", machine, "--json"]
+        command = [tools.foretrace_executable(), "predict", str(signature), "--machine", str(machine), "--json"]
         subprocess.run(command, check=True, capture_output=True)
     return (time.perf_counter() - start) / len(machines)
 
 
 def _seconds(arguments: list[str | Path]) -> float:
     start = time.perf_counter()
-    result = subprocess.run([tools.foretrace_executable(), "sweep", *arguments], stdout=subprocess.DEVNULL, check=False)
+    words = [tools.foretrace_executable(), "sweep", *map(str, arguments)]
+    result = subprocess.run(words, stdout=subprocess.DEVNULL, check=False)
     if result.returncode not in (0, 80):
         sys.exit(result.returncode)
     return time.perf_counter() - start

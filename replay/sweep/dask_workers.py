@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -98,7 +98,7 @@ class DaskWorkers:
     def _threads(self) -> int:
         return sum(self._client.nthreads().values())
 
-    def answers(self, points: Iterable[Point]) -> Iterator[Answer]:
+    def answers(self, points: Iterable[Point]) -> Generator[Answer, None, None]:
         """The results of points, as they come in.
 
         Raises:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -85,7 +85,7 @@ class Processes:
         """Take the number of processes."""
         self._jobs = jobs
 
-    def answers(self, points: Iterable[Point]) -> Iterator[Answer]:
+    def answers(self, points: Iterable[Point]) -> Generator[Answer, None, None]:
         """The results of points, as they come in.
 
         Raises:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -95,7 +95,7 @@ def run_sweep(
 
 def _answers(
     plan: Plan, results: list[Row | None], keys: dict[int, str], jobs: int | None, dask: str | None
-) -> Iterator[Answer]:
+) -> Generator[Answer, None, None]:
     def missing() -> Iterator[Point]:
         for point in plan:
             if results[point.number] is None:
