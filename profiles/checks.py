@@ -7,9 +7,9 @@ import itertools
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from difflib import get_close_matches
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -61,6 +61,41 @@ _Entry = TypeVar(
     | MessagePoint
     | GatherScatterCurve,
 )
+
+
+class Cited(Protocol):
+    """A record of figures with sources: a machine's profile or an interconnect."""
+
+    @property
+    def sources(self) -> Mapping[str, Source]:
+        """What its figures' sources are the keys of."""
+        ...
+
+
+class Headed(Cited, Protocol):
+    """A record that is a file of its own."""
+
+    @property
+    def name(self) -> str:
+        """By which it is found."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        ...
+
+    @property
+    def date(self) -> str:
+        """Of the file."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know."""
+        ...
+
+
 OPERATIONS = ("gather", "scatter", "update")
 ELEMENT_BITS = (8, 16, 32, 64)
 IDIOMS = ("stream", "reduction")
@@ -86,11 +121,7 @@ def check(profile: Profile) -> None:
     """
     if profile.schema != SCHEMA:
         raise ProfileError(f"schema is {quoted(profile.schema)}, this release reads {SCHEMA!r}")
-    if not _NAME.fullmatch(profile.name):
-        raise ProfileError(
-            f"name is {quoted(profile.name)}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
-            "starting with a letter or digit"
-        )
+    check_header(profile)
     if profile.instruction_set is not None and not _INSTRUCTION_SET.fullmatch(profile.instruction_set):
         raise ProfileError(
             f"instruction_set is {quoted(profile.instruction_set)}, must be named as by QEMU, such as 'x86_64', "
@@ -101,22 +132,16 @@ def check(profile: Profile) -> None:
             f"microarchitecture is {quoted(profile.microarchitecture)}, must be the name of a design in lower case, "
             "such as 'zen5', 'golden-cove' or 'neoverse-v2'"
         )
-    _check_text("title", profile.title)
-    _check_date("date", profile.date)
-    for key, source in profile.sources.items():
-        _check_cited(key, source)
-    for number, note in enumerate(profile.notes, 1):
-        _check_text(f"notes entry {number}", note)
     for number, figure in enumerate(profile.unstable, 1):
         _check_text(f"unstable entry {number}", figure)
     if profile.product:
-        _check_figures("product", profile.product, profile)
+        check_figures("product", profile.product, profile)
     if profile.core:
-        _check_figures("core", profile.core, profile)
+        check_figures("core", profile.core, profile)
         if profile.core.frontend:
-            _check_figures("core.frontend", profile.core.frontend, profile)
+            check_figures("core.frontend", profile.core.frontend, profile)
     if profile.memory:
-        _check_figures("memory", profile.memory, profile)
+        check_figures("memory", profile.memory, profile)
         _check_pages(profile.memory)
     _check_caches(profile)
     _check_points(profile)
@@ -129,10 +154,29 @@ def check(profile: Profile) -> None:
     if profile.accelerator is not None:
         if profile.kind is MachineKind.HOST:
             raise ProfileError('a host has no [accelerator]: remove it, or set kind = "accelerator"')
-        _check_figures("accelerator", profile.accelerator, profile)
+        check_figures("accelerator", profile.accelerator, profile)
     if profile.network:
-        _check_figures("network", profile.network, profile)
+        check_figures("network", profile.network, profile)
     refuse_contradictions(profile)
+
+
+def check_header(profile: Headed) -> None:
+    """Refuse a name, title, date, source or note that a reader could not use.
+
+    Raises:
+        ProfileError: names the field, its value, and what to do.
+    """
+    if not _NAME.fullmatch(profile.name):
+        raise ProfileError(
+            f"name is {quoted(profile.name)}, must be 1 to 64 lower-case letters, digits, '.', '_' or '-', "
+            "starting with a letter or digit"
+        )
+    _check_text("title", profile.title)
+    _check_date("date", profile.date)
+    for key, source in profile.sources.items():
+        _check_cited(key, source)
+    for number, note in enumerate(profile.notes, 1):
+        _check_text(f"notes entry {number}", note)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
@@ -199,7 +243,7 @@ def _check_numbers(where: str, record: Struct) -> None:
         _check_number(where, field, getattr(record, field))
 
 
-def _check_source(where: str, key: str, profile: Profile) -> None:
+def _check_source(where: str, key: str, profile: Cited) -> None:
     if key not in profile.sources:
         raise ProfileError(
             f"{where}: source {quoted(key)} is not in [sources]: add [sources.{key[:_MAX_NAME]}]"
@@ -207,8 +251,12 @@ def _check_source(where: str, key: str, profile: Profile) -> None:
         )
 
 
-def _check_figures(where: str, record: Struct, profile: Profile, others: Set[str] = _NOT_FIGURES) -> None:
-    """Every figure of a record with a `source` table is a number a machine can have, and has a known source."""
+def check_figures(where: str, record: Struct, profile: Cited, others: Set[str] = _NOT_FIGURES) -> None:
+    """Every figure of a record with a `source` table is a number a machine can have, and has a known source.
+
+    Raises:
+        ProfileError: names the figure, its value, and what to do.
+    """
     _check_numbers(where, record)
     sources: dict[str, str] = getattr(record, "source")  # noqa: B009 - the records share the field, not a base class
     figures = [f for f in record.__struct_fields__ if f not in others and getattr(record, f) is not None]
@@ -239,7 +287,7 @@ def _check_caches(profile: Profile) -> None:
     for number, cache in enumerate(profile.caches, 1):
         _check_name(f"caches entry {number}: name", cache.name)
         where = f"caches entry {number} ({cache.name})"
-        _check_figures(where, cache, profile)
+        check_figures(where, cache, profile)
         if any(cache.name == other.name for other in profile.caches[: number - 1]):
             raise ProfileError(f"{where}: name is that of an earlier level, must be unique")
         if cache.effective_size_bytes is not None and cache.effective_size_bytes > cache.size_bytes:
@@ -287,7 +335,7 @@ def _check_pages(memory: Memory) -> None:
         )
 
 
-def _checked(profile: Profile, field: str, entries: Sequence[_Entry]) -> Iterator[tuple[str, _Entry]]:
+def _checked(profile: Cited, field: str, entries: Sequence[_Entry]) -> Iterator[tuple[str, _Entry]]:
     """The entries of a list, each with how to name it, once its numbers and its source have been checked."""
     for number, entry in enumerate(entries, 1):
         where = f"{field} entry {number}"
@@ -349,7 +397,7 @@ def _check_tlbs(profile: Profile) -> None:
     for number, tlb in enumerate(profile.tlbs, 1):
         where = f"tlbs entry {number}"
         _check_text(f"{where}: name", tlb.name)
-        _check_figures(where, tlb, profile, _NOT_FIGURES | {"page_bytes"})
+        check_figures(where, tlb, profile, _NOT_FIGURES | {"page_bytes"})
         _check_new(where, (tlb.name, tlb.page_bytes), seen)
 
 
@@ -381,7 +429,17 @@ def _check_rates(profile: Profile) -> None:
         _check_known(where, "routine", linear.routine, LINEAR_ROUTINES)
         _check_known(where, "element_type", linear.element_type, LINEAR_TYPES)
         _check_new(where, (linear.routine, linear.element_type, linear.size), seen)
-    for where, message in _checked(profile, "messages", profile.messages):
+    check_messages(profile, profile.messages)
+
+
+def check_messages(profile: Cited, messages: Sequence[MessagePoint]) -> None:
+    """Refuse times of messages that nothing takes, without a source, or of one size twice.
+
+    Raises:
+        ProfileError: names the entry, its value, and what to do.
+    """
+    seen: set[object] = set()
+    for where, message in _checked(profile, "messages", messages):
         _check_new(where, message.message_bytes, seen)
 
 
@@ -461,4 +519,4 @@ def _check_link(profile: Profile) -> None:
     if profile.kind is MachineKind.HOST and profile.link is not None:
         raise ProfileError('a host has no [link]: remove it, or set kind = "accelerator"')
     if profile.link is not None:
-        _check_figures("link", profile.link, profile)
+        check_figures("link", profile.link, profile)

@@ -221,6 +221,32 @@ LAUNCH = (
             "of Overhead and Latency in Nsight Systems)"),
 )  # fmt: skip
 
+# ---- messages ---------------------------------------------------------------------------------------------------
+
+_OSU_WITHIN = (
+    "osu_latency of two processes of a node: 0.22 us (an EPYC; libfabric, pull request 8680) to 0.63 us (a Xeon "
+    "E5-2699 v3; Open MPI, issue 5490)"
+)
+MESSAGE_LATENCY = (Default(0.2e-6, 0.5e-6, 2e-6, _OSU_WITHIN),)
+MESSAGE_BANDWIDTH = (
+    Default(15e9, 7e9, 3e9, "7.3 GB/s of 4 MiB between two processes of a Xeon E5-2699 v3 (Open MPI, issue 5490)"),
+)
+EAGER_THRESHOLD = (
+    Default(65536, 16384, 4096, "Open MPI 4.1: 4096 bytes in shared memory, 65536 over TCP (ompi_info); MPICH 64 KiB "
+            "and more (m)"),
+)  # fmt: skip
+SEND_OVERHEAD = (Default(0.1, 0.25, 0.35, "of which the processors' parts are less than all (m)", of="latency_s"),)
+RECEIVE_OVERHEAD = (Default(0.1, 0.25, 0.35, "of which the processors' parts are less than all (m)", of="latency_s"),)
+HOP_LATENCY = (
+    Default(0.09e-6, 0.15e-6, 0.5e-6, "90 ns of an InfiniBand switch (m), 350 ns of Slingshot's (De Sensi et al., "
+            "SC20), with the cable (m)"),
+)  # fmt: skip
+RENDEZVOUS = Default(1.0, 2.0, 3.0, "a request to send and its answer go ahead of a long message (m)", of="latency_s")
+"""Latency of a message above the eager threshold, whose points were not measured."""
+_INTERCONNECTS = "over the interconnects that come with foretrace"
+NODE_LATENCY = (Default(1e-6, 2e-6, 20e-6, _INTERCONNECTS),)
+NODE_BANDWIDTH = (Default(24e9, 11e9, 1.2e9, _INTERCONNECTS),)
+
 # ---- accelerators: ranges over GPUs of about 2016 to 2024, `fast, typical, slow` -------------------------------
 
 _CUDA = "NVIDIA: CUDA C++ Programming Guide, compute capabilities and arithmetic throughput (m)"

@@ -13,7 +13,7 @@ from . import defaults
 from .accelerator import AcceleratorTable
 from .figure import Default, figures_of_record, unit_of
 from .points import Tlb
-from .profile import CacheLevel, Core, Frontend, Link, Memory, Network, Product
+from .profile import CacheLevel, Core, Frontend, Link, Memory, Network, NodeNetwork, Product
 
 TABLES: tuple[tuple[str, type[Struct]], ...] = (
     ("[product]", Product),
@@ -25,6 +25,7 @@ TABLES: tuple[tuple[str, type[Struct]], ...] = (
     ("[accelerator]", AcceleratorTable),
     ("[link]", Link),
     ("[network]", Network),
+    ("[network] of an interconnect", NodeNetwork),
 )
 
 _HEAD = """\
@@ -64,6 +65,7 @@ def _tables() -> Iterator[str]:
 def _beyond() -> Iterator[str]:
     yield "## Beside these\n"
     yield "| what | of | assumed | after |\n| --- | --- | --- | --- |"
+    yield _row("latency of a message between nodes above the eager threshold", defaults.RENDEZVOUS)
     yield _row("latency of a shuffle or comparison of vectors, cycles", defaults.FP_OTHER)
     yield _row("multiprocessors of an accelerator (`cores`)", defaults.MULTIPROCESSORS)
     yield _row("clock of an accelerator, Hz", defaults.DEVICE_CLOCK)

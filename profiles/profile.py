@@ -407,15 +407,35 @@ class Network(Struct, frozen=True, forbid_unknown_fields=True):
     """Message costs between processes, through MPI."""
 
     source: dict[str, str]
-    latency_s: Annotated[float | None, Figure("of the shortest message, one way")] = None
-    bandwidth_bytes_per_s: Annotated[float | None, Figure("of long messages, one way")] = None
-    eager_threshold_bytes: Annotated[int | None, Figure("above it a send waits for its receive")] = None
-    send_overhead_s: Annotated[float | None, Figure("of the sender's processor for a short message")] = None
-    receive_overhead_s: Annotated[float | None, Figure("of the receiver's processor for a short message")] = None
+    latency_s: Annotated[float | None, Figure("of the shortest message, one way", defaults.MESSAGE_LATENCY)] = None
+    bandwidth_bytes_per_s: Annotated[float | None, Figure("of long messages, one way", defaults.MESSAGE_BANDWIDTH)] = (
+        None
+    )
+    eager_threshold_bytes: Annotated[
+        int | None, Figure("above it a send waits for its receive", defaults.EAGER_THRESHOLD)
+    ] = None
+    send_overhead_s: Annotated[
+        float | None, Figure("of the sender's processor for a short message", defaults.SEND_OVERHEAD)
+    ] = None
+    receive_overhead_s: Annotated[
+        float | None, Figure("of the receiver's processor for a short message", defaults.RECEIVE_OVERHEAD)
+    ] = None
     noise: dict[str, float] | None = None
 
 
-RECORDS = (Product, Core, Frontend, CacheLevel, Memory, Tlb, AcceleratorTable, Link, Network)
+class NodeNetwork(Network, frozen=True, forbid_unknown_fields=True):
+    """Message costs between two nodes, through MPI; one switch lies between them."""
+
+    latency_s: Annotated[
+        float | None, Figure("of the shortest message, one way through one switch", defaults.NODE_LATENCY)
+    ] = None
+    bandwidth_bytes_per_s: Annotated[float | None, Figure("of long messages, one way", defaults.NODE_BANDWIDTH)] = None
+    hop_latency_s: Annotated[
+        float | None, Figure("of each further switch on the way, with its cable", defaults.HOP_LATENCY)
+    ] = None
+
+
+RECORDS = (Product, Core, Frontend, CacheLevel, Memory, Tlb, AcceleratorTable, Link, Network, NodeNetwork)
 """Records of single figures."""
 
 SCHEMA = "foretrace.profile/1"

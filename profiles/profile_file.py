@@ -6,14 +6,16 @@ Versions of the format:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import tomli_w
-from msgspec import inspect
+from msgspec import Struct, inspect
 
 from foretrace.base import toml_text
 from foretrace.base.errors import ProfileError, quoted
@@ -62,8 +64,19 @@ def parse_named(name: str, content: bytes) -> Profile:
     Raises:
         ProfileError: they are not a profile; names the file, the line where it can be told, the key, and what to do.
     """
-    try:
+    with located(name, content):
         return parse_profile(content)
+
+
+@contextlib.contextmanager
+def located(name: str, content: bytes) -> Iterator[None]:
+    """Puts a file's name, and the line where it can be told, ahead of complaints about its content.
+
+    Raises:
+        ProfileError: the complaint.
+    """
+    try:
+        yield
     except ProfileError as error:
         line = _line_of(content, str(error))
         raise ProfileError(f"{name}:{line}: {error}" if line else f"{name}: {error}") from None
@@ -88,7 +101,7 @@ def profile_of(data: object) -> Profile:
     Raises:
         ProfileError: it is not a profile.
     """
-    _check_shape(data, inspect.type_info(Profile), "")
+    check_shape(data, inspect.type_info(Profile), "")
     try:
         profile = msgspec.convert(data, Profile, strict=True)
     except msgspec.ValidationError as error:
@@ -97,9 +110,9 @@ def profile_of(data: object) -> Profile:
     return profile
 
 
-def profile_data(profile: Profile) -> dict[str, Any]:
-    """A profile as dictionaries, lists, text and numbers."""
-    data: dict[str, Any] = _without_empty(msgspec.to_builtins(profile))
+def profile_data(record: Struct) -> dict[str, Any]:
+    """A profile or an interconnect as dictionaries, lists, text and numbers."""
+    data: dict[str, Any] = _without_empty(msgspec.to_builtins(record))
     return data
 
 
@@ -110,7 +123,12 @@ def format_profile(profile: Profile) -> str:
         ProfileError: no machine can have this profile.
     """
     check(profile)
-    data = profile_data(profile)
+    return file_text(profile)
+
+
+def file_text(record: Struct) -> str:
+    """A profile or an interconnect as the text of its file."""
+    data = profile_data(record)
     points = {key: data.pop(key) for key in _POINTS if key in data}
     tables = {key: data.pop(key) for key in [*data] if isinstance(data[key], dict) or key in _TABLES}
     rest = {"unstable": data.pop("unstable")} if "unstable" in data else {}
@@ -158,8 +176,12 @@ def _without_empty(value: Any) -> Any:
     return value
 
 
-def _check_shape(value: object, kind: inspect.Type, where: str) -> None:
-    """Refuse unknown and missing keys and values of the wrong type, in the words of the file's author."""
+def check_shape(value: object, kind: inspect.Type, where: str) -> None:
+    """Refuse unknown and missing keys and values of the wrong type, in the words of the file's author.
+
+    Raises:
+        ProfileError: names the key, its value, and what to do.
+    """
     if isinstance(kind, inspect.UnionType):
         kind = next(t for t in kind.types if not isinstance(t, inspect.NoneType))
     if isinstance(kind, inspect.StructType):
@@ -168,10 +190,10 @@ def _check_shape(value: object, kind: inspect.Type, where: str) -> None:
         for key, item in _expect(value, dict, where, "a table").items():
             if not key:
                 raise ProfileError(f"{where}: has an empty key")
-            _check_shape(item, kind.value_type, f"{where}.{key if len(key) <= 64 else quoted(key)}")
+            check_shape(item, kind.value_type, f"{where}.{key if len(key) <= 64 else quoted(key)}")
     elif isinstance(kind, inspect.VarTupleType):
         for number, item in enumerate(_expect(value, list, where, "a list"), 1):
-            _check_shape(item, kind.item_type, f"{where} entry {number}")
+            check_shape(item, kind.item_type, f"{where} entry {number}")
     elif isinstance(kind, inspect.EnumType):
         choices = [member.value for member in kind.cls]
         if value not in choices:
@@ -198,7 +220,7 @@ def _check_table(value: object, kind: inspect.StructType, where: str) -> None:
             raise ProfileError(f"{place}unknown key {quoted(key)}{suggestion(key, fields)}")
     for name, field in fields.items():
         if name in table:
-            _check_shape(table[name], field.type, prefix + name)
+            check_shape(table[name], field.type, prefix + name)
         elif field.required:
             raise ProfileError(f"{place}required key {name!r} is missing")
 

@@ -82,6 +82,16 @@ if TYPE_CHECKING:
     help="Trace the processes it forks and the programs these become, summed up; of Python also those it starts in the "
     "same interpreter.",
 )
+@click.option(
+    "--mpi",
+    is_flag=True,
+    help="Record a rank of a parallel run: mpirun -n 4 foretrace trace --mpi --native -o app.sig -- ./app. Each rank "
+    "writes a part, OUTPUT.rank-R-of-N; the last one joins them.",
+)
+@click.option("--native", is_flag=True, help="With --mpi: record the MPI calls and time what is computed between them.")
+@click.option(
+    "--join", is_flag=True, help="With --mpi, without PROGRAM: join the parts of a run whose ranks were killed."
+)
 @click.option("--force", is_flag=True, help="Overwrite the files if they are a signature and a stored stream.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -100,6 +110,9 @@ def command(
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
+    mpi: bool,
+    native: bool,
+    join: bool,
     force: bool,
     program: tuple[str, ...],
 ) -> int | None:
@@ -110,6 +123,11 @@ def command(
     itself, each with a line on standard error that begins with "foretrace: error:", are listed in docs/exit-codes.md.
     """
     text = module if code is None else code
+    kind = Target.MODULE if code is None else Target.CODE
+    if mpi or native or join:
+        from . import trace_ranks
+
+        return trace_ranks.run(output, text, kind, program, native=native, join=join, force=force)
     if text is None and not program:
         raise click.UsageError("name a program to trace, e.g. foretrace trace -o ls.sig -- ls -l")
     if program and output.exists() and Path(program[0]).exists() and output.samefile(program[0]):
@@ -119,7 +137,6 @@ def command(
     check_output(output, SIGNATURE, force=force)
     if keep_stream is not None:
         check_output(keep_stream, STREAM, force=force)
-    kind = Target.MODULE if code is None else Target.CODE
     launch = launch_of(program) if text is None else PythonProgram(text, program, kind)
     is_python = isinstance(launch, PythonProgram)
     if follow_children and keep_stream is not None:

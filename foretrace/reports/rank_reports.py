@@ -89,8 +89,15 @@ def _title_lines(replay: RankReplay) -> list[str]:
     ]
     if outcome.periods_estimated:
         lines.append(f"{format_seconds(outcome.estimated_s)} of it are estimated from a window of many iterations")
-    if replay.tests:
-        lines.append(f"{replay.tests:,} calls of MPI_Test are left out")
+    for name, times in replay.left_out.items():
+        on_all = ": all actions are on the communicator of all ranks" if name.startswith("comm_") else ""
+        lines.append(f"{times:,} calls of {name} are left out{on_all}")
+    if replay.unfinished:
+        lines.append(f"{len(replay.unfinished):,} ranks do not finalize, the first is rank {replay.unfinished[0]}")
+    if outcome.unreceived:
+        lines.append(f"{outcome.unreceived:,} messages are sent and never received")
+    if outcome.open_requests:
+        lines.append(f"{outcome.open_requests:,} requests are never waited for")
     return lines
 
 
@@ -111,7 +118,11 @@ def document(replay: RankReplay) -> dict[str, Any]:
         "makespan_s": replay.makespan_s,
         "imbalance": replay.imbalance,
         "actions": replay.actions,
-        "tests_left_out": replay.tests,
+        "tests_left_out": replay.left_out.get("test", 0),
+        "left_out": replay.left_out,
+        "unfinished_ranks": list(replay.unfinished),
+        "unreceived_messages": outcome.unreceived,
+        "open_requests": outcome.open_requests,
         "messages": outcome.messages,
         "sent_bytes": outcome.sent_bytes,
         "moved_bytes": outcome.moved_bytes,

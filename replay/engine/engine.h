@@ -53,10 +53,12 @@ enum ft_code {
     FT_USE,        /* x seconds of object a, a device; x of register b - 1 if b > 0 */
     FT_CALL,       /* return n to the caller; ft_engine_resume says where to go on */
     FT_JUMP,       /* to a */
-    FT_SEND,       /* message a of x bytes; b: 0 waits until the sender may go on, else it is request b of the entity */
-    FT_RECEIVE,    /* message a; b as of FT_SEND */
+    FT_SEND,       /* message a of x bytes; b: 0 waits until the sender may go on, else it is request b of the entity;
+                    * n: 1 is synchronous: rendezvous whatever the size */
+    FT_RECEIVE,    /* message a; b as of FT_SEND; n: 1 has room for x bytes, 0 for any number */
     FT_AWAIT,      /* requests slots[a .. a + n) of the engine, all open ones if n < 0; b: 0 all of them, 1 any */
-    FT_COLLECTIVE, /* collective a, x bytes: see collectives.c */
+    FT_COLLECTIVE, /* collective a, x bytes: see collectives.c; b > 0: with the n - 1 operations behind it beside the
+                    * entity, as its request b */
     FT_NUM_CODES
 };
 
@@ -131,14 +133,16 @@ enum ft_algorithm {
 enum ft_counts { FT_COUNTS_FROM, FT_COUNTS_OF_PAIRS, FT_COUNTS_TO };
 
 /* A collective operation. With `first_count` >= 0 sizes differ: a message from rank i to rank j has, from there on, the
- * size number i, i x ranks + j or j. */
+ * size number i, i x ranks + j or j. All members must take part in the same ones in the same order. */
 struct ft_collective {
     int32_t algorithm, communicator, root, first_count, counts;
+    int32_t sizes_differ; /* members may say different sizes */
 };
 
-/* Of messages longer than `above_bytes`: factors on latency and on the rate of a flow. */
+/* Of messages longer than `above_bytes`: factors on the latency of the way and on the rate of a flow, and what comes on
+ * top of that latency (below 0: off it, down to none). */
 struct ft_regime {
-    double above_bytes, latency_factor, bandwidth_factor;
+    double above_bytes, latency_factor, bandwidth_factor, latency_s;
 };
 
 enum ft_topology { FT_NO_NETWORK, FT_CROSSBAR, FT_TORUS, FT_FAT_TREE };
@@ -146,10 +150,11 @@ enum { FT_MAX_DIMENSIONS = 8 };
 
 /* How messages travel. Nodes are joined by links, which are resources from `first_link` on; see network.c. A flow has
  * at most window_bytes / (2 x latency); its penalty is latency + weight_bytes / bandwidth of each link; answers take
- * `back_share` of its rate on the way back. */
+ * `back_share` of its rate on the way back. Messages within a node have the own regimes, which are behind the others;
+ * if n_own_regimes is -1, those of messages between nodes. */
 struct ft_network {
-    int32_t topology, nodes, first_link, links, n_regimes, dimensions, dimension[FT_MAX_DIMENSIONS],
-        up[FT_MAX_DIMENSIONS], parallel[FT_MAX_DIMENSIONS], has_backbone, is_duplex;
+    int32_t topology, nodes, first_link, links, n_regimes, n_own_regimes, dimensions, dimension[FT_MAX_DIMENSIONS],
+        up[FT_MAX_DIMENSIONS], parallel[FT_MAX_DIMENSIONS], has_backbone, is_duplex, unused;
     double link_latency_s, link_bytes_per_s, backbone_latency_s, backbone_bytes_per_s, own_latency_s, own_bytes_per_s;
     double eager_below, detached_below, envelope_bytes, window_bytes, weight_bytes, back_share;
 };
@@ -189,7 +194,8 @@ struct ft_entity {
     int32_t node, first_slot, slots;
     int32_t posted, posted_last, arrived, arrived_last; /* queues of requests: see messages.c */
     int32_t waiting_for;                                /* requests that are not done */
-    int32_t step, rank;                                 /* of its collective; step -1: in none */
+    int32_t step, rank, tag;                            /* of its collective; step -1: in none */
+    int32_t first_task, last_task;                      /* collectives beside it, in the order of their calls */
     bool retries;                                       /* was woken to try for a lock again */
     int64_t activity;                                   /* number of what it does now: changes with each activity */
     double start, work_end, rest; /* of a running one, on its class's clock; of a timed one, the time */
@@ -249,8 +255,29 @@ struct ft_group_state { /* of cores or of a cache: how many there are, and the c
 
 struct ft_request { /* a message sent or received, until both sides are done with it */
     int32_t owner, peer, tag, communicator, flow, next, slot, pc;
-    double bytes;
-    bool is_used, is_send, is_detached, is_done, is_awaited, is_candidate, has_arrived;
+    int32_t task; /* the collective that waits for it, or that it stands for; -1: none */
+    double bytes; /* of a receive: that it has room for */
+    bool is_used, is_send, is_detached, is_done, is_awaited, is_candidate, has_arrived, is_collective;
+};
+
+struct ft_task {             /* a collective that proceeds beside an entity */
+    int32_t entity, request; /* which it completes */
+    int32_t pc, last;        /* operation that it is at, and its last one */
+    int32_t rank, step, tag, waiting_for, next;
+    int64_t number;
+};
+
+/* A collective to which some members of a communicator came. */
+struct ft_meeting {
+    int32_t left, operation, entity; /* members to come; the first one's operation, and who it was */
+};
+
+/* The collectives of a communicator that are not complete: a ring, in order of their tags. Members take part in them in
+ * order, so that the first one is complete first. */
+struct ft_meetings {
+    struct ft_meeting *items;
+    uint32_t head, n, room;
+    int32_t first_tag;
 };
 
 struct ft_flow {           /* a message on its way. Its consumer has the number of classes + its own */
@@ -276,6 +303,8 @@ enum ft_status {
     FT_TOO_DEEP,
     FT_NO_MEMORY,
     FT_NO_MEMBER,    /* of the communicator of a collective */
+    FT_DISAGREE,     /* with `other`, who takes part in another collective, by its operation `other_operation` */
+    FT_TRUNCATED,    /* a message is longer than its receive has room for: `cut_send`, `cut_receive` */
     FT_REQUEST_OPEN, /* a message would be one whose request is not awaited yet */
     FT_NO_REQUEST,   /* an entity names more requests than it has */
     FT_TOO_MANY
@@ -289,8 +318,9 @@ struct ft_traffic {
     double *left;
     int64_t *numbers; /* of the flows */
     double *ages;     /* of the flows, since both sides were there */
-    double *paths;    /* [flows, path labels] */
-    uint32_t n_shape, n_left, shape_room, left_room, number_room, age_room, path_room;
+    double *paths;    /* [flows, path labels], then those of tasks */
+    int64_t *tasks;   /* their numbers, entity by entity */
+    uint32_t n_shape, n_left, n_tasks, shape_room, left_room, number_room, age_room, path_room, task_room;
 };
 
 struct ft_snapshot;
@@ -354,9 +384,19 @@ struct ft_engine {
         int32_t flow;
     } *arrivals; /* scratch: messages due at one instant */
     uint32_t arrival_room;
-    double *flow_paths;    /* [flows, path labels] of who came last to a message */
-    int32_t *slots;        /* of all entities: request numbers; -1: none */
-    int32_t *member_order; /* members of each communicator in order of entities */
+    double *flow_paths;           /* [flows, path labels] of who came last to a message */
+    int32_t *slots;               /* of all entities: request numbers; -1: none */
+    int32_t *member_order;        /* members of each communicator in order of entities */
+    int32_t *next_tags;           /* [members] of the next collective of each */
+    struct ft_meetings *meetings; /* [communicators] */
+    struct ft_task *tasks;
+    double *task_paths; /* [tasks, path labels] */
+    int32_t *free_tasks;
+    uint32_t n_tasks, task_room, n_free_tasks, free_task_room;
+    int64_t tasks_begun;
+    int32_t posting; /* the task that posts messages now; -1: an entity does */
+    int32_t other, other_operation;
+    int32_t cut_send, cut_receive; /* requests; -1: none */
     uint32_t n_requests, request_room, n_flows, flow_room, consumer_room, due_room, n_free_requests, n_free_flows,
         free_request_room, free_flow_room, tie_room;
     int32_t *free_requests, *free_flows;
@@ -408,9 +448,14 @@ double ft_ends_in(const struct ft_engine *engine, int32_t class_number);
 enum { FT_GOES_ON = FT_TOO_MANY + 1, FT_STOPS };
 int ft_message(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
 int ft_await(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
-int32_t ft_post_send(struct ft_engine *engine, int32_t entity, struct ft_message message, double bytes);
-int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message);
+int32_t ft_post_send(struct ft_engine *engine, int32_t entity, struct ft_message message, double bytes,
+                     bool is_synchronous);
+int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message, double room);
 void ft_await_request(struct ft_engine *engine, int32_t entity, int32_t request);
+void ft_await_by_task(struct ft_engine *engine, int32_t task, int32_t request);
+int ft_free_slot(const struct ft_engine *engine, int32_t entity, const struct ft_operation *operation, int32_t *slot);
+int32_t ft_new_request(struct ft_engine *engine, struct ft_request like);
+void ft_complete(struct ft_engine *engine, int32_t request, int32_t flow);
 int ft_wait(struct ft_engine *engine, int32_t entity, int32_t label); /* for all that it awaits */
 void ft_arrived(struct ft_engine *engine, int32_t flow);
 
@@ -422,6 +467,7 @@ int ft_route(struct ft_engine *engine, int32_t from, int32_t to, double *latency
 
 /* collectives.c: the next steps of an entity's collective until it waits or is through */
 int ft_collective(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
+void ft_task_goes_on(struct ft_engine *engine, int32_t task, int32_t flow); /* `flow`, which it waited for last, came */
 
 /* engine.c */
 void ft_begin(struct ft_engine *engine, struct ft_entity *entity, enum ft_kind kind, int32_t label);

@@ -159,13 +159,15 @@ static bool make_room(struct ft_engine *e)
     return true;
 }
 
-static const struct ft_regime *regime_of(const struct ft_engine *e, double bytes)
+static const struct ft_regime *regime_of(const struct ft_engine *e, double bytes, bool is_own)
 {
-    static const struct ft_regime plain = {0, 1, 1};
-    const struct ft_regime *found = &plain;
-    for (int32_t i = 0; i < e->network.n_regimes; i++)
-        if (bytes > e->regimes[i].above_bytes || e->regimes[i].above_bytes <= 0)
-            found = &e->regimes[i];
+    static const struct ft_regime plain = {0, 1, 1, 0};
+    const struct ft_network *net = &e->network;
+    const bool has_own = is_own && net->n_own_regimes >= 0;
+    const struct ft_regime *first = e->regimes + (has_own ? net->n_regimes : 0), *found = &plain;
+    for (int32_t i = 0; i < (has_own ? net->n_own_regimes : net->n_regimes); i++)
+        if (bytes > first[i].above_bytes || first[i].above_bytes <= 0)
+            found = &first[i];
     return found;
 }
 
@@ -188,8 +190,9 @@ int32_t ft_flow_begin(struct ft_engine *e, int32_t send, int32_t last)
     struct ft_consumer *one = &e->consumers[e->n_classes + (size_t)number];
     const double bytes = from->bytes + net->envelope_bytes;
     double latency_s, bytes_per_s;
-    const int n = ft_route(e, e->entities[from->owner].node, e->entities[from->peer].node, &latency_s, &bytes_per_s);
-    const struct ft_regime *regime = regime_of(e, bytes);
+    const int32_t source = e->entities[from->owner].node, target = e->entities[from->peer].node;
+    const int n = ft_route(e, source, target, &latency_s, &bytes_per_s);
+    const struct ft_regime *regime = regime_of(e, bytes, source == target);
     e->flows[number] = (struct ft_flow){.send = send,
                                         .receive = -1,
                                         .from = from->owner,
@@ -216,10 +219,13 @@ int32_t ft_flow_begin(struct ft_engine *e, int32_t send, int32_t last)
     one->asked =
         latency_s > 0 && net->window_bytes > 0 ? fmin(bytes_per_s, net->window_bytes / (2 * latency_s)) : bytes_per_s;
     one->full_rate = one->asked * regime->bandwidth_factor;
-    memcpy(&e->flow_paths[(size_t)number * e->n_path_labels], &e->of_paths[(size_t)last * e->n_path_labels],
+    memcpy(&e->flow_paths[(size_t)number * e->n_path_labels],
+           e->posting < 0 ? &e->of_paths[(size_t)last * e->n_path_labels]
+                          : &e->task_paths[(size_t)e->posting * e->n_path_labels],
            e->n_path_labels * sizeof *e->flow_paths);
     e->of_work[3] += bytes;
-    ft_due_set(e, (int32_t)(e->n_entities + e->n_classes) + number, e->now + latency_s * regime->latency_factor);
+    const double wait_s = fmax(latency_s * regime->latency_factor + regime->latency_s, 0);
+    ft_due_set(e, (int32_t)(e->n_entities + e->n_classes) + number, e->now + wait_s);
     return number;
 }
 

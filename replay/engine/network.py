@@ -15,9 +15,12 @@ from . import _engine
 
 MOST_DIMENSIONS = 8
 _DTYPE = np.dtype(
-    [(name, "i4") for name in ("topology", "nodes", "first_link", "links", "num_regimes", "num_dimensions")]
+    [
+        (name, "i4")
+        for name in ("topology", "nodes", "first_link", "links", "num_regimes", "num_own_regimes", "num_dimensions")
+    ]
     + [(name, "i4", MOST_DIMENSIONS) for name in ("dimension", "up", "parallel")]
-    + [(name, "i4") for name in ("has_backbone", "is_duplex")]
+    + [(name, "i4") for name in ("has_backbone", "is_duplex", "unused")]
     + [
         (name, "f8")
         for name in (
@@ -114,11 +117,15 @@ Topology = Crossbar | Torus | FatTree
 
 @dataclass(frozen=True, slots=True)
 class Regime:
-    """Factors for messages above a size, on the latency of a way and on the rate of a flow."""
+    """Factors for messages above a size, on the latency of a way and on the rate of a flow.
+
+    `latency_s` is added to that latency; below 0 it is taken off, down to none.
+    """
 
     above_bytes: float
     latency_factor: float
     bandwidth_factor: float
+    latency_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +144,7 @@ class Network:
         weight_bytes: shares of a full link go with 1 / (latency + weight / bandwidth of each link).
         back_share: share of a flow's rate that its answers take on the way back.
         regimes: factors by size, shortest first.
+        own_regimes: those of messages between ranks of one node; None: as between nodes.
     """
 
     topology: Topology
@@ -151,6 +159,7 @@ class Network:
     weight_bytes: float = 0.0
     back_share: float = 0.0
     regimes: tuple[Regime, ...] = ()
+    own_regimes: tuple[Regime, ...] | None = None
 
     def __post_init__(self) -> None:
         """Check the figures.
@@ -183,7 +192,8 @@ class Network:
         if not 0 <= self.back_share < 1:
             raise PredictionError(f"network: back_share is {self.back_share}, must be below 1")
         self._check_backbone()
-        self._check_regimes()
+        _check_regimes(self.regimes)
+        _check_regimes(self.own_regimes or ())
 
     def _check_backbone(self) -> None:
         if not isinstance(self.topology, Crossbar):
@@ -193,16 +203,6 @@ class Network:
             raise PredictionError(f"network: backbone_bytes_per_s is {bandwidth}, must be positive")
         if not 0 <= latency_s < math.inf:
             raise PredictionError(f"network: backbone_latency_s is {latency_s}, must not be negative")
-
-    def _check_regimes(self) -> None:
-        limits = [regime.above_bytes for regime in self.regimes]
-        if limits != sorted(set(limits)) or any(not 0 <= limit < math.inf for limit in limits):
-            raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
-        for regime in self.regimes:
-            if not 0 <= regime.latency_factor < math.inf or not 0 < regime.bandwidth_factor < math.inf:
-                raise PredictionError(
-                    f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}"
-                )
 
     @property
     def capacities(self) -> npt.NDArray[np.float64]:
@@ -221,6 +221,7 @@ class Network:
         record["first_link"] = first_link
         record["links"] = len(self.capacities)
         record["num_regimes"] = len(self.regimes)
+        record["num_own_regimes"] = -1 if self.own_regimes is None else len(self.own_regimes)
         dimension, up, parallel = _sizes(self.topology)
         record["num_dimensions"] = len(dimension)
         for name, values in (("dimension", dimension), ("up", up), ("parallel", parallel)):
@@ -235,8 +236,24 @@ class Network:
         record["eager_below"], record["detached_below"] = self.eager_below_bytes, self.detached_below_bytes
         for name in ("envelope_bytes", "window_bytes", "weight_bytes", "back_share"):
             record[name] = getattr(self, name)
-        regimes = [(r.above_bytes, r.latency_factor, r.bandwidth_factor) for r in self.regimes]
+        regimes = [
+            (regime.above_bytes, regime.latency_factor, regime.bandwidth_factor, regime.latency_s)
+            for regime in (*self.regimes, *(self.own_regimes or ()))
+        ]
         return record.tobytes(), np.array(regimes, np.float64).tobytes()
+
+
+def _check_regimes(regimes: Sequence[Regime]) -> None:
+    limits = [regime.above_bytes for regime in regimes]
+    if limits != sorted(set(limits)) or any(not 0 <= limit < math.inf for limit in limits):
+        raise PredictionError(f"network: regimes begin above {limits} bytes, must ascend from 0")
+    for regime in regimes:
+        factors = 0 <= regime.latency_factor < math.inf and 0 < regime.bandwidth_factor < math.inf
+        if not factors or not math.isfinite(regime.latency_s):
+            raise PredictionError(
+                f"network: a regime has the factors {regime.latency_factor} and {regime.bandwidth_factor}, "
+                f"and a latency of {regime.latency_s} s"
+            )
 
 
 _KINDS = {Crossbar: _engine.CROSSBAR, Torus: _engine.TORUS, FatTree: _engine.FAT_TREE}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,30 +24,59 @@ from foretrace.replay.engine.network import Network
 from foretrace.replay.engine.program import Entity, System
 
 from .actions import COLLECTIVES, Kind, RankActions
+from .checks import ROOTED, check_actions, loops, name_of
 from .collectives import Recipe, algorithm_numbers
 
 Ints = npt.NDArray[np.int64]
 Table = npt.NDArray[np.void]
 
-LABELS = tuple(kind.name.lower().replace("_", "-") for kind in Kind)
+Conditions = tuple[tuple[float, float], ...]
+
+LABELS = tuple(name_of(kind) for kind in Kind)
 """Labels of activities: the names of the kinds of actions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Places of ranks, and their speed.
+    """Places of ranks, their speed, and what they share.
 
     Attributes:
         node_of: node of each rank.
         cores: cores of each node.
-        flops_per_s: speed of a core.
+        flops_per_s: speed of a core; 1 where computations are in seconds.
         network: joins the nodes.
+        memory_bytes_per_s: what 1, 2, ... ranks get of a node's memory together; () for one that is never full.
+        caches: number of last caches of a node, over which its ranks are spread.
+        demands: of computations, by number, the first number 0: (speed, bytes/s of memory) with 1, 2, ... ranks in the
+            cache; speed is relative to a rank alone.
     """
 
     node_of: tuple[int, ...]
     cores: int
     flops_per_s: float
     network: Network
+    memory_bytes_per_s: tuple[float, ...] = ()
+    caches: int = 1
+    demands: tuple[Conditions, ...] = (((1.0, 0.0),),)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether a node has more ranks than cores."""
+        return int(np.bincount(self.node_of).max()) > self.cores
+
+    @property
+    def number_in_node(self) -> Ints:
+        """[ranks] number of each rank among those of its node."""
+        nodes = np.array(self.node_of, np.int64)
+        order = np.argsort(nodes, kind="stable")
+        within = np.empty(len(nodes), np.int64)
+        within[order] = np.arange(len(nodes)) - np.searchsorted(nodes[order], nodes[order])
+        return within
+
+    @property
+    def cache_of(self) -> Ints:
+        """[ranks] last cache that each rank uses: those of a node are spread over its caches one by one."""
+        return np.array(self.node_of, np.int64) * self.caches + self.number_in_node % self.caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +104,41 @@ def _distinct(keys: Ints) -> tuple[Ints, Ints]:
     return np.flatnonzero(present), (np.cumsum(present) - 1)[keys]
 
 
-def compile_ranks(run: RankActions, hosts: Hosts, recipes: Mapping[Kind, tuple[Recipe, ...]]) -> Compiled:
-    """The arrays of a run on hosts, with collectives by some recipes.
+Choose = Callable[[int], Mapping[Kind, tuple[Recipe, ...]]]
+"""Algorithms of collectives among a number of ranks: `collectives.recipes`."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Collectives of one kind and recipe."""
+
+    kind: Kind
+    recipe: Recipe
+    which: Ints
+
+
+def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
+    """The arrays of a run on hosts.
+
+    Args:
+        run: what its ranks do.
+        hosts: where they do it.
+        choose: algorithms of collectives by the number of ranks of a communicator.
 
     Raises:
-        PredictionError: there are more ranks than places for them.
+        PredictionError: there are more ranks than places for them, or an action refers to what does not exist.
     """
     if len(hosts.node_of) != run.num_ranks:
         raise PredictionError(f"replay: {len(hosts.node_of)} places for {run.num_ranks} ranks")
     ranks = run.num_ranks
     places = _places(run)
-    recipe_of, widths = _recipes_of(run, places, recipes)
+    check_actions(run, places)
+    groups = _groups(run, places, choose)
+    widths = _widths(run, places, groups)
     rank_of = run.rank_of
-    class_of = _classes(hosts)[rank_of]
+    demand = np.where(run.actions["kind"] == Kind.COMPUTE, run.actions["request"], 0)
+    shared = _Shared.of(hosts, rank_of, demand)
+    class_of = shared.class_of
     at = np.cumsum(widths)
     ends = np.concatenate([[0], at])[run.firsts[1:]] + np.arange(ranks)  # of each rank, behind its operations
     at += rank_of
@@ -95,66 +146,107 @@ def compile_ranks(run: RankActions, hosts: Hosts, recipes: Mapping[Kind, tuple[R
     operations = np.zeros(int(widths.sum()) + ranks, OPERATION)
     operations["label"][at] = run.actions["kind"]
     operations["code"][ends] = _engine.END
+    operations["label"][ends] = 0
     writer = _Writer(at, operations)
     for kind, code in ((Kind.COMPUTE, _engine.RUN), (Kind.SLEEP, _engine.SLEEP)):
         which = places[kind]
         seconds = run.actions["amount"][which] / (hosts.flops_per_s if kind is Kind.COMPUTE else 1.0)
         writer.put(which, 0, code=code, x=seconds, a=0 if kind is Kind.SLEEP else class_of[which])
+    begins, closes = loops(run, places)
+    writer.put(begins, 0, code=_engine.LOOP, a=at[closes] + 1, n=run.actions["amount"][begins])
+    writer.put(closes, 0, code=_engine.NEXT, a=at[begins] + 1)
     messages = _messages(run, places, writer)
     slot_lists = _waits(run, places, writer)
-    collectives = _collectives(run, places, writer, recipes, recipe_of, class_of, hosts.flops_per_s)
-    crowded = _is_crowded(hosts)
+    collectives = _collectives(run, groups, writer, class_of, hosts.flops_per_s)
     starts = np.zeros(ranks, START)
     starts["first_operation"] = ends - np.diff(np.concatenate([[-1], ends])) + 1
-    starts["born"], starts["node"] = 1, hosts.node_of
+    starts["born"], starts["node"], starts["job"] = 1, hosts.node_of, hosts.number_in_node
     slots = run.requests + 2  # two of exchanges
     starts["slots"], starts["first_slot"] = slots, np.cumsum(slots) - slots
-    nodes = hosts.network.topology.nodes
-    classes = np.zeros(nodes if crowded else 1, CLASS)
-    classes["cores"] = np.arange(nodes) if crowded else -1
-    classes["cache"], classes["conditions"] = -1, 1
-    capacities = hosts.network.capacities
-    groups = tuple(f"node {node}" for node in range(nodes)) if crowded else ()
+    links = hosts.network.capacities
+    memories = dict.fromkeys(shared.memories, hosts.memory_bytes_per_s)
+    points = np.concatenate([np.tile(hosts.memory_bytes_per_s, len(memories)), links])
+    num_points = np.array([len(hosts.memory_bytes_per_s)] * len(memories) + [1] * len(links))
+    members = run.communicators or (tuple(range(ranks)),)
     return Compiled(
-        system=System(cores=dict.fromkeys(groups, float(hosts.cores)), network=hosts.network),
+        system=System(
+            cores=dict.fromkeys(shared.core_groups, float(hosts.cores)), bandwidths=memories, network=hosts.network
+        ),
         entities=tuple(Entity(f"rank {rank}", (), "rank", node=hosts.node_of[rank]) for rank in range(ranks)),
         labels=LABELS,
         objects=(),
         object_kinds=(),
-        groups=groups,
-        bandwidths=tuple(hosts.network.topology.links()),
+        groups=shared.core_groups,
+        bandwidths=(*memories, *hosts.network.topology.links()),
         tokens=(),
         choices=(),
-        num_caches=0,
-        num_jobs=1,
+        num_caches=shared.num_caches,
+        num_jobs=int(hosts.number_in_node.max()) + 1,
         operations=operations,
         starts=starts,
-        classes=classes,
-        uses=np.zeros(0, np.int32),
-        resources=np.stack([np.arange(len(capacities)), np.ones(len(capacities))], axis=1).astype(np.int32),
+        classes=shared.classes,
+        uses=np.arange(len(memories), dtype=np.int32),
+        resources=np.stack([np.cumsum(num_points) - num_points, num_points], axis=1).astype(np.int32),
         units=np.zeros((0, 2), np.int32),
-        cores=np.full(len(groups), float(hosts.cores)),
-        conditions=np.array([(1.0, 0.0)]),
-        points=capacities,
+        cores=np.full(len(shared.core_groups), float(hosts.cores)),
+        conditions=np.array([one for conditions in hosts.demands for one in conditions], np.float64),
+        points=points,
         traffic=Traffic(
             messages=messages,
-            communicators=np.array([(0, ranks)], COMMUNICATOR),
-            members=np.arange(ranks, dtype=np.int32),
+            communicators=np.array([*zip(np.cumsum(run.sizes) - run.sizes, run.sizes, strict=True)], COMMUNICATOR),
+            members=np.fromiter((rank for of in members for rank in of), np.int32),
             collectives=collectives,
             counts=run.counts,
             slot_lists=slot_lists,
         ),
+        place_of=lambda operation: run.place(int(np.searchsorted(at, operation, "right")) - 1),
     )
 
 
-def _is_crowded(hosts: Hosts) -> bool:
-    """Whether a node has more ranks than cores."""
-    return int(np.bincount(hosts.node_of).max()) > hosts.cores
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Classes of computations: by the node and last cache of the rank, and the demand.
 
+    Attributes:
+        classes: of the engine.
+        class_of: [actions] class of each; of what computes nothing, that of its rank's computation without a demand.
+        core_groups: names of the nodes' cores, if any node has more ranks than cores.
+        memories: names of the nodes' memories, if they can be full.
+        num_caches: that ranks divide.
+    """
 
-def _classes(hosts: Hosts) -> npt.NDArray[np.int32]:
-    """[ranks] class of each rank's computation."""
-    return np.array(hosts.node_of if _is_crowded(hosts) else [0] * len(hosts.node_of), np.int32)
+    classes: Table
+    class_of: npt.NDArray[np.int32]
+    core_groups: tuple[str, ...]
+    memories: tuple[str, ...]
+    num_caches: int
+
+    @classmethod
+    def of(cls, hosts: Hosts, rank_of: npt.NDArray[np.int32], demand: npt.NDArray[np.int32]) -> _Shared:
+        """The classes of actions of these ranks with these demands."""
+        nodes, is_crowded = hosts.network.topology.nodes, hosts.is_crowded
+        has_memory = bool(hosts.memory_bytes_per_s)
+        if not is_crowded and not has_memory and len(hosts.demands) == 1:
+            classes = np.zeros(1, CLASS)
+            classes["cores"], classes["cache"], classes["conditions"] = -1, -1, 1
+            return cls(classes, np.zeros(len(rank_of), np.int32), (), (), 0)
+        lengths = np.array(list(map(len, hosts.demands)))
+        distinct, numbers = _distinct(hosts.cache_of[rank_of] * len(lengths) + demand)
+        cache, number = np.divmod(distinct, len(lengths))
+        classes = np.zeros(len(distinct), CLASS)
+        classes["cores"] = cache // hosts.caches if is_crowded else -1
+        classes["cache"] = cache
+        classes["conditions"], classes["first_condition"] = lengths[number], (np.cumsum(lengths) - lengths)[number]
+        if has_memory:
+            classes["uses"], classes["first_use"] = number > 0, cache // hosts.caches
+        of_node = tuple(f"node {node}" for node in range(nodes))
+        return cls(
+            classes,
+            numbers.astype(np.int32),
+            of_node if is_crowded else (),
+            tuple(f"memory of {name}" for name in of_node) if has_memory else (),
+            nodes * hosts.caches,
+        )
 
 
 def _places(run: RankActions) -> dict[Kind, Ints]:
@@ -171,29 +263,43 @@ def _sizes(run: RankActions, kind: Kind, which: Ints) -> npt.NDArray[np.float64]
         sums = np.concatenate([[0.0], np.cumsum(run.counts)])
         firsts = run.actions["first_count"][which]
         by_rank = np.maximum(firsts, 0)
-        sizes = np.where(firsts < 0, sizes, sums[np.minimum(by_rank + run.num_ranks, len(sums) - 1)] - sums[by_rank])
+        ends = np.minimum(by_rank + run.sizes[run.actions["communicator"][which]], len(sums) - 1)
+        sizes = np.where(firsts < 0, sizes, sums[ends] - sums[by_rank])
     return np.asarray(np.maximum(sizes, 0.0), np.float64)
 
 
-def _recipes_of(
-    run: RankActions, places: Mapping[Kind, Ints], recipes: Mapping[Kind, tuple[Recipe, ...]]
-) -> tuple[npt.NDArray[np.int32], Ints]:
-    """[actions] number of its recipe, and of the operations that it takes."""
-    recipe_of = np.zeros(len(run.actions), np.int32)
+def _groups(run: RankActions, places: Mapping[Kind, Ints], choose: Choose) -> list[_Group]:
+    """Collectives by recipe: by kind, number of ranks and size."""
+    groups = []
+    chosen: dict[int, Mapping[Kind, tuple[Recipe, ...]]] = {}
+    for kind in COLLECTIVES:
+        if not len(places[kind]):
+            continue
+        members = run.sizes[run.actions["communicator"][places[kind]]]
+        for count in np.unique(members).tolist():
+            which = places[kind][members == count]
+            recipes = chosen[count] = chosen.get(count) or choose(count)
+            limits = np.array([recipe.up_to_bytes for recipe in recipes[kind]])
+            numbers = np.searchsorted(limits, _sizes(run, kind, which))
+            groups += [
+                _Group(kind, recipe, which[numbers == number])
+                for number, recipe in enumerate(recipes[kind])
+                if (numbers == number).any()
+            ]
+    return groups
+
+
+def _widths(run: RankActions, places: Mapping[Kind, Ints], groups: list[_Group]) -> Ints:
+    """[actions] number of operations of each."""
     widths = np.ones(len(run.actions), np.int64)
     widths[places[Kind.EXCHANGE]] = 3
     widths[places[Kind.TEST]] = 0
+    widths[places[Kind.FINALIZE]] = 0
     waits = places[Kind.WAIT]
-    widths[waits[run.actions["request"][waits] == 0]] = 0
-    for kind in COLLECTIVES:
-        which = places[kind]
-        if len(which):
-            limits = np.array([recipe.up_to_bytes for recipe in recipes[kind]])
-            steps = np.array([len(recipe.steps) for recipe in recipes[kind]])
-            numbers = np.searchsorted(limits, _sizes(run, kind, which))
-            recipe_of[which] = numbers
-            widths[which] = steps[numbers] + (run.actions["amount"][which] > 0)
-    return recipe_of, widths
+    widths[waits[(run.actions["request"][waits] == 0) & (run.actions["first_count"][waits] < 0)]] = 0
+    for group in groups:
+        widths[group.which] = len(group.recipe.steps) + (run.actions["amount"][group.which] > 0)
+    return widths
 
 
 def _own_requests(run: RankActions, which: Ints) -> Ints:
@@ -204,24 +310,34 @@ def _own_requests(run: RankActions, which: Ints) -> Ints:
 def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) -> Table:
     """The operations of messages of pairs; returns the kinds of messages that there are."""
     actions = run.actions
-    sends = np.concatenate([places[Kind.SEND], places[Kind.ISEND]])
+    sends = np.concatenate([places[kind] for kind in (Kind.SEND, Kind.ISEND, Kind.SSEND, Kind.ISSEND)])
     receives = np.concatenate([places[Kind.RECEIVE], places[Kind.IRECEIVE]])
     exchanges = places[Kind.EXCHANGE]
     rows = np.concatenate([sends, receives, exchanges, exchanges])
-    peers = actions["peer"][rows].astype(np.int64)
-    peers[len(rows) - len(exchanges) :] = actions["request"][exchanges] - 1
-    tags, tag_of = _distinct(actions["tag"][rows].astype(np.int64) + 1)
-    distinct, numbers = _distinct((peers + 1) * max(len(tags), 1) + tag_of)
+    peers, tags = actions["peer"][rows].astype(np.int64), actions["tag"][rows].astype(np.int64)
+    received = slice(len(rows) - len(exchanges), None)
+    peers[received] = actions["request"][exchanges] - 1
+    tags[received] = actions["second_tag"][exchanges]
+    names, tag_of = _distinct(tags + 1)
+    num_tags, num_communicators = max(len(names), 1), len(run.sizes)
+    keys = ((peers + 1) * num_tags + tag_of) * num_communicators + actions["communicator"][rows]
+    distinct, numbers = _distinct(keys)
     messages = np.zeros(len(distinct), MESSAGE)
-    messages["peer"] = distinct // max(len(tags), 1) - 1
-    messages["tag"] = tags[distinct % max(len(tags), 1)] - 1 if len(tags) else 0
-    of_sends, of_receives, sent, received = np.split(numbers, np.cumsum([len(sends), len(receives), len(exchanges)]))
+    messages["peer"] = distinct // (num_tags * num_communicators) - 1
+    messages["tag"] = names[distinct // num_communicators % num_tags] - 1 if len(names) else 0
+    messages["communicator"] = distinct % num_communicators
+    of_sends, of_receives, sent, got = np.split(numbers, np.cumsum([len(sends), len(receives), len(exchanges)]))
     sizes = np.maximum(actions["size_bytes"], 0.0)
     writer.put(sends, 0, code=_engine.SEND, a=of_sends, b=actions["request"][sends], x=sizes[sends])
-    writer.put(receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives])
+    for kind in (Kind.SSEND, Kind.ISSEND):
+        writer.put(places[kind], 0, n=1)
+    room = actions["size_bytes"][receives]
+    writer.put(
+        receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives], n=room >= 0, x=sizes[receives]
+    )
     own = _own_requests(run, exchanges)
     writer.put(exchanges, 0, code=_engine.SEND, a=sent, b=own + 1, x=sizes[exchanges])
-    writer.put(exchanges, 1, code=_engine.RECEIVE, a=received, b=own + 2, label=int(Kind.EXCHANGE))
+    writer.put(exchanges, 1, code=_engine.RECEIVE, a=got, b=own + 2, label=int(Kind.EXCHANGE))
     return messages
 
 
@@ -230,51 +346,57 @@ def _waits(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) -> np
     actions = run.actions
     writer.put(places[Kind.WAIT_ALL], 0, code=_engine.AWAIT, n=-1)
     waits = places[Kind.WAIT]
-    waits = waits[actions["request"][waits] > 0]
+    waits = waits[(actions["request"][waits] > 0) & (actions["first_count"][waits] < 0)]
     writer.put(waits, 0, code=_engine.AWAIT, a=actions["request"][waits] - 1, n=1)
     exchanges = places[Kind.EXCHANGE]
     writer.put(exchanges, 2, code=_engine.AWAIT, a=_own_requests(run, exchanges), n=2, label=int(Kind.EXCHANGE))
-    return np.arange(int(run.requests.max(initial=0)) + 2, dtype=np.int32)
+    own = np.arange(int(run.requests.max(initial=0)) + 2, dtype=np.int32)
+    for kind in (Kind.WAIT, Kind.WAIT_ALL):
+        listed = places[kind][actions["first_count"][places[kind]] >= 0]
+        writer.put(
+            listed, 0, code=_engine.AWAIT, a=actions["first_count"][listed] + len(own), n=actions["peer"][listed]
+        )
+    return np.concatenate([own, run.slots - 1]).astype(np.int32)
 
 
 def _collectives(
     run: RankActions,
-    places: Mapping[Kind, Ints],
+    groups: list[_Group],
     writer: _Writer,
-    recipes: Mapping[Kind, tuple[Recipe, ...]],
-    recipe_of: npt.NDArray[np.int32],
     class_of: npt.NDArray[np.int32],
     flops_per_s: float,
 ) -> Table:
     """The operations of collectives, and the computation behind reductions; returns the collectives that there are."""
-    actions = run.actions
-    rows: list[tuple[int, int, int, int]] = []
-    for kind in COLLECTIVES:
-        for number, recipe in enumerate(recipes[kind]):
-            which = places[kind][recipe_of[places[kind]] == number]
-            if not len(which):
-                continue
-            sizes = _sizes(run, kind, which)
-            roots = actions["peer"][which].astype(np.int64) if kind in _ROOTED else np.zeros(len(which), np.int64)
-            counts = actions["first_count"][which].astype(np.int64) if kind in _BY_RANK else roots * 0 - 1
-            distinct, numbers = _distinct((counts + 1) * run.num_ranks + roots)
-            for offset, (algorithm, step) in enumerate(zip(algorithm_numbers(recipe.steps), recipe.steps, strict=True)):
-                writer.put(
-                    which, offset, code=_engine.COLLECTIVE, a=numbers + len(rows), x=sizes * step.share, label=int(kind)
-                )
-                rows += [
-                    (algorithm, int(root), int(first) - 1, _BY_RANK.get(kind, 0))
-                    for first, root in zip(*np.divmod(distinct, run.num_ranks), strict=True)
-                ]
-            computes = which[actions["amount"][which] > 0]
+    actions, num_communicators, most_root = run.actions, len(run.sizes), int(run.sizes.max())
+    tables: list[Table] = []
+    num_rows = 0
+    for group in groups:
+        kind, which, steps = group.kind, group.which, group.recipe.steps
+        sizes = _sizes(run, kind, which)
+        roots = actions["peer"][which].astype(np.int64) if kind in ROOTED else np.zeros(len(which), np.int64)
+        counts = actions["first_count"][which].astype(np.int64) if kind in _BY_RANK else roots * 0 - 1
+        keys = ((counts + 1) * most_root + roots) * num_communicators + actions["communicator"][which]
+        distinct, numbers = _distinct(keys)
+        for offset, (algorithm, step) in enumerate(zip(algorithm_numbers(steps), steps, strict=True)):
             writer.put(
-                computes, len(recipe.steps), code=_engine.RUN, a=class_of[computes],
-                x=actions["amount"][computes] / flops_per_s, label=int(Kind.COMPUTE),
-            )  # fmt: skip
-    table = np.zeros(len(rows), COLLECTIVE)
-    if rows:
-        table["algorithm"], table["root"], table["first_count"], table["counts"] = np.array(rows).T
-    return table
+                which, offset, code=_engine.COLLECTIVE, a=numbers + num_rows, x=sizes * step.share, label=int(kind)
+            )
+            table = np.zeros(len(distinct), COLLECTIVE)
+            table["algorithm"], table["counts"] = algorithm, _BY_RANK.get(kind, 0)
+            table["sizes_differ"] = kind in _OWN_SIZES
+            table["communicator"] = distinct % num_communicators
+            table["root"] = distinct // num_communicators % most_root
+            table["first_count"] = distinct // (num_communicators * most_root) - 1
+            tables.append(table)
+            num_rows += len(table)
+        started = which[actions["request"][which] > 0]
+        writer.put(started, 0, b=actions["request"][started], n=len(steps))
+        computes = which[actions["amount"][which] > 0]
+        writer.put(
+            computes, len(steps), code=_engine.RUN, a=class_of[computes], x=actions["amount"][computes] / flops_per_s,
+            label=int(Kind.COMPUTE),
+        )  # fmt: skip
+    return np.concatenate(tables) if tables else np.zeros(0, COLLECTIVE)
 
 
 _BY_RANK = {
@@ -283,4 +405,5 @@ _BY_RANK = {
     Kind.ALLGATHERV: _engine.COUNTS_FROM,
 }
 """Collectives whose sizes differ by rank, and by which rank."""
-_ROOTED = {Kind.BCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER, Kind.GATHERV, Kind.SCATTERV}
+_OWN_SIZES = frozenset({Kind.GATHERV, Kind.ALLTOALLV, Kind.SCATTER, Kind.SCATTERV, Kind.ALLGATHERV})
+"""Collectives of which the size that a rank says is its own, or says nothing where it is no root."""

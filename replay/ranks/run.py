@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from foretrace.base.errors import PredictionError
 from foretrace.replay.engine.simulation import MOST_SEGMENTS, run_compiled
@@ -47,6 +48,8 @@ def replay_ranks(
         )
     nodes = tuple(rank // ranks_per_node for rank in range(run.num_ranks))
     hosts = Hosts(nodes, platform.cores, platform.flops_per_s, platform.network)
-    compiled = compile_ranks(run, hosts, recipes(library, run.num_ranks, algorithms))
+    choose = partial(recipes, library, named=algorithms)
+    choose(run.num_ranks)  # refuses names that do not exist, whether or not they are used
+    compiled = compile_ranks(run, hosts, choose)
     outcome = run_compiled(compiled, most_segments=most_segments, folding=folding)
     return RankReplay.of(run, (platform, hosts), library, dict(algorithms or {}), outcome)

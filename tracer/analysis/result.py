@@ -29,6 +29,8 @@ class Analysis(AnalysedCode):
     decoded_share: float = 1.0
     notes: Sequence[str] = ()
     sampled_work: tuple[SampledWork, ...] = ()
+    rank_work: npt.NDArray[np.int64] | None = None
+    """`RankRecord.work` of a rank of a parallel run; None of any other program."""
     unseen_time_share: float | None = None
     unseen_functions: tuple[str, ...] = ()
     selection: Selection | None = None

@@ -26,6 +26,7 @@
 #include "qemu_api.h"
 #include "store_exclusive.h"
 #include "threads.h"
+#include "tracer/mpi/marks.h"
 #include "tracer/transport/event_samples.h"
 #include "tracer/transport/writer.h"
 
@@ -93,6 +94,8 @@ struct translation {
 };
 
 static struct ft_cursor *cursors[MAX_VCPUS];
+static struct ft_cursor *waiting_cursors[MAX_VCPUS]; /* of threads in an MPI library; NULL: others */
+static atomic_uint n_in_library; /* of those: threads that begin meanwhile are the library's, and not traced */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block **table;
 static size_t table_slots, table_used;
@@ -579,7 +582,7 @@ static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
     (void)id;
     if (++n_vcpus_started > 1) /* threads begin one at a time */
         ft_bursts_thread_starts();
-    if (vcpu >= MAX_VCPUS || !(cursors[vcpu] = ft_writer_open()))
+    if (vcpu >= MAX_VCPUS || !(cursors[vcpu] = atomic_load(&n_in_library) ? ft_writer_scratch() : ft_writer_open()))
         abort(); /* out of memory: there is nowhere for its words to go */
     ft_threads_start(vcpu, cursors[vcpu]);
 }
@@ -587,7 +590,28 @@ static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
 static void vcpu_ends(qemu_plugin_id_t id, unsigned int vcpu)
 {
     (void)id;
+    if (waiting_cursors[vcpu])
+        ft_writer_close(waiting_cursors[vcpu]);
     ft_writer_close(cursors[vcpu]);
+}
+
+/* A rank enters its MPI library, which is not traced, or comes back from it (tracer/mpi/marks.h). */
+static void library_call(unsigned int vcpu, uint64_t what, uint64_t call)
+{
+    struct ft_cursor *scratch;
+    if (what == FT_MPI_MARK_ENTER && !waiting_cursors[vcpu] && (scratch = ft_writer_scratch())) {
+        scratch->block_id = cursors[vcpu]->block_id;
+        waiting_cursors[vcpu] = cursors[vcpu];
+        cursors[vcpu] = scratch;
+        atomic_fetch_add(&n_in_library, 1);
+    } else if (what != FT_MPI_MARK_ENTER && waiting_cursors[vcpu]) {
+        ft_writer_close(cursors[vcpu]);
+        cursors[vcpu] = waiting_cursors[vcpu];
+        waiting_cursors[vcpu] = NULL;
+        atomic_fetch_sub(&n_in_library, 1);
+        if (what == FT_MPI_MARK_LEAVE)
+            ft_write(cursors[vcpu], (uint64_t)FT_TAG_CALL << FT_TAG_SHIFT | (call & FT_ADDRESS_MASK));
+    }
 }
 
 /* gettimeofday, time, clock_gettime; and the first and the last of them in Linux's common table of newer architectures.
@@ -605,6 +629,10 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     (void)id, (void)a7, (void)a8;
     struct ft_header *header = ft_writer_header();
     const uint64_t arguments[] = {a1, a2, a3, a4, a5, a6};
+    if (number == FT_MPI_MARK_CALL) {
+        library_call(vcpu, a1, a2);
+        return;
+    }
     ft_threads_call(vcpu, cursors[vcpu], number, arguments);
     ft_allocations_call(vcpu, number, arguments);
     ft_departures_call(number, arguments);
@@ -614,7 +642,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     ft_event_samples_look();
     mapped_code = (uint64_t)number == header->mmap_call && a3 & PROT_EXEC && !(a4 & MAP_ANONYMOUS) ? (int)a5 : -1;
     mapped_file = (uint64_t)number == header->mmap_call && a4 & MAP_SHARED ? (int)a5 : -1;
-    if (asks_for_time(number))
+    if (asks_for_time(number) && !waiting_cursors[vcpu])
         atomic_fetch_add(&header->clock_reads, 1);
     if ((uint64_t)number == header->request.execve_call && atomic_load(&header->request.follow))
         ft_children_execve(header, a1, a2, a3);

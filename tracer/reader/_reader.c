@@ -273,15 +273,26 @@ static PyObject *stream_reader_tree(StreamReader *self, PyObject *Py_UNUSED(igno
         (unsigned long long)remarks.unplaced_waits);
 }
 
-/* uint64 [rows, 4]: sample, node, block, executions. NULL on failure. */
-static PyObject *sampled_work(const struct ft_reader *reader)
+typedef const struct ft_tree_works *works_at(const struct ft_reader *reader, uint32_t number);
+
+static const struct ft_tree_works *works_of_sample(const struct ft_reader *reader, uint32_t number)
 {
-    const struct ft_event_samples *samples = &reader->event_samples;
+    return &reader->event_samples.sample[number].work;
+}
+
+static const struct ft_tree_works *works_of_call(const struct ft_reader *reader, uint32_t number)
+{
+    return &reader->rank_calls.works[number];
+}
+
+/* uint64 [rows, 4]: number of the sample or call, node, block, executions. NULL on failure. */
+static PyObject *work_rows(const struct ft_reader *reader, works_at *at, uint32_t numbers)
+{
     const struct ft_tree *tree = reader->tree;
-    uint64_t number = 0;
-    for (uint32_t i = 0; i < samples->number; i++)
-        number += samples->sample[i].work.number;
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(number * 4 * sizeof(uint64_t)));
+    uint64_t rows = 0;
+    for (uint32_t i = 0; i < numbers; i++)
+        rows += at(reader, i)->number;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(rows * 4 * sizeof(uint64_t)));
     uint32_t *nodes = tree ? malloc((ft_tree_contexts(tree, NULL) + 1) * sizeof *nodes) : NULL;
     if (!bytes || (tree && !nodes)) {
         Py_XDECREF(bytes);
@@ -291,14 +302,20 @@ static PyObject *sampled_work(const struct ft_reader *reader)
     if (tree)
         ft_tree_contexts(tree, nodes);
     uint64_t *out = (uint64_t *)PyBytes_AS_STRING(bytes);
-    for (uint32_t i = 0; i < samples->number; i++)
-        for (uint64_t j = 0; j < samples->sample[i].work.number; j++, out += 4) {
-            const struct ft_tree_work *row = &samples->sample[i].work.rows[j];
+    for (uint32_t i = 0; i < numbers; i++)
+        for (uint64_t j = 0; j < at(reader, i)->number; j++, out += 4) {
+            const struct ft_tree_work *row = &at(reader, i)->rows[j];
             const uint64_t values[] = {i, nodes[row->context], ft_tree_work_block(tree, row), row->executions};
             memcpy(out, values, sizeof values);
         }
     free(nodes);
     return bytes;
+}
+
+/* What ran before each call of a rank, as `work_rows`; after tree(). */
+static PyObject *stream_reader_rank_work(StreamReader *self, PyObject *Py_UNUSED(ignored))
+{
+    return work_rows(self->reader, works_of_call, self->reader->rank_calls.number);
 }
 
 /* None, or a dict: of samples of software-defined events uint64 [samples] positions, uint64 [samples, events] values,
@@ -311,14 +328,15 @@ static PyObject *stream_reader_event_samples(StreamReader *self, PyObject *Py_UN
         Py_RETURN_NONE;
     if (samples->number == FT_MOST_EVENT_SAMPLES)
         return PyErr_Format(PyExc_RuntimeError, "the samples were taken before");
-    if (!ft_event_samples_finish(samples, reader->executions, reader->tree))
+    if (!ft_event_samples_finish(samples, reader->executions, reader->tree, &reader->rank_calls))
         return PyErr_NoMemory();
     const Py_ssize_t n = samples->number, events = samples->num_events;
     PyObject *positions = PyBytes_FromStringAndSize(NULL, n * 8),
              *values = PyBytes_FromStringAndSize(NULL, n * events * 8);
     PyObject *are_real = PyBytes_FromStringAndSize((const char *)samples->is_real, events);
     PyObject *are_known = PyBytes_FromStringAndSize(NULL, events);
-    PyObject *work = positions && values && are_real && are_known ? sampled_work(reader) : NULL;
+    PyObject *work =
+        positions && values && are_real && are_known ? work_rows(reader, works_of_sample, samples->number) : NULL;
     if (!work) {
         Py_XDECREF(positions);
         Py_XDECREF(values);
@@ -594,6 +612,7 @@ static PyMethodDef stream_reader_methods[] = {
     {"find_dependences", (PyCFunction)stream_reader_find_dependences, METH_VARARGS,
      "find_dependences(max_bytes, has_windows=False)"},
     {"dependences", (PyCFunction)stream_reader_dependences, METH_NOARGS, "dependences between iterations"},
+    {"rank_work", (PyCFunction)stream_reader_rank_work, METH_NOARGS, "what ran before each call of a rank"},
     {"event_samples", (PyCFunction)stream_reader_event_samples, METH_NOARGS, "samples of software-defined events"},
     {"samples", (PyCFunction)stream_reader_samples, METH_NOARGS, "[(number, cursor, words)]"},
     {"header", (PyCFunction)stream_reader_header, METH_NOARGS, "the header's figures"},

@@ -21,7 +21,7 @@ static void take_values(struct ft_event_samples *samples, const uint64_t *words,
     }
 }
 
-static bool keep(struct ft_event_samples *samples, uint64_t position, struct ft_tree *tree)
+static bool keep(struct ft_event_samples *samples, uint64_t position, struct ft_tree *tree, struct ft_rank_calls *calls)
 {
     struct ft_event_sample *sample = &samples->sample[samples->number];
     *sample = (struct ft_event_sample){.position = position, .num_values = samples->num_events};
@@ -30,7 +30,7 @@ static bool keep(struct ft_event_samples *samples, uint64_t position, struct ft_
         return false;
     memcpy(sample->values, samples->values, sample->num_values * sizeof *sample->values);
     samples->number++;
-    if (tree && !ft_tree_work(tree, &sample->work))
+    if (tree && (!ft_tree_work(tree, &sample->work) || !ft_rank_calls_sampled(calls, &sample->work)))
         return false;
     samples->num_rows += sample->work.number;
     return true;
@@ -61,7 +61,7 @@ static bool thin_out(struct ft_event_samples *samples)
 }
 
 bool ft_event_samples_read(struct ft_event_samples *samples, const uint64_t *words, uint32_t length, uint64_t position,
-                           struct ft_tree *tree)
+                           struct ft_tree *tree, struct ft_rank_calls *calls)
 {
     take_values(samples, words, length);
     if (samples->interval == 0)
@@ -69,15 +69,16 @@ bool ft_event_samples_read(struct ft_event_samples *samples, const uint64_t *wor
     else if (++samples->passed < samples->interval)
         return true;
     samples->passed = 0;
-    if (!keep(samples, position, tree))
+    if (!keep(samples, position, tree, calls))
         return false;
     const bool is_full = samples->number == FT_MOST_EVENT_SAMPLES - 1 || samples->num_rows > MOST_ROWS;
     return !is_full || samples->number < 4 || thin_out(samples);
 }
 
-bool ft_event_samples_finish(struct ft_event_samples *samples, uint64_t position, struct ft_tree *tree)
+bool ft_event_samples_finish(struct ft_event_samples *samples, uint64_t position, struct ft_tree *tree,
+                             struct ft_rank_calls *calls)
 {
-    return keep(samples, position, tree);
+    return keep(samples, position, tree, calls);
 }
 
 void ft_event_samples_free(struct ft_event_samples *samples)

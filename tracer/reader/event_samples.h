@@ -7,6 +7,7 @@
 #ifndef FORETRACE_READER_EVENT_SAMPLES_H
 #define FORETRACE_READER_EVENT_SAMPLES_H
 
+#include "rank_calls.h"
 #include "tracer/reader/execution_tree/tree.h"
 #include "tracer/transport/stream.h"
 
@@ -32,12 +33,14 @@ struct ft_event_samples {
     struct ft_event_sample sample[FT_MOST_EVENT_SAMPLES];
 };
 
-/* A record of the stream, of `length` words; `position` and the tree are those of now. False when memory ran out. */
+/* A record of the stream, of `length` words; `position`, the tree and the calls are those of now. False when memory ran
+ * out. */
 bool ft_event_samples_read(struct ft_event_samples *samples, const uint64_t *words, uint32_t length, uint64_t position,
-                           struct ft_tree *tree);
+                           struct ft_tree *tree, struct ft_rank_calls *calls);
 
 /* The sample at the end of the run. False when memory ran out. */
-bool ft_event_samples_finish(struct ft_event_samples *samples, uint64_t position, struct ft_tree *tree);
+bool ft_event_samples_finish(struct ft_event_samples *samples, uint64_t position, struct ft_tree *tree,
+                             struct ft_rank_calls *calls);
 
 void ft_event_samples_free(struct ft_event_samples *samples);
 

@@ -1,4 +1,4 @@
-"""Samples of software-defined events as the stream reader hands them over."""
+"""Samples of software-defined events, and work before the calls of a rank, as the stream reader hands them over."""
 
 from __future__ import annotations
 
@@ -62,3 +62,8 @@ def raw_event_samples(rows: EventSampleRows | None, process: int) -> tuple[RawEv
             process, position, np.flatnonzero(are_known), values[:, are_known], *(work[:, i].copy() for i in range(4))
         ),
     )
+
+
+def raw_rank_work(rows: bytes) -> Ints | None:
+    """The reader's work before each call of a rank: int64 [rows, 4] (call, node, block, executions); None without."""
+    return np.frombuffer(rows, np.uint64).reshape(-1, 4).astype(np.int64) if rows else None

@@ -15,7 +15,7 @@ from .raw_trace import RawBlock, RawPath, RawPythonBlock
 _ID_SHIFT, _TAG_SHIFT = np.uint64(48), np.uint64(51)
 _SHORT_ID, _LONG_ID = np.uint64(0x7FFF), np.uint64(0xFFFFFFFF)
 _ADDRESS = np.uint64((1 << 48) - 1)
-_TAG_MAX, _TAG_EVENTS, _TAG_MEMORY, _TAG_SYNCHRONISATION = 0xFFA, 0xFFB, 0xFFC, 0xFFD
+_TAG_MAX, _TAG_CALL, _TAG_EVENTS, _TAG_MEMORY, _TAG_SYNCHRONISATION = 0xFF9, 0xFFA, 0xFFB, 0xFFC, 0xFFD
 
 
 def read_paths(
@@ -50,7 +50,8 @@ def _without_events(words: bytes) -> bytes:
 def _path(words: npt.NDArray[np.uint64], first_tag: npt.NDArray[np.int64]) -> RawPath:
     tag_bits = words >> _TAG_SHIFT
     is_memory = tag_bits == _TAG_MEMORY  # of two words
-    words = words[(tag_bits != _TAG_SYNCHRONISATION) & ~is_memory & ~np.concatenate(([False], is_memory[:-1]))]
+    is_place = (tag_bits == _TAG_SYNCHRONISATION) | (tag_bits == _TAG_CALL)
+    words = words[~is_place & ~is_memory & ~np.concatenate(([False], is_memory[:-1]))]
     is_entry = words >> np.uint64(63) == 1
     short = words >> _ID_SHIFT & _SHORT_ID
     ids = np.where(short > 0, short, words & _LONG_ID).astype(np.int64)

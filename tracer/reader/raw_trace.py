@@ -218,6 +218,9 @@ class RawTrace:
     flow: RawFlow | None = None
     dependences: RawDependences | None = None
     event_samples: tuple[RawEventSamples, ...] = ()
+    rank_work: npt.NDArray[np.int64] | None = None
+    """Of a rank of a parallel run: [rows, 4] (call, node of the raw tree, block, executions) before each of its calls
+    of the MPI library; None of a program that is no rank."""
     landings: tuple[tuple[int, int], ...] = ()
     whole_masked_loads: int = 0
     files: tuple[RawFile, ...] = ()

@@ -71,6 +71,7 @@ void ft_reader_free(struct ft_reader *reader)
     free(reader->places.contexts);
     ft_samples_free(&reader->samples);
     ft_event_samples_free(&reader->event_samples);
+    ft_rank_calls_free(&reader->rank_calls);
     free(reader);
 }
 
@@ -465,9 +466,20 @@ static enum ft_read_status read_events(struct ft_reader *reader, const uint64_t 
     *length = *words >> 32 & ((1u << (FT_TAG_SHIFT - 32)) - 1);
     if (*length < 2 || *length % 2 || *length > left)
         return ft_reader_corrupt(reader, "a sample of events has an impossible length");
-    return ft_event_samples_read(&reader->event_samples, words, *length, reader->executions, reader->tree)
+    return ft_event_samples_read(&reader->event_samples, words, *length, reader->executions, reader->tree,
+                                 &reader->rank_calls)
                ? FT_READ_IDLE
                : FT_READ_MEMORY;
+}
+
+/* A call of a rank, before which the thread at hand did what is new. */
+static enum ft_read_status read_call(struct ft_reader *reader, uint64_t word)
+{
+    const uint64_t call = word & FT_ADDRESS_MASK;
+    if (call >= FT_MAX_CALLS)
+        return ft_reader_corrupt(reader, "a call's number is impossible");
+    return !reader->tree || ft_rank_calls_read(&reader->rank_calls, (uint32_t)call, reader->tree) ? FT_READ_IDLE
+                                                                                                  : FT_READ_MEMORY;
 }
 
 /* A record, of which `*length` says how many words it has. */
@@ -476,6 +488,8 @@ static enum ft_read_status read_record(struct ft_reader *reader, const uint64_t 
     const uint32_t tag = (uint32_t)(*words >> FT_TAG_SHIFT);
     if (tag == FT_TAG_SYNCHRONISATION)
         return read_synchronisation(reader, *words);
+    if (tag == FT_TAG_CALL)
+        return read_call(reader, *words);
     if (tag == FT_TAG_EVENTS)
         return read_events(reader, words, left, length);
     *length = 2;

@@ -134,6 +134,7 @@ struct ft_reader {
     uint64_t executions, accesses; /* of blocks; of all operations */
     struct ft_samples samples;
     struct ft_event_samples event_samples;
+    struct ft_rank_calls rank_calls;
     struct ft_tree *tree;       /* NULL: none is made */
     struct ft_flow *flow;       /* NULL: it is not followed */
     struct ft_flow_marks marks; /* of the chunk's words */

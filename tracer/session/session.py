@@ -437,7 +437,7 @@ class Session:
         import numpy as np
 
         from foretrace.tracer.reader.raw_dependences import raw_dependences
-        from foretrace.tracer.reader.raw_events import raw_event_samples
+        from foretrace.tracer.reader.raw_events import raw_event_samples, raw_rank_work
         from foretrace.tracer.reader.raw_flow import raw_flow
         from foretrace.tracer.reader.raw_paths import read_paths
         from foretrace.tracer.reader.raw_tree import raw_tree
@@ -477,6 +477,7 @@ class Session:
             flow=raw_flow(self._reader.data_flow(), table.objects),
             dependences=raw_dependences(self._reader.dependences()),
             event_samples=raw_event_samples(self._reader.event_samples(), self._number),
+            rank_work=raw_rank_work(self._reader.rank_work()),
             landings=tuple(table.landings),
             whole_masked_loads=self._reader.header()["whole_masked_loads"],
         )

@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 #define FT_STREAM_MAGIC UINT64_C(0x314d415254535446) /* "FTSTRAM1" in a little-endian file */
-#define FT_STREAM_VERSION 8u
+#define FT_STREAM_VERSION 9u
 
 #define FT_CHUNK_WORDS 8192u
 #define FT_MAX_CURSORS 1024u
@@ -195,6 +195,8 @@ struct ft_header {
  *                         next word counts these records of the process, from 1; then two words an event: bits 31..0 its
  *                         number, bit 32 (FT_EVENT_REAL) set if the second, its value, is a double and no int64. Only at a
  *                         chunk's beginning
+ *   tag FT_TAG_CALL       a rank of a parallel run called its MPI library, which is not in the stream: bits 47..0 the number
+ *                         of the call (tracer/mpi)
  *   tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for it: bits 50..48 enum ft_synchronisation, bits
  *                         47..0 an event
  */
@@ -206,7 +208,8 @@ struct ft_header {
 #define FT_TAG_SYNCHRONISATION 0xffdu
 #define FT_TAG_MEMORY 0xffcu
 #define FT_TAG_EVENTS 0xffbu
-#define FT_TAG_MAX 0xffau
+#define FT_TAG_CALL 0xffau
+#define FT_TAG_MAX 0xff9u
 #define FT_INSTRUCTIONS_PER_BLOCK 2u
 #define FT_MAX_BULK_WORDS 4096u
 

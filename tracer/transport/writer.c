@@ -309,7 +309,7 @@ static void replace_chunk(struct ft_cursor *cursor)
     }
 }
 
-static struct ft_cursor *scratch_cursor(void)
+struct ft_cursor *ft_writer_scratch(void)
 {
     struct ft_cursor *cursor = calloc(1, sizeof *cursor + FT_CHUNK_WORDS * sizeof(uint64_t));
     if (!cursor)
@@ -350,7 +350,7 @@ struct ft_cursor *ft_writer_open(void)
         cursor = claim_cursor();
     atomic_fetch_add(cursor ? &header->threads : &header->threads_untraced, 1);
     pthread_mutex_unlock(&lock);
-    return cursor ? cursor : scratch_cursor();
+    return cursor ? cursor : ft_writer_scratch();
 }
 
 void ft_writer_flush(struct ft_cursor *cursor)

@@ -40,6 +40,9 @@ uint32_t ft_writer_forks(void);
 /* The cursor of a new thread, with room for at least FT_MAX_BULK_WORDS. Never NULL while attached, but for ENOMEM. */
 struct ft_cursor *ft_writer_open(void);
 
+/* A cursor whose words nobody reads, for what is not to be traced. NULL for ENOMEM. */
+struct ft_cursor *ft_writer_scratch(void);
+
 /* Publishes what the thread wrote and gives its cursor an empty chunk, waiting for one if need be. */
 void ft_writer_flush(struct ft_cursor *cursor);
 

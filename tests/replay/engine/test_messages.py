@@ -27,6 +27,7 @@ from foretrace.replay.engine.program import (
     Send,
     Sharing,
     Sleep,
+    Started,
     System,
     Use,
 )
@@ -115,6 +116,26 @@ def test_a_window_bounds_a_flow_and_factors_change_it():
     assert replay(crossbar(2, envelope_bytes=128.0), *pair).makespan_s == pytest.approx(HOP_S + 2.0)
 
 
+def test_messages_within_a_node_have_regimes_of_their_own():
+    pair = [[Send("rank 1", 64.0)], [Receive("rank 0")]]
+    own = {"regimes": (Regime(0, 2.0, 0.5),), "own_latency_s": 1.0, "own_bytes_per_s": 64.0}
+    assert replay(crossbar(2, **own), *pair, nodes=(0, 0)).makespan_s == pytest.approx(2.0 + 2.0)
+    assert replay(crossbar(2, **own, own_regimes=()), *pair, nodes=(0, 0)).makespan_s == pytest.approx(1.0 + 1.0)
+    own["own_regimes"] = (Regime(0, 7.0, 4.0), Regime(63, 0.5, 0.25))
+    assert replay(crossbar(2, **own), *pair, nodes=(0, 0)).makespan_s == pytest.approx(0.5 + 4.0)
+    assert replay(crossbar(2, **own), *pair).makespan_s == pytest.approx(2 * HOP_S + 1.0)
+
+
+def test_the_latency_of_a_regime_comes_once_to_that_of_the_links():
+    regimes = (Regime(0, 1.0, 1.0, 3.0), Regime(200, 1.0, 1.0, -100.0))
+    network = Network(Torus((8,)), 0.5, BANDWIDTH, regimes=regimes, own_latency_s=0.25, own_regimes=())
+    pair = [[Send("rank 1", 128.0)], [Receive("rank 0")]]
+    assert replay(network, *pair, nodes=(0, 3)).makespan_s == pytest.approx(3.0 + 3 * 0.5 + 1.0)
+    assert replay(network, *pair, nodes=(0, 0)).makespan_s == pytest.approx(0.25, abs=1e-6)
+    longer = [[Send("rank 1", 256.0)], [Receive("rank 0")]]
+    assert replay(network, *longer, nodes=(0, 3)).makespan_s == pytest.approx(2.0)
+
+
 def test_messages_below_the_first_regime_have_no_factors():
     pair = [[Send("rank 1", 64.0)], [Receive("rank 0")]]
     assert replay(crossbar(2, regimes=(Regime(100, 4.0, 0.25),)), *pair).makespan_s == pytest.approx(HOP_S + 0.5)
@@ -158,6 +179,15 @@ def test_a_late_sender(network):
     assert outcome.seconds("partner")[1] == pytest.approx(10.0)
     assert outcome.seconds("transfer")[1] == pytest.approx(HOP_S + 1.0)
     assert sorted(outcome.path_s.values()) == pytest.approx([HOP_S + 1.0, 10.0])
+
+
+@pytest.mark.parametrize("limits", [{}, {"eager_below_bytes": 200.0}, {"detached_below_bytes": 200.0}])
+def test_a_synchronous_send_waits_for_its_receiver_whatever_its_size(limits):
+    sends = [Send("rank 1", 128.0, synchronous=True)]
+    outcome = replay(crossbar(2, **limits), sends, [sleep(10.0), Receive("rank 0")])
+    assert outcome.end_s == pytest.approx([10 + HOP_S + 1.0] * 2)
+    sends = [Send("rank 1", 128.0, request=1, synchronous=True), sleep(1.0), Await()]
+    assert replay(crossbar(2, **limits), sends, [sleep(10.0), Receive("rank 0")]).end_s[0] == outcome.end_s[0]
 
 
 def test_an_eager_message_on_its_way_is_received_when_it_arrives():
@@ -439,6 +469,86 @@ def test_collectives_with_sizes_by_rank():
     assert ring.sent_bytes == 2 * sum(counts)
 
 
+def test_a_collective_proceeds_beside_its_rank():
+    """The tree of four ranks takes two messages of 1.5 s, which those compute through who wait for nothing."""
+    programs = [
+        [Started((Collective("binomial-bcast", 128.0, "bcast"),), 1), sleep(10.0), Await((1,))] for _ in range(4)
+    ]
+    outcome = replay(crossbar(4), *programs)
+    assert outcome.end_s.tolist() == [10.0] * 4
+    assert outcome.messages == 3
+    for program in programs:
+        del program[1]
+    late = [sleep(5.0), *programs[0]]
+    outcome = replay(crossbar(4), late, *programs[1:])
+    assert outcome.makespan_s == pytest.approx(5 + 2 * (HOP_S + 1))
+    assert outcome.path_s == pytest.approx({"sleep": 5.0, "bcast": 2 * (HOP_S + 1)} | dict(outcome.path_s), abs=3.1)
+    assert sum(outcome.path_s.values()) == pytest.approx(outcome.makespan_s)
+
+
+def test_collectives_of_a_communicator_match_in_the_order_of_their_calls():
+    """Two roots send to all; a rank that awaits the second one first gets its bytes, and the first one's later."""
+    bcasts = [Started((Collective("linear-scatter", 128.0 * (n + 1), root=n),), n + 1) for n in range(2)]
+    programs = [[*bcasts, Await((2,)), sleep(1.0), Await((1,))] for _ in range(3)]
+    programs[0].insert(0, sleep(20.0))
+    outcome = replay(crossbar(3), *programs)
+    assert outcome.end_s[2] == pytest.approx(20 + HOP_S + 2.0, abs=1.0)
+    barrier = Started((Collective("dissemination", 0.0),), 3)
+    programs = [[*bcasts, barrier, Collective("ring", 64.0), Await()] for _ in range(3)]
+    assert replay(crossbar(3), *programs).messages == 2 + 2 + 6 + 6
+
+
+def test_several_algorithms_in_a_row_are_one_request():
+    steps = (Collective("binomial-reduce", 128.0), Collective("binomial-bcast", 128.0))
+    outcome = replay(crossbar(4), *[[Started(steps, 1), Await()]] * 4)
+    whole = replay(crossbar(4), *[list(steps)] * 4)
+    assert outcome.end_s == pytest.approx(whole.end_s)
+    assert outcome.messages == whole.messages == 6
+
+
+def test_a_billion_iterations_with_collectives_beside_them_are_folded():
+    """The request of an iteration is awaited in the next one, so that one is always on its way."""
+    body = (
+        Run("compute", 1.0, CPU),
+        Await((1,)),
+        Started((Collective("recursive-doubling", 8.0, "allreduce"),), 1),
+        Started((Collective("ring", 8.0, "allgather"),), 2),
+        Run("compute", 2.0, CPU),
+        Await((2,)),
+    )
+    few, many = (
+        replay(crossbar(3), *[[Repeat(count, body), Await()]] * 3, cores={"cores": 3}, folding=count > 200)
+        for count in (100, 10**9)
+    )
+    assert many.makespan_s == pytest.approx(1e7 * few.makespan_s, rel=1e-6)
+    assert many.events_simulated < few.events_simulated
+    assert many.messages == 1e7 * few.messages
+    assert sum(many.path_s.values()) == pytest.approx(many.makespan_s, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (Collective("ring", 8.0, "allgather"), "rank 1 calls allgather of 8 bytes, but rank 0 calls bcast of 8 bytes"),
+        (Collective("binomial-bcast", 8.0, "bcast", root=1), "8 bytes with root 1, but .* of 8 bytes with root 0"),
+        (Collective("binomial-bcast", 9.0, "bcast"), "rank 1 calls bcast of 9 bytes, but rank 0 calls bcast of 8"),
+        (Started((Collective("binomial-bcast", 9.0, "bcast"),), 1), "rank 1 calls bcast of 9 bytes, but rank 0"),
+    ],
+)
+def test_members_that_disagree_about_a_collective_are_refused(other, message):
+    for first in ([], [Collective("ring", 8.0)] * 3):
+        with pytest.raises(PredictionError, match=message):
+            replay(crossbar(2), [*first, Collective("binomial-bcast", 8.0, "bcast")], [*first, other])
+
+
+def test_a_deadlock_names_the_messages_of_a_collective_beside_its_rank():
+    with pytest.raises(DeadlockError) as caught:
+        replay(crossbar(2), [Started((Collective("ring", 8.0, "allgather"),), 1), Await()], [])
+    assert caught.value.waits == (
+        "rank 0 waits to receive from rank 1 (allgather) and to send 8 bytes to rank 1 (allgather)",
+    )
+
+
 def test_collectives_of_sub_communicators_in_any_order():
     """Ranks of a communicator are its members in their order, whatever the numbers of the entities."""
     world = {"world": tuple(f"rank {n}" for n in range(5)), "odd": ("rank 3", "rank 1", "rank 4")}
@@ -525,7 +635,8 @@ networks = st.builds(
     window_bytes=st.sampled_from([0.0, 16.0]),
     weight_bytes=st.sampled_from([0.0, 32.0]),
     back_share=st.sampled_from([0.0, 0.0625]),
-    regimes=st.sampled_from([(), (Regime(0, 2.0, 0.5),), (Regime(10, 2.0, 0.75), Regime(70, 3.0, 0.5))]),
+    regimes=st.sampled_from([(), (Regime(0, 2.0, 0.5),), (Regime(10, 2.0, 0.75, 0.25), Regime(70, 3.0, 0.5, -0.5))]),
+    own_regimes=st.sampled_from([None, (), (Regime(20, 3.0, 0.25, 0.5), Regime(90, 0.0, 0.5))]),
 )  # fmt: skip
 
 runs = st.one_of(
@@ -558,7 +669,8 @@ def rank_programs(draw):
                 draw(st.sampled_from([its, its, None])),
             )
             is_open = draw(st.tuples(st.booleans(), st.booleans()))
-            sends = Send(f"rank {other}", size, tag=its, request=request(rank) if is_open[0] or rank == other else 0)
+            number = request(rank) if is_open[0] or rank == other else 0
+            sends = Send(f"rank {other}", size, tag=its, request=number, synchronous=draw(st.integers(0, 3)) == 0)
             receives = Receive(sender, tag=label, request=request(other) if is_open[1] else 0)
             programs[rank].append(sends)
             programs[other].append(receives)
@@ -567,8 +679,10 @@ def rank_programs(draw):
         elif kind == "c":
             algorithm = draw(st.sampled_from([a for a in ALGORITHMS if a != "exclusive-or" or count in (2, 4)]))
             collective = Collective(algorithm, draw(st.sampled_from(SIZES)), root=draw(who))
-            for own in programs:
-                own.append(collective)
+            steps = (collective,) * draw(st.integers(1, 2))
+            started = draw(st.sampled_from([0, 0, 1]))
+            for number, own in enumerate(programs):
+                own += [Started(steps, request(number))] if started else steps
         elif kind == "r":
             programs[rank].append(Await((), any_one=False))
         elif kind == "a":
@@ -792,6 +906,10 @@ def test_messages_are_conserved_and_runs_are_deterministic(entities, network):
         ([Collective("ring", 1.0, counts=(1.0,))], "1 counts for 2 ranks"),
         ([Collective("ring", 1.0, counts=(1.0, -2.0))], "a message of -2.0 bytes"),
         ([Collective("ring", -1.0)], "a message of -1.0 bytes"),
+        ([Started((Collective("ring", 1.0),), 0)], "need a request, and one communicator"),
+        ([Started((), 1)], "need a request, and one communicator"),
+        ([Started((Collective("ring", 1.0), Collective("ring", 1.0, communicator="three")), 1)], "one communicator"),
+        ([Started((Collective("ring", 1.0),), 1)] * 2, "rank 0: collective is given request 1, which is not awaited"),
         ([Collective("exclusive-or", 1.0, communicator="three")], "3 ranks are no power of two"),
     ],
 )  # fmt: skip
@@ -845,6 +963,8 @@ def test_wrong_communicators_are_refused_in_one_line(members, message):
         (Crossbar(2), {"regimes": (Regime(5, 1, 1), Regime(1, 1, 1))}, "must ascend from 0"),
         (Crossbar(2), {"regimes": (Regime(-1, 1, 1),)}, "must ascend from 0"),
         (Crossbar(2), {"regimes": (Regime(0, 1, 0),)}, "a regime has the factors 1 and 0"),
+        (Crossbar(2), {"regimes": (Regime(0, 1, 1, math.inf),)}, "and a latency of inf s"),
+        (Crossbar(2), {"own_regimes": (Regime(0, 1, 0),)}, "a regime has the factors 1 and 0"),
     ],
 )
 def test_wrong_networks_are_refused_in_one_line(topology, figures, message):

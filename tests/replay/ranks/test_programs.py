@@ -1,5 +1,7 @@
 """Runs of ranks with a known result, and the algorithms that libraries choose for collectives."""
 
+from functools import partial
+
 import pytest
 from effort import IS_FULL
 
@@ -24,7 +26,7 @@ def replayed(tmp_path, lines, *, nodes=None, cores=1, library="simgrid", named=N
     places = tuple(range(len(lines))) if nodes is None else tuple(nodes)
     figures = {"own_latency_s": 0.125, "own_bytes_per_s": 256.0, "detached_below_bytes": 0.0} | network
     hosts = Hosts(places, cores, SPEED, Network(Crossbar(max(places) + 1), LATENCY, BANDWIDTH, **figures))
-    return run_compiled(compile_ranks(run, hosts, recipes(library, run.num_ranks, named)), folding=folding)
+    return run_compiled(compile_ranks(run, hosts, partial(recipes, library, named=named)), folding=folding)
 
 
 # ---- runs ----
@@ -133,9 +135,9 @@ def test_a_deadlock_says_what_each_rank_calls(tmp_path):
     with pytest.raises(DeadlockError) as caught:
         replayed(tmp_path, [["send 1 3 128", "barrier"], ["recv 0 4 128"], ["barrier"]])
     assert caught.value.waits == (
-        "rank 0 waits to send 128 bytes to rank 1 (tag 3)",
-        "rank 1 waits to receive from rank 0 (tag 4)",
-        "rank 2 waits to send 0 bytes to rank 0 (barrier)",
+        f"rank 0 waits to send 128 bytes to rank 1 (tag 3) at {tmp_path}/trace:2",
+        f"rank 1 waits to receive from rank 0 (tag 4) at {tmp_path}/trace:5",
+        f"rank 2 waits to send 0 bytes to rank 0 (barrier) at {tmp_path}/trace:7",
     )
 
 

@@ -1,4 +1,4 @@
-"""Work of each node completed by each sample of software-defined events."""
+"""Work of each node completed by each sample of software-defined events, or before each call of a rank."""
 
 from __future__ import annotations
 
@@ -54,15 +54,13 @@ def sampled_work(
 ) -> SampledWork:
     """The work by each sample, in the tree that `maker` has made."""
     num_samples = len(samples.position)
-    pairs, pair_of_row = np.unique(samples.node << 32 | samples.block, return_inverse=True)
-    source, block = expanded(maker.engine, pairs & 0xFFFFFFFF)
-    node = maker.nodes_of(zip((pairs >> 32)[source].tolist(), block.tolist(), strict=True))
+    num_pairs, pair_of_row, source, node, block = _places(maker, samples.node, samples.block)
     begins = np.searchsorted(samples.sample, np.arange(num_samples + 1))
 
     def counts(rows: slice) -> npt.NDArray[np.float64]:
         """Executions of each basic block in each node, of `source`, in these rows."""
         weights = samples.executions[rows].astype(np.float64)
-        of_pairs = np.bincount(pair_of_row[rows], weights=weights, minlength=len(pairs))
+        of_pairs = np.bincount(pair_of_row[rows], weights=weights, minlength=num_pairs)
         return of_pairs[source].astype(np.float64)
 
     own = np.bincount(node, weights=counts(slice(None)), minlength=len(tree)).astype(np.float64)
@@ -88,6 +86,33 @@ def sampled_work(
         if column[leaf.node] >= 0:
             executions[:, column[leaf.node]] += share
     return SampledWork(position, nodes, executions)
+
+
+def rank_work(maker: CodeTree, rows: Ints) -> Ints:
+    """`RankRecord.work` of rows (call, node of the raw tree, block, executions), in the tree that `maker` has made."""
+    num_pairs, pair_of_row, source, node, _ = _places(maker, rows[:, 1], rows[:, 2])
+    widths = np.bincount(source, minlength=num_pairs)
+    firsts = np.cumsum(widths) - widths
+    of_rows = widths[pair_of_row]
+    row = np.repeat(np.arange(len(rows)), of_rows)
+    within = np.arange(len(row)) - np.repeat(np.cumsum(of_rows) - of_rows, of_rows)
+    nodes = node[firsts[pair_of_row[row]] + within]
+    pairs, at = np.unique(rows[row, 0] << 32 | nodes, return_inverse=True)
+    sums = np.zeros(len(pairs), np.int64)
+    np.add.at(sums, at, rows[row, 3])
+    return np.stack([pairs >> 32, pairs & 0xFFFFFFFF, sums], axis=1)
+
+
+def _places(maker: CodeTree, raw_node: Ints, raw_block: Ints) -> tuple[int, Ints, Ints, Ints, Ints]:
+    """Distinct pairs of a node and a block of the engine, and the nodes and basic blocks that these are.
+
+    Returns their number; of each row its pair; and of each basic block of each pair: the pair, the node of the tree,
+    the block.
+    """
+    pairs, pair_of_row = np.unique(raw_node << 32 | raw_block, return_inverse=True)
+    source, block = expanded(maker.engine, pairs & 0xFFFFFFFF)
+    node = maker.nodes_of(zip((pairs >> 32)[source].tolist(), block.tolist(), strict=True))
+    return len(pairs), pair_of_row.reshape(-1), source, node, block
 
 
 def _of_process(leaves: Sequence[LeafShare], node: Ints, block: Ints) -> list[tuple[LeafShare, list[int]]]:

@@ -8,12 +8,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from foretrace.cache_sim.base.results import OperationStatistics
 from foretrace.tracer.analysis.data_flow.library_code import places_of
 from foretrace.tracer.analysis.data_flow.node_flow import data_flow_of
 from foretrace.tracer.analysis.execution_tree.code_tree import CodeTree, engine_blocks
-from foretrace.tracer.analysis.execution_tree.sampled_work import SampledWork, sampled_work
+from foretrace.tracer.analysis.execution_tree.sampled_work import SampledWork, rank_work, sampled_work
 from foretrace.tracer.analysis.loops import LoopForest
 from foretrace.tracer.analysis.result import Analysis
 from foretrace.tracer.debug_info.perf_map import NO_MAP, PerfMap
@@ -147,6 +148,7 @@ def analyse(
         dependences=found.dependences,
         examined_loops=found.examined,
         sampled_work=work,
+        rank_work=_rank_work(raw, maker, tree),
         selection=find_selected(blocks, merged, places.ran(), arch),
         notes=(*places.notes(), *given_up, *of_bursts, *_hidden_accesses(blocks, raw), *found.notes),
     )
@@ -219,6 +221,10 @@ def _sampled_work(raw: RawTrace, maker: CodeTree | None, tree: ExecutionTree | N
     if maker is None or tree is None:
         return ()
     return tuple(sampled_work(maker, tree, samples) for samples in raw.event_samples)
+
+
+def _rank_work(raw: RawTrace, maker: CodeTree | None, tree: ExecutionTree | None) -> npt.NDArray[np.int64] | None:
+    return None if maker is None or tree is None or raw.rank_work is None else rank_work(maker, raw.rank_work)
 
 
 def _data_flow(
