@@ -37,6 +37,7 @@ class Axis:
         is_file: whether values are names of files, or of machines.
         combines: whether values with different names, as in "allreduce=ring", go together; those of one name are
             alternatives.
+        splits: whether commas stand between values.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Axis:
     default: Value = None
     is_file: bool = False
     combines: bool = False
+    splits: bool = True
 
     @property
     def option(self) -> str:
@@ -64,7 +66,7 @@ class Axis:
         found: dict[Value, None] = {}
         for part in parts:
             texts = [part]
-            if isinstance(part, str) and not (self.is_file and Path(part).exists()):
+            if self.splits and isinstance(part, str) and not (self.is_file and Path(part).exists()):
                 texts = _split(part)
             for text in texts:
                 try:
@@ -172,12 +174,20 @@ AXES = (
          _integer(_MANY), int),
     Axis("policy", f"of {', '.join(Policy)}", "P,...", "Which loops go to the accelerator; greedy if not given.",
          _one_of(Policy)),
-    Axis("ranks_per_node", "numbers of ranks, such as 1,2,4", "R,...", "Ranks that share a node; 1 if not given.",
-         _integer(_MANY), int, 1),
+    Axis("nodes", "numbers of nodes, such as 1,2,4", "N,...",
+         "Nodes for the ranks of a parallel run; as many as needed.", _integer(_MANY), int),
+    Axis("ranks_per_node", "numbers of ranks, such as 1,2,4", "R,...",
+         "Ranks that share a node; 1 of a platform, and as many as a machine has cores, if not given.",
+         _integer(_MANY), int),
+    Axis("network", "an interconnect", "X",
+         "What joins the nodes: an interconnect's name or TOML file, or its latency and bandwidth: 2us,12.5GB/s.",
+         splits=False),
+    Axis("topology", "a topology", "T", "Of the network: crossbar, torus:4x4, fat-tree:...; as it says itself.",
+         splits=False),
     Axis("network_model", f"of {', '.join(MODELS)}", "MODEL,...",
          "SimGrid's model of the network; SMPI if not given.", _one_of(MODELS), default="SMPI"),
     Axis("collectives", f"of {', '.join(LIBRARIES)}", "LIBRARY,...",
-         "Whose algorithms collectives follow; mpich if not given.", _one_of(LIBRARIES), default="mpich"),
+         "Whose algorithms collectives follow; the run's own library's, or mpich, if not given.", _one_of(LIBRARIES)),
     Axis("algorithm", "a collective and its algorithms, such as allreduce=ring,rabenseifner", "C=A,...",
          "Algorithms of a collective; those of several collectives go together.", _assignment, combines=True),
     Axis("latency", "positive factors, such as 0.5x,1x,2x", "Fx,...",

@@ -48,11 +48,12 @@ REPLAYED = (
 )
 RANKS = (
     Field("ranks", int),
+    Field("nodes", int),
     *(Field(name) for name in ("compute_s", "partner_s", "transfer_s", "imbalance")),
     Field("messages", int),
     Field("sent_bytes"),
     Field("estimated_s"),
-    Field("tests_left_out", int),
+    *NOTES,
 )
 ERROR = Field("error", str)
 

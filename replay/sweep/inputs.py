@@ -6,23 +6,29 @@ import glob
 import hashlib
 import os
 import pickle
+import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+import msgspec
 
 from foretrace.base.errors import ForetraceError, ProfileError, SignatureError, SweepError
 from foretrace.base.file_kinds import PROFILE, SIGNATURE, kind_of
 from foretrace.base.files import read_bounded
 from foretrace.profiles import library
+from foretrace.profiles.interconnect import interconnect_of
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.profile_file import parse_named
 from foretrace.replay.ranks.time_independent import files_of, read_time_independent
 from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.records import Signature
 
 _MOST_BYTES = 16 << 20
 """Size of a machine's or platform's file."""
@@ -76,6 +82,16 @@ SIGNATURES = RunKind(
     Path.read_bytes,
     _unpacked_signature,
 )
+
+
+def _unpacked_capture(content: bytes, name: str) -> Signature:
+    with as_file(content, name) as path:
+        return read_signature(path)
+
+
+CAPTURES = RunKind(
+    "signature of a parallel run", lambda path: [path], read_signature, Path.read_bytes, _unpacked_capture
+)
 TRACES = RunKind(
     "time-independent trace",
     lambda path: list(dict.fromkeys([path, *files_of(path)])),
@@ -83,7 +99,7 @@ TRACES = RunKind(
     lambda path: pickle.dumps(read_time_independent(path), pickle.HIGHEST_PROTOCOL),
     lambda content, name: pickle.loads(content),  # bytes that this sweep packed
 )
-RUN_KINDS = (SIGNATURES, TRACES)
+RUN_KINDS = (SIGNATURES, CAPTURES, TRACES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,12 +199,24 @@ def run_at(name: str | os.PathLike[str]) -> Run:
         raise SignatureError(f"{path}: is {found.title}, not a run: name it, or its folder, with --machine")
     if found is not None and found is not SIGNATURE:
         raise SignatureError(f"{path}: is {found.title}, not a run: name a signature, or a time-independent trace")
-    kind = SIGNATURES if found is SIGNATURE or path.suffix == ".sig" or b"\0" in head or not head else TRACES
+    kind = TRACES
+    if found is SIGNATURE or path.suffix == ".sig" or b"\0" in head or not head:
+        kind = CAPTURES if _has_ranks(path) else SIGNATURES
     try:
         digest = _digest_of_files(kind.files(path))
     except OSError as error:
         raise SignatureError(f"{error.filename}: cannot be read: {error.strerror}") from None
     return Run(os.fspath(name), kind, path, digest)
+
+
+def _has_ranks(path: Path) -> bool:
+    """Whether a signature is of a parallel run; not if it is damaged, which reading it says."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode=ro&immutable=1", uri=True)) as database:
+            (count,) = database.execute("SELECT COUNT(*) FROM ranks").fetchone()
+            return bool(count)
+    except sqlite3.Error:
+        return False
 
 
 def _digest_of_files(paths: Sequence[Path]) -> str:
@@ -197,6 +225,16 @@ def _digest_of_files(paths: Sequence[Path]) -> str:
         with path.open("rb") as file:
             digests.append(hashlib.file_digest(file, "sha256").digest())
     return digest_of(*digests)
+
+
+def interconnect_at(given: str) -> Source:
+    """What joins nodes: a name, a TOML file, or latency and bandwidth.
+
+    Raises:
+        ProfileError: there is none of that name, or the file is none.
+    """
+    content = msgspec.json.encode(interconnect_of(given))
+    return Source(given, True, content, digest_of(content))
 
 
 def machines_at(given: str, kind: MachineKind) -> list[Source]:

@@ -8,8 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from foretrace.base.errors import ForetraceError, PredictionError
 from foretrace.profiles.clock import at_clock
+from foretrace.profiles.interconnect import Interconnect
 from foretrace.profiles.profile import Profile
 from foretrace.replay.base.records import Bound, Model, Prediction
 from foretrace.replay.events.predictions import AskedEvent, EventQuestion
@@ -17,12 +20,14 @@ from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.predictions import asked_of, predict_on
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.ranks.machine_run import Layout, replay_run
 from foretrace.replay.ranks.platform import changed, read_platform
+from foretrace.replay.ranks.records import RankReplay
 from foretrace.replay.ranks.run import replay_ranks
 
 from .axes import event_of
 from .fields import ERROR, PREDICTED, RANKS, REPLAYED, Field, Row, Value, bound_field, finite
-from .inputs import SIGNATURES, TRACES, RunKind, Source, as_file
+from .inputs import CAPTURES, SIGNATURES, TRACES, RunKind, Source, as_file
 
 _MOST_PROFILES = 32
 
@@ -165,13 +170,40 @@ def _ranks_replayed(run: LoadedRun, values: Values) -> Row:
         raise PredictionError(source.problem)
     with as_file(source.content, source.name) as path:
         platform = read_platform(path, values["network_model"])
-    algorithms = dict(one.split("=", 1) for one in (values["algorithm"] or "").split())
     found = replay_ranks(
         run.content, changed(platform, latency=values["latency"], bandwidth=values["bandwidth"]),
-        ranks_per_node=values["ranks_per_node"], library=values["collectives"], algorithms=algorithms, most_segments=0,
+        ranks_per_node=values["ranks_per_node"] or 1, library=values["collectives"] or "mpich",
+        algorithms=_algorithms(values), most_segments=0,
     )  # fmt: skip
+    return _row_of_ranks(found)
+
+
+def _algorithms(values: Values) -> dict[str, str]:
+    return dict(one.split("=", 1) for one in (values["algorithm"] or "").split())
+
+
+def _capture_replayed(run: LoadedRun, values: Values) -> Row:
+    network = values["network"]
+    layout = Layout(
+        values["nodes"], values["ranks_per_node"],
+        None if network is None else msgspec.json.decode(network.content, type=Interconnect), values["topology"],
+        values["collectives"] or "", _algorithms(values), values["latency"], values["bandwidth"],
+    )  # fmt: skip
+    return _row_of_ranks(
+        replay_run(run.content, _machine(values), layout, model=Model(values["model"]), most_segments=0)
+    )
+
+
+def _row_of_ranks(found: RankReplay) -> Row:
     outcome = found.outcome
+    left_out = ", ".join(f"{count:,} {name}" for name, count in found.left_out.items())
+    warnings = (
+        *found.warnings,
+        *([f"left out: {left_out}"] if left_out else []),
+        *([f"{len(found.unfinished):,} ranks did not finish"] if found.unfinished else []),
+    )
     return {
+        "nodes": len(set(found.hosts.node_of)),
         "time_s": found.makespan_s,
         "low_s": found.low_s,
         "high_s": found.high_s,
@@ -183,7 +215,7 @@ def _ranks_replayed(run: LoadedRun, values: Values) -> Row:
         "messages": int(outcome.messages),
         "sent_bytes": float(outcome.sent_bytes),
         "estimated_s": float(outcome.estimated_s),
-        "tests_left_out": found.tests,
+        **_notes(not found.unfinished, found.assumptions, warnings),
     }
 
 
@@ -192,10 +224,11 @@ PREDICT = Method("predict", SIGNATURES, (*_OF_MACHINES, "set"), PREDICTED, _pred
 REPLAY = Method(
     "replay", SIGNATURES, (*_OF_MACHINES, "copies", "accelerator", "accelerators", "policy"), REPLAYED, _replayed
 )
-REPLAY_RANKS = Method(
-    "replay ranks", TRACES,
-    ("platform", "ranks_per_node", "network_model", "collectives", "algorithm", "latency", "bandwidth"), RANKS,
-    _ranks_replayed,
+_OF_RANKS = ("ranks_per_node", "collectives", "algorithm", "latency", "bandwidth")
+REPLAY_RANKS = Method("replay ranks", TRACES, ("platform", "network_model", *_OF_RANKS), RANKS, _ranks_replayed)
+REPLAY_CAPTURE = Method(
+    "replay run", CAPTURES, ("machine", "clock", "model", "nodes", "network", "topology", *_OF_RANKS), RANKS,
+    _capture_replayed,
 )  # fmt: skip
-METHODS = (PREDICT, REPLAY, REPLAY_RANKS)
+METHODS = (PREDICT, REPLAY, REPLAY_RANKS, REPLAY_CAPTURE)
 """All methods. Of those for a kind of run, the first that takes all axes that are given is used."""

@@ -17,7 +17,7 @@ from foretrace.profiles.profile import MachineKind
 
 from .axes import AXES, BY_NAME
 from .fields import ERROR, TIMES, Field, Row, Value
-from .inputs import Run, Source, digest_of, machines_at, run_at, source_at
+from .inputs import Run, Source, digest_of, interconnect_at, machines_at, run_at, source_at
 from .methods import METHODS, Method, Values
 
 MOST_POINTS = 1_000_000
@@ -166,6 +166,8 @@ def _in_all(name: str, methods: Sequence[Method]) -> bool:
 def _values(name: str, given: Any, notes: list[str]) -> tuple[Any, ...]:
     """The values of an axis, each once."""
     axis = BY_NAME[name]
+    if name == "network":
+        return tuple(_each_once([interconnect_at(str(one)) for one in axis.values(given)], name, notes))
     if not axis.is_file:
         return axis.values(given)
     parts = [given] if isinstance(given, (str, os.PathLike, Source)) else list(given)
