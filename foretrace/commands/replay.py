@@ -20,6 +20,7 @@ from foretrace.replay.ranks.platform import MODELS, changed, read_platform
 from foretrace.replay.ranks.records import RankReplay
 from foretrace.replay.ranks.run import replay_ranks
 from foretrace.replay.ranks.run_files import read_ranks
+from foretrace.replay.ranks.trace_writer import write_time_independent
 from foretrace.reports.rank_reports import rank_report
 from foretrace.reports.replay_reports import replay_report
 from foretrace.reports.timelines import check_timeline, write_timeline
@@ -92,13 +93,19 @@ from .output_options import Output, output_options
 )
 @click.option("--latency", metavar="Fx", help="What if the links' latency were F times as long, as in 0.5x.")
 @click.option("--bandwidth", metavar="Fx", help="What if the links' bandwidth were F times as high, as in 2x.")
+@click.option(
+    "--write-trace",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Write the ranks' actions as such a trace, too.",
+)
 @output_options(pictures="the timeline (.json.gz is for ui.perfetto.dev)", check=check_timeline)
 def command(
     run: Path, machine: str | None, cores: int | None, threads: int | None, copies: int, accelerator: str | None,
     accelerators: int | None, policy: str | None, model: str, assumptions: bool, platform: Path | None,
     nodes: int | None, ranks_per_node: int | None, network: str | None, topology: str | None, timed_on: str | None,
     like: Path | None, network_model: str | None, collectives: str | None, algorithm: tuple[str, ...],
-    latency: str | None, bandwidth: str | None, output: Output,
+    latency: str | None, bandwidth: str | None, write_trace: Path | None, output: Output,
 ) -> None:  # fmt: skip
     """Replay a program on a machine: its threads, or copies of it, share cores, caches, memory, devices.
 
@@ -120,17 +127,22 @@ def command(
             latency=_factor("--latency", latency),
             bandwidth=_factor("--bandwidth", bandwidth),
         )
+        actions = read_ranks(run)
+        if write_trace is not None:
+            for name, times in write_time_independent(actions, write_trace).items():
+                click.echo(f"{write_trace}: {times:,} calls of {name} are written as plain sends", err=True)
         _show(
             replay_ranks(
-                read_ranks(run), where, ranks_per_node=1 if ranks_per_node is None else ranks_per_node,
+                actions, where, ranks_per_node=1 if ranks_per_node is None else ranks_per_node,
                 library=collectives or "mpich", algorithms=_algorithms(algorithm),
                 most_segments=MOST_SEGMENTS if output.pictures else 0,
             ),
             output,
         )  # fmt: skip
         return
-    if network_model is not None:
-        raise click.UsageError("--network-model is SimGrid's model of a --platform")
+    if network_model is not None or write_trace is not None:
+        option = "--network-model" if write_trace is None else "--write-trace"
+        raise click.UsageError(f"{option} goes with --platform")
     if machine is None:
         raise click.UsageError("name the machine with --machine, or a cluster with --platform")
     signature = read_signature(run)
@@ -152,6 +164,7 @@ def command(
                 most_segments=MOST_SEGMENTS if output.pictures else 0,
             ),
             output,
+            assumptions=assumptions,
         )  # fmt: skip
         return
     if any(given is not None for given in of_ranks) or algorithm:
@@ -171,10 +184,10 @@ def command(
     output.show(replay_report(replay, assumptions=assumptions))
 
 
-def _show(replay: RankReplay, output: Output) -> None:
+def _show(replay: RankReplay, output: Output, *, assumptions: bool = False) -> None:
     for path in output.pictures:
         write_timeline(replay, path, force=output.force)
-    output.show(rank_report(replay))
+    output.show(rank_report(replay, assumptions=assumptions))
 
 
 def _factor(option: str, text: str | None) -> float:

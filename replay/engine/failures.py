@@ -44,9 +44,10 @@ def failure(status: int, compiled: Compiled, engine: _engine.Engine) -> Predicti
         return PredictionError(f"replay: {who} gives back lock {lock}, which it does not hold")
     if status == _engine.TRUNCATED:
         sender, sends, size_bytes, receiver, receives, room_bytes = engine.truncation()
+        to, by = compiled.entities[receiver].name, compiled.entities[sender].name
         return PredictionError(
-            f"replay: {compiled.entities[receiver].name} has room for {room_bytes:g} bytes{_place(compiled, receives)}, "
-            f"but {compiled.entities[sender].name} sends {size_bytes:g}{_place(compiled, sends)}: message truncated"
+            f"replay: {to} has room for {room_bytes:g} bytes{_place(compiled, receives)}, but {by} sends "
+            f"{size_bytes:g}{_place(compiled, sends)}: message truncated"
         )
     if status == _engine.DISAGREE:
         return _disagreement(compiled, engine)
@@ -78,7 +79,7 @@ def _disagreement(compiled: Compiled, engine: _engine.Engine) -> PredictionError
 
 
 def _collective(compiled: Compiled, entity: int, at: int) -> str:
-    """What a member of a communicator takes part in: "rank 3 calls bcast of 8 bytes from rank 0 (main.c:12)"."""
+    """What a member of a communicator takes part in: "rank 3 calls bcast of 8 bytes at main.c:12"."""
     operation = compiled.operations[at]
     its = compiled.traffic.collectives[int(operation["a"])]
     size = "" if its["sizes_differ"] or its["first_count"] >= 0 else f" of {operation['x']:g} bytes"

@@ -24,7 +24,7 @@ from foretrace.replay.engine.network import Network
 from foretrace.replay.engine.program import Entity, System
 
 from .actions import COLLECTIVES, Kind, RankActions
-from .checks import ROOTED, check_actions, loops, name_of
+from .checks import ROOTED, check_actions, loops, name_of, places_of
 from .collectives import Recipe, algorithm_numbers
 
 Ints = npt.NDArray[np.int64]
@@ -131,7 +131,7 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
     if len(hosts.node_of) != run.num_ranks:
         raise PredictionError(f"replay: {len(hosts.node_of)} places for {run.num_ranks} ranks")
     ranks = run.num_ranks
-    places = _places(run)
+    places = places_of(run)
     check_actions(run, places)
     groups = _groups(run, places, choose)
     widths = _widths(run, places, groups)
@@ -247,13 +247,6 @@ class _Shared:
             tuple(f"memory of {name}" for name in of_node) if has_memory else (),
             nodes * hosts.caches,
         )
-
-
-def _places(run: RankActions) -> dict[Kind, Ints]:
-    """The actions of each kind."""
-    order = np.argsort(run.actions["kind"].astype(np.int8), kind="stable")
-    bounds = np.searchsorted(run.actions["kind"][order], np.arange(len(Kind) + 1))
-    return {kind: order[bounds[kind] : bounds[kind + 1]] for kind in Kind}
 
 
 def _sizes(run: RankActions, kind: Kind, which: Ints) -> npt.NDArray[np.float64]:

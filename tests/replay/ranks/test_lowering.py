@@ -163,7 +163,7 @@ def test_a_deadlock_says_where_each_rank_is():
 
 
 def test_a_deadlock_of_many_ranks_names_some_and_counts_the_others():
-    with pytest.raises(DeadlockError, match="rank 7 waits to receive from rank 8 .*; and 92 more$") as caught:
+    with pytest.raises(DeadlockError, match=r"rank 7 waits to receive from rank 8 .*; and 92 more$") as caught:
         replayed(run_of(*[[receive((rank + 1) % 100)] for rank in range(100)]))
     assert "\n" not in str(caught.value)
 
