@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from foretrace.base.errors import HierarchyError
+from foretrace.base.processor import cpu_model
 from foretrace.cache_sim.base.hierarchy import parse_size_bytes
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -231,15 +232,6 @@ def microarchitecture(cpuinfo: str | None = None) -> str | None:
     if facts.get("vendor_id") in ("AuthenticAMD", "HygonGenuine"):
         return next((name for f, low, high, name in _AMD if f == family and low <= model <= high), None)
     return None
-
-
-def cpu_model() -> str:
-    """Name of the processor."""
-    for line in _text(Path("/proc/cpuinfo")).splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in ("model name", "cpu") and value.strip():
-            return value.strip()
-    return platform.processor() or platform.machine()
 
 
 def environment(cpu: int | None, compiler: str, flags: str) -> dict[str, str]:

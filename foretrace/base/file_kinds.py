@@ -16,6 +16,7 @@ PEEK_BYTES = 1 << 16
 SQLITE_MAGIC = b"SQLite format 3\0"
 SIGNATURE_APPLICATION_ID = 0x46545253  # "FTRS", in the database header where file(1) finds it
 STREAM_MAGIC = b"FTSTORE1"
+PART_MAGIC = b"FTPART1\n"
 PICTURE_CREATOR = "foretrace"
 """Creator that pictures name in their metadata."""
 
@@ -47,6 +48,10 @@ def _json(schema: bytes) -> Callable[[bytes], bool]:
 
 
 SIGNATURE = FileKind("a signature", "foretrace info FILE", _is_signature)
+PART = FileKind(
+    "a rank's part of a parallel run", "foretrace trace --mpi --join -o OUTPUT",
+    lambda content: content.startswith(PART_MAGIC[:6]),
+)  # fmt: skip
 STREAM = FileKind("a stored stream", "foretrace simulate FILE", lambda content: content.startswith(STREAM_MAGIC[:7]))
 TIMING = FileKind("a timing", "foretrace predict SIGNATURE --timing FILE", _json(b"foretrace.timing"))
 PROFILE = FileKind("a machine profile", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.profile/'))
@@ -87,7 +92,8 @@ DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
 
 _RECOGNISED = (
-    SIGNATURE, STREAM, TIMING, PROFILE, INTERCONNECT, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
+    SIGNATURE, PART, STREAM, TIMING, PROFILE, INTERCONNECT, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS,
+    REPORT,
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from foretrace.base.errors import HierarchyError
+from foretrace.base.processor import cpu_model
 from foretrace.base.terminal import progress_bar
 from foretrace.benchmarks.calibration.sgbench import (
     ELEMENT_BYTES,
@@ -19,7 +20,7 @@ from foretrace.benchmarks.calibration.sgbench import (
     ranges,
     run_sgbench,
 )
-from foretrace.benchmarks.harness.machine_facts import core_cpus, cpu_model
+from foretrace.benchmarks.harness.machine_facts import core_cpus
 from foretrace.cache_sim.base.level import parse_size_bytes
 from foretrace.command_line.verb import Verb
 from foretrace.profiles.charts import gather_scatter_charts

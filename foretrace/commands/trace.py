@@ -82,6 +82,16 @@ if TYPE_CHECKING:
     help="Trace the processes it forks and the programs these become, summed up; of Python also those it starts in the "
     "same interpreter.",
 )
+@click.option(
+    "--mpi",
+    is_flag=True,
+    help="Record a rank of a parallel run: mpirun -n 4 foretrace trace --mpi --native -o app.sig -- ./app. Each rank "
+    "writes a part, OUTPUT.rank-R-of-N; the last one joins them.",
+)
+@click.option("--native", is_flag=True, help="With --mpi: record the MPI calls and time what is computed between them.")
+@click.option(
+    "--join", is_flag=True, help="With --mpi, without PROGRAM: join the parts of a run whose ranks were killed."
+)
 @click.option("--force", is_flag=True, help="Overwrite the files if they are a signature and a stored stream.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def command(
@@ -100,6 +110,9 @@ def command(
     python_core: str,
     keep_stream: Path | None,
     follow_children: bool,
+    mpi: bool,
+    native: bool,
+    join: bool,
     force: bool,
     program: tuple[str, ...],
 ) -> int | None:
@@ -110,6 +123,11 @@ def command(
     itself, each with a line on standard error that begins with "foretrace: error:", are listed in docs/exit-codes.md.
     """
     text = module if code is None else code
+    kind = Target.MODULE if code is None else Target.CODE
+    if native or join:
+        from . import trace_ranks
+
+        return trace_ranks.run(output, text, kind, program, native=native, join=join, force=force)
     if text is None and not program:
         raise click.UsageError("name a program to trace, e.g. foretrace trace -o ls.sig -- ls -l")
     if program and output.exists() and Path(program[0]).exists() and output.samefile(program[0]):
@@ -119,7 +137,6 @@ def command(
     check_output(output, SIGNATURE, force=force)
     if keep_stream is not None:
         check_output(keep_stream, STREAM, force=force)
-    kind = Target.MODULE if code is None else Target.CODE
     launch = launch_of(program) if text is None else PythonProgram(text, program, kind)
     is_python = isinstance(launch, PythonProgram)
     if follow_children and keep_stream is not None:
@@ -128,6 +145,12 @@ def command(
         other = "--no-tree" if no_tree else "--follow-children"
         raise click.UsageError(
             f"--dependences are those of the loops of one process's execution tree; leave out {other}"
+        )
+    if mpi:
+        from .trace_ranks import check_traced
+
+        check_traced(
+            launch, follow_children=follow_children, keeps_stream=keep_stream is not None, has_tree=not no_tree
         )
     if dependences and accuracy not in (None, "auto", "high"):
         raise click.UsageError(f"--dependences follow from all accesses; leave out --accuracy {accuracy}")
@@ -172,10 +195,15 @@ def command(
             from foretrace.tracer.stored.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
-        traced = trace_program(launch, options, on_progress, keep)
-        from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
+        if mpi:
+            from .trace_ranks import trace_and_keep
 
-        write_signature(traced.signature, output, force=force)
+            traced = trace_and_keep(launch, options, on_progress, output, force=force)
+        else:
+            traced = trace_program(launch, options, on_progress, keep)
+            from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
+
+            write_signature(traced.signature, output, force=force)
         unwritten.remove(output)
         if keep is not None:
             from foretrace.tracer import kept_stream
@@ -183,7 +211,8 @@ def command(
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)
     _say_sampled(traced.signature.provenance)
-    _say_done(traced.signature.provenance, output, keep_stream)
+    if not mpi:
+        _say_done(traced.signature.provenance, output, keep_stream)
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
     return traced.ending.exit_code

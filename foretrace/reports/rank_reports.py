@@ -9,6 +9,7 @@ from foretrace.base.units import format_bytes, format_seconds
 from foretrace.replay.ranks.records import RankReplay
 
 from .model import BYTES, INTEGER, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
+from .prediction_reports import assumed_figures
 from .replay_groups import groups_of
 
 _MOST_RANKS, _MOST_LINKS, _MOST_ACTIONS = 16, 8, 8
@@ -26,8 +27,8 @@ _LINKS = (
 )
 
 
-def rank_report(replay: RankReplay) -> Report:
-    """Report of `foretrace replay` of ranks."""
+def rank_report(replay: RankReplay, *, assumptions: bool = False) -> Report:
+    """Report of `foretrace replay` of ranks, with all assumptions or only their number."""
     links, actions = link_table(replay), action_table(replay)
     sections: list[Section] = [Text(_title_lines(replay)), *_rank_sections(replay)]
     sections += [Text([""]), replace(actions, shown=_MOST_ACTIONS)]
@@ -35,6 +36,9 @@ def rank_report(replay: RankReplay) -> Report:
         more = len(links.records) - _MOST_LINKS
         rest = f"and {more} more: --json has all" if more > 0 else ""
         sections += [Text([""]), replace(links, shown=_MOST_LINKS, rest=rest)]
+    if replay.warnings:
+        sections.append(Text(["", *(f"warning: {warning}" for warning in replay.warnings)]))
+    sections += assumed_figures(replay.assumptions, in_full=assumptions)
     return Report("Replay of ranks", sections, rank_table(replay), lambda: document(replay))
 
 
@@ -82,16 +86,33 @@ def _title_lines(replay: RankReplay) -> list[str]:
     outcome = replay.outcome
     ranks = len(replay.hosts.node_of)
     lines = [
-        f"{ranks} ranks on {replay.platform.name}: {format_seconds(replay.makespan_s)}",
+        f"{ranks} ranks{_nodes(replay)} on {replay.platform.name}: "
+        f"{format_seconds(replay.makespan_s)}{_interval(replay)}",
         f"{outcome.messages:,.0f} messages, {format_bytes(outcome.sent_bytes)} in all; collectives as "
         f"{replay.library} does them{_named(replay)}",
         f"the rank that computes most computes {replay.imbalance:.2f} times the mean",
     ]
     if outcome.periods_estimated:
         lines.append(f"{format_seconds(outcome.estimated_s)} of it are estimated from a window of many iterations")
-    if replay.tests:
-        lines.append(f"{replay.tests:,} calls of MPI_Test are left out")
+    for name, times in replay.left_out.items():
+        on_all = ": all actions are on the communicator of all ranks" if name.startswith("comm_") else ""
+        lines.append(f"{times:,} calls of {name} are left out{on_all}")
+    if replay.unfinished:
+        lines.append(f"{len(replay.unfinished):,} ranks do not finalize, the first is rank {replay.unfinished[0]}")
+    if outcome.unreceived:
+        lines.append(f"{outcome.unreceived:,} messages are sent and never received")
+    if outcome.open_requests:
+        lines.append(f"{outcome.open_requests:,} requests are never waited for")
     return lines
+
+
+def _nodes(replay: RankReplay) -> str:
+    used = len(set(replay.hosts.node_of))
+    return f" on {used} nodes" if used > 1 and replay.title else ""
+
+
+def _interval(replay: RankReplay) -> str:
+    return f" ({format_seconds(replay.low_s)} to {format_seconds(replay.high_s)})" if replay.ends_s else ""
 
 
 def _named(replay: RankReplay) -> str:
@@ -108,10 +129,19 @@ def document(replay: RankReplay) -> dict[str, Any]:
         "platform": replay.platform.name,
         "library": replay.library,
         "algorithms": replay.algorithms,
+        "title": replay.title,
         "makespan_s": replay.makespan_s,
+        "low_s": replay.low_s,
+        "high_s": replay.high_s,
+        "assumptions": list(map(str, replay.assumptions)),
+        "warnings": list(replay.warnings),
         "imbalance": replay.imbalance,
         "actions": replay.actions,
-        "tests_left_out": replay.tests,
+        "tests_left_out": replay.left_out.get("test", 0),
+        "left_out": replay.left_out,
+        "unfinished_ranks": list(replay.unfinished),
+        "unreceived_messages": outcome.unreceived,
+        "open_requests": outcome.open_requests,
         "messages": outcome.messages,
         "sent_bytes": outcome.sent_bytes,
         "moved_bytes": outcome.moved_bytes,

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from foretrace.base.processor import cpu_model
 from foretrace.base.units import format_bytes_per_s
 from foretrace.benchmarks.calibration.sgbench import Loop, curves
-from foretrace.benchmarks.harness.machine_facts import cpu_model
 from foretrace.benchmarks.harness.sampling import Timing
 
 from .model import BYTES, Column, Report, Table, bound, for_programs

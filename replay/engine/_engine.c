@@ -60,7 +60,7 @@ static const char *wrong_operation(const struct ft_engine *e, const struct ft_op
         return "an operation has no such code";
     if (op->a < 0 || op->a >= limits[op->code])
         return "an operation refers to what does not exist";
-    const bool of_request = op->code == FT_SEND || op->code == FT_RECEIVE;
+    const bool of_request = op->code == FT_SEND || op->code == FT_RECEIVE || op->code == FT_COLLECTIVE;
     if (op->b < 0 || (op->b > FT_REGISTERS && !of_request))
         return "an operation names no such register";
     if (op->label < 0 || (size_t)op->label >= e->n_labels)
@@ -187,6 +187,17 @@ static const char *wrong_messages(const struct ft_engine *e, const struct ft_ent
     for (size_t i = 0; i < e->n_operations; i++)
         if (e->operations[i].code == FT_SEND && e->messages[e->operations[i].a].peer < 0)
             return "a message is sent to nobody";
+    for (size_t i = 0; i < e->n_operations; i++) {
+        const struct ft_operation *op = &e->operations[i];
+        if (op->code != FT_COLLECTIVE || op->b == 0)
+            continue;
+        if (op->n < 1 || (size_t)op->n > e->n_operations - i)
+            return "a request is for no collective";
+        for (int64_t k = 1; k < op->n; k++)
+            if (op[k].code != FT_COLLECTIVE ||
+                e->collectives[op[k].a].communicator != e->collectives[op->a].communicator)
+                return "a request is for collectives of several communicators";
+    }
     for (size_t i = 0; i < e->n_communicators; i++)
         if (e->communicators[i].first_member < 0 || e->communicators[i].members < 1 ||
             (size_t)e->communicators[i].first_member + (size_t)e->communicators[i].members > e->n_members)
@@ -455,7 +466,7 @@ static PyObject *segments(PyObject *self, PyObject *Py_UNUSED(argument))
     return PyBytes_FromStringAndSize((const char *)e->segments, (Py_ssize_t)(e->n_segments * sizeof *e->segments));
 }
 
-/* (place, kind, object or entity waited for, owner of the object, its count, end) of an entity. */
+/* (place, kind, object or entity waited for, owner of the object, its count, end, operation that it is at) of an entity. */
 static PyObject *entity_state(PyObject *self, PyObject *argument)
 {
     struct ft_engine *e = started(self);
@@ -471,10 +482,19 @@ static PyObject *entity_state(PyObject *self, PyObject *argument)
     const struct ft_object_state none = {0, -1, -1, -1, 0, false},
                                  *object = at_object ? &e->objects_now[one->object] : &none;
     return Py_BuildValue("(iiiiidi)", one->place, one->kind, one->label, object->owner, object->count, one->end,
-                         one->pc);
+                         one->place == FT_QUEUED && one->step < 0 ? one->pc - 1 : one->pc);
 }
 
-/* [(is a send, partner, tag, communicator, bytes)] of the requests that an entity waits for. */
+/* Whether its owner waits for a request, or for the collective that does. */
+static bool is_waited_for(const struct ft_engine *e, const struct ft_request *one)
+{
+    if (!one->is_collective && one->task >= 0)
+        one = &e->requests[e->tasks[one->task].request];
+    return one->is_awaited || one->is_candidate;
+}
+
+/* [(is a send, partner, tag, communicator, bytes, label)] of the requests that an entity waits for, those of collectives
+ * that it waits for included. */
 static PyObject *pending(PyObject *self, PyObject *argument)
 {
     const struct ft_engine *e = started(self);
@@ -484,15 +504,61 @@ static PyObject *pending(PyObject *self, PyObject *argument)
     PyObject *all = PyList_New(0);
     for (uint32_t i = 0; all && i < e->n_requests; i++) {
         const struct ft_request *one = &e->requests[i];
-        if (!one->is_used || one->owner != number || one->is_done || !(one->is_awaited || one->is_candidate))
+        if (!one->is_used || one->owner != number || one->is_done || one->is_collective || !is_waited_for(e, one))
             continue;
-        PyObject *item =
-            Py_BuildValue("(Niiid)", PyBool_FromLong(one->is_send), one->peer, one->tag, one->communicator, one->bytes);
+        const int32_t label = one->task < 0 ? e->entities[number].label : e->operations[e->tasks[one->task].pc].label;
+        PyObject *item = Py_BuildValue("(Niiidi)", PyBool_FromLong(one->is_send), one->peer, one->tag,
+                                       one->communicator, one->bytes, label);
         if (!item || PyList_Append(all, item) < 0)
             Py_CLEAR(all);
         Py_XDECREF(item);
     }
     return all;
+}
+
+/* (sender, its operation, bytes, receiver, its operation, bytes that it has room for) of a message that is too long. */
+static PyObject *truncation(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    const struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    if (e->cut_send < 0) {
+        PyErr_SetString(PyExc_ValueError, "no message is too long");
+        return NULL;
+    }
+    const struct ft_request *send = &e->requests[e->cut_send], *receive = &e->requests[e->cut_receive];
+    return Py_BuildValue("(iidiid)", send->owner, send->pc - 1, send->bytes, receive->owner, receive->pc - 1,
+                         receive->bytes);
+}
+
+/* (messages that nobody received, requests that nobody waited for) so far. */
+static PyObject *leftovers(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    const struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    Py_ssize_t messages = 0, requests = 0;
+    for (size_t i = 0; i < e->n_entities; i++) {
+        const struct ft_entity *one = &e->entities[i];
+        for (int32_t r = one->arrived; r >= 0; r = e->requests[r].next)
+            messages++;
+        for (int32_t k = 0; k < one->slots; k++)
+            requests += e->slots[one->first_slot + k] != -1;
+    }
+    return Py_BuildValue("(nn)", messages, requests);
+}
+
+/* (entity, operation, entity, operation) of members of a communicator that take part in different collectives. */
+static PyObject *disagreement(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    const struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    if (e->other < 0) {
+        PyErr_SetString(PyExc_ValueError, "nobody disagrees");
+        return NULL;
+    }
+    return Py_BuildValue("(iiii)", e->called, e->entities[e->called].pc, e->other, e->other_operation);
 }
 
 static PyObject *max_min(PyObject *Py_UNUSED(module), PyObject *args)
@@ -546,8 +612,14 @@ static PyMethodDef methods[] = {
      "sums(): what was summed up, as bytes: entities, labels, resources, cores, objects, paths, work"},
     {"segments", segments, METH_NOARGS, "segments(): the timeline, as bytes"},
     {"entity", entity_state, METH_O, "entity(number): (place, kind, waits for, owner, count, end, operation)"},
+    {"truncation", truncation, METH_NOARGS,
+     "truncation(): (sender, operation, bytes, receiver, operation, bytes of room) of a message that is too long"},
+    {"leftovers", leftovers, METH_NOARGS,
+     "leftovers(): (messages that nobody received, requests that nobody waited for)"},
+    {"disagreement", disagreement, METH_NOARGS,
+     "disagreement(): (entity, operation, entity, operation) of two that take part in different collectives"},
     {"pending", pending, METH_O,
-     "pending(entity): [(is a send, partner, tag, communicator, bytes)] of the requests that it waits for"},
+     "pending(entity): [(is a send, partner, tag, communicator, bytes, label)] of the requests that it waits for"},
     {NULL, NULL, 0, NULL},
 };
 
@@ -640,6 +712,8 @@ PyMODINIT_FUNC PyInit__engine(void)
         C(NOT_OWNED),
         C(TOO_DEEP),
         C(NO_MEMBER),
+        C(DISAGREE),
+        C(TRUNCATED),
         C(REQUEST_OPEN),
         C(NO_REQUEST),
         C(TOO_MANY),

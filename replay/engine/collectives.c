@@ -1,6 +1,12 @@
 /* Collective operations as messages between ranks: the algorithms of MPICH (Thakur, Rabenseifner and Gropp, IJHPCA 19,
  * 2005) and Open MPI, step by step. At each step a rank posts what it sends and receives, and waits for all of it.
- * Which algorithms an operation consists of, by its size and ranks, is decided by the caller. */
+ * Which algorithms an operation consists of, by its size and ranks, is decided by the caller.
+ *
+ * Members take part in the collectives of a communicator in one order, whether or not they wait for each: they are
+ * numbered in that order, and the number is the tag of their messages. A collective with a request proceeds as a task
+ * beside its entity, at once when messages arrive. */
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine.h"
@@ -8,7 +14,8 @@
 struct step {
     struct ft_engine *engine;
     const struct ft_collective *its;
-    int32_t entity, rank, ranks, root;
+    int32_t entity, rank, ranks, root, tag;
+    int32_t task; /* that takes the step; -1: the entity itself */
     double bytes;
 };
 
@@ -38,7 +45,7 @@ static struct ft_message with(const struct step *s, int32_t rank)
 {
     const struct ft_communicator *of = &s->engine->communicators[s->its->communicator];
     /* messages of collectives meet no others */
-    return (struct ft_message){member(s->engine, of, rank), 0, -1 - s->its->communicator};
+    return (struct ft_message){member(s->engine, of, rank), s->tag, -1 - s->its->communicator};
 }
 
 /* Bytes that rank `from` has for rank `to`. */
@@ -52,18 +59,22 @@ static double bytes_of(const struct step *s, int32_t from, int32_t to)
     return s->engine->counts[s->its->first_count + at];
 }
 
+static void await_it(const struct step *s, int32_t request)
+{
+    if (request >= 0 && s->task < 0)
+        ft_await_request(s->engine, s->entity, request);
+    else if (request >= 0)
+        ft_await_by_task(s->engine, s->task, request);
+}
+
 static void send(const struct step *s, int32_t to, double bytes)
 {
-    const int32_t request = ft_post_send(s->engine, s->entity, with(s, to), bytes, false);
-    if (request >= 0)
-        ft_await_request(s->engine, s->entity, request);
+    await_it(s, ft_post_send(s->engine, s->entity, with(s, to), bytes, false));
 }
 
 static void receive(const struct step *s, int32_t from)
 {
-    const int32_t request = ft_post_receive(s->engine, s->entity, with(s, from));
-    if (request >= 0)
-        ft_await_request(s->engine, s->entity, request);
+    await_it(s, ft_post_receive(s->engine, s->entity, with(s, from), INFINITY));
 }
 
 static void exchange(const struct step *s, int32_t to, int32_t from, double bytes)
@@ -258,18 +269,191 @@ static bool post_step(const struct step *s, int32_t step)
     }
 }
 
+static struct step step_of(struct ft_engine *e, int32_t number, const struct ft_operation *op, int32_t rank)
+{
+    const struct ft_collective *its = &e->collectives[op->a];
+    return (struct step){.engine = e,
+                         .its = its,
+                         .entity = number,
+                         .rank = rank,
+                         .ranks = e->communicators[its->communicator].members,
+                         .root = its->root,
+                         .task = -1,
+                         .bytes = op->x};
+}
+
+/* ---- who takes part ---- */
+
+static bool are_alike(const struct ft_engine *e, const struct ft_operation *one, const struct ft_operation *other)
+{
+    const struct ft_collective *its = &e->collectives[one->a], *others = &e->collectives[other->a];
+    return one->label == other->label && its->algorithm == others->algorithm && its->root == others->root &&
+           (its->first_count < 0) == (others->first_count < 0) &&
+           (its->sizes_differ || its->first_count >= 0 || one->x == other->x);
+}
+
+/* A member comes to its next collective, of which the tag is given. */
+static int come(struct ft_engine *e, int32_t number, const struct ft_operation *op, int32_t rank, int32_t *tag)
+{
+    const int32_t communicator = e->collectives[op->a].communicator;
+    const struct ft_communicator *of = &e->communicators[communicator];
+    struct ft_meetings *all = &e->meetings[communicator];
+    int32_t *next = &e->next_tags[of->first_member + rank];
+    *tag = *next;
+    *next = (int32_t)(((int64_t)*next + 1) & INT32_MAX);
+    const uint32_t at = (uint32_t)(*tag - all->first_tag) & INT32_MAX;
+    if (at == all->n) {
+        if (all->n == all->room) {
+            struct ft_meeting *items = NULL;
+            uint32_t room = 0;
+            if (!ft_reserve(&items, &room, all->n, sizeof *items))
+                return FT_NO_MEMORY;
+            for (uint32_t i = 0; i < all->n; i++)
+                items[i] = all->items[(all->head + i) % all->room];
+            free(all->items);
+            all->items = items;
+            all->room = room;
+            all->head = 0;
+        }
+        all->items[(all->head + all->n++) % all->room] =
+            (struct ft_meeting){of->members, (int32_t)(op - e->operations), number};
+    }
+    struct ft_meeting *own = &all->items[(all->head + at) % all->room];
+    if (!are_alike(e, op, &e->operations[own->operation])) {
+        e->other = own->entity;
+        e->other_operation = own->operation;
+        return FT_DISAGREE;
+    }
+    if (--own->left == 0) { /* the first one */
+        all->head = (all->head + 1) % all->room;
+        all->n--;
+        all->first_tag = (int32_t)(((int64_t)all->first_tag + 1) & INT32_MAX);
+    }
+    return FT_GOES_ON;
+}
+
+/* ---- beside an entity ---- */
+
+static int32_t new_task(struct ft_engine *e)
+{
+    if (e->n_free_tasks)
+        return e->free_tasks[--e->n_free_tasks];
+    uint32_t path_room = e->task_room;
+    if (!ft_reserve(&e->task_paths, &path_room, e->n_tasks, e->n_path_labels * sizeof *e->task_paths) ||
+        !ft_reserve(&e->tasks, &e->task_room, e->n_tasks, sizeof *e->tasks))
+        return -1;
+    return (int32_t)e->n_tasks++;
+}
+
+static void end_task(struct ft_engine *e, int32_t number, int32_t flow)
+{
+    const struct ft_task *its = &e->tasks[number];
+    struct ft_entity *one = &e->entities[its->entity];
+    const int32_t request = its->request;
+    int32_t before = -1;
+    for (int32_t t = one->first_task; t != number; t = e->tasks[t].next)
+        before = t;
+    if (before < 0)
+        one->first_task = its->next;
+    else
+        e->tasks[before].next = its->next;
+    if (one->last_task == number)
+        one->last_task = before;
+    if (!ft_reserve(&e->free_tasks, &e->free_task_room, e->n_free_tasks, sizeof *e->free_tasks))
+        e->out_of_memory = true;
+    else
+        e->free_tasks[e->n_free_tasks++] = number;
+    ft_complete(e, request, flow);
+}
+
+void ft_task_goes_on(struct ft_engine *e, int32_t number, int32_t flow)
+{
+    struct ft_task *its = &e->tasks[number];
+    if (flow >= 0) { /* its way here was the message's */
+        double *path = &e->task_paths[(size_t)number * e->n_path_labels];
+        const size_t label = (size_t)e->operations[its->pc].label;
+        memcpy(path, &e->flow_paths[(size_t)flow * e->n_path_labels], e->n_path_labels * sizeof *path);
+        path[label < e->n_path_labels ? label : e->n_path_labels - 1] += e->now - e->flows[flow].begun;
+    }
+    const int32_t posted_before = e->posting;
+    e->posting = number;
+    while (!its->waiting_for && its->pc <= its->last && !e->out_of_memory) {
+        struct step step = step_of(e, its->entity, &e->operations[its->pc], its->rank);
+        step.tag = its->tag;
+        step.task = number;
+        if (post_step(&step, its->step)) {
+            its->step++;
+        } else {
+            its->step = 0;
+            its->pc++;
+            its->tag = (int32_t)(((int64_t)its->tag + 1) & INT32_MAX);
+        }
+    }
+    e->posting = posted_before;
+    if (!its->waiting_for && !e->out_of_memory)
+        end_task(e, number, flow);
+}
+
+static int begin_task(struct ft_engine *e, int32_t number, const struct ft_operation *op, int32_t rank)
+{
+    struct ft_entity *one = &e->entities[number];
+    int32_t slot, tag = 0;
+    const int problem = ft_free_slot(e, number, op, &slot);
+    if (problem != FT_GOES_ON)
+        return problem;
+    const int32_t first = one->pc - 1, last = first + (int32_t)op->n - 1;
+    for (int32_t pc = first; pc <= last; pc++) {
+        int32_t its;
+        const int met = come(e, number, &e->operations[pc], rank, &its);
+        if (met != FT_GOES_ON)
+            return met;
+        tag = pc == first ? its : tag;
+    }
+    const int32_t task = new_task(e);
+    const int32_t request =
+        task < 0 ? -1 : ft_new_request(e, (struct ft_request){.owner = number, .task = task, .is_collective = true});
+    if (request < 0)
+        return FT_NO_MEMORY;
+    e->requests[request].slot = slot;
+    e->slots[slot] = request;
+    e->tasks[task] = (struct ft_task){.entity = number,
+                                      .request = request,
+                                      .pc = first,
+                                      .last = last,
+                                      .rank = rank,
+                                      .tag = tag,
+                                      .next = -1,
+                                      .number = e->tasks_begun++};
+    if (one->last_task < 0)
+        one->first_task = task;
+    else
+        e->tasks[one->last_task].next = task;
+    one->last_task = task;
+    one->pc = last + 1;
+    memcpy(&e->task_paths[(size_t)task * e->n_path_labels], &e->of_paths[(size_t)number * e->n_path_labels],
+           e->n_path_labels * sizeof *e->task_paths);
+    ft_task_goes_on(e, task, -1);
+    return e->out_of_memory ? FT_NO_MEMORY : FT_GOES_ON;
+}
+
 int ft_collective(struct ft_engine *e, int32_t number, const struct ft_operation *op)
 {
     struct ft_entity *one = &e->entities[number];
-    const struct ft_collective *its = &e->collectives[op->a];
-    const struct ft_communicator *of = &e->communicators[its->communicator];
     if (one->step < 0) {
-        one->step = 0;
-        one->rank = rank_of(e, of, number);
-        if (member(e, of, one->rank) != number)
+        const struct ft_communicator *of = &e->communicators[e->collectives[op->a].communicator];
+        const int32_t rank = rank_of(e, of, number);
+        if (member(e, of, rank) != number)
             return FT_NO_MEMBER;
+        if (op->b)
+            return begin_task(e, number, op, rank);
+        const int met = come(e, number, op, rank, &one->tag);
+        if (met != FT_GOES_ON)
+            return met;
+        one->step = 0;
+        one->rank = rank;
     }
-    const struct step step = {e, its, number, one->rank, of->members, its->root, op->x};
+    struct step step = step_of(e, number, op, one->rank);
+    step.tag = one->tag;
     while (post_step(&step, one->step)) {
         one->step++;
         if (e->out_of_memory)

@@ -31,6 +31,7 @@ from .program import (
     Sharing,
     Sleep,
     Spawn,
+    Started,
     System,
     Timed,
     Unlock,
@@ -44,7 +45,9 @@ START = np.dtype([(name, "i4") for name in ("first_operation", "job", "born", "n
 CLASS = np.dtype([(name, "i4") for name in ("cores", "cache", "first_condition", "conditions", "first_use", "uses")])
 MESSAGE = np.dtype([("peer", "i4"), ("tag", "i4"), ("communicator", "i4")])
 COMMUNICATOR = np.dtype([("first_member", "i4"), ("members", "i4")])
-COLLECTIVE = np.dtype([(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "counts")])
+COLLECTIVE = np.dtype(
+    [(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "counts", "sizes_differ")]
+)
 _ANY = -1
 _MOST_TAG = 2**31 - 1
 MOST_REQUESTS = 1 << 20
@@ -63,7 +66,8 @@ class Traffic:
     Attributes:
         messages: (peer, tag, communicator) of each kind of message.
         communicators: (first member, members) of each; `members` are entities.
-        collectives: (algorithm, communicator, root, first count, what counts are by) of each.
+        collectives: (algorithm, communicator, root, first count, what counts are by, whether members may say
+            different sizes) of each.
         counts: bytes by rank, or by pair of ranks, of collectives.
         slot_lists: requests that are awaited together.
     """
@@ -267,7 +271,7 @@ class _Coder:
             case Send(_, size_bytes, label, request=request):
                 self.on_message(_engine.SEND, part, label, request, size_bytes)
             case Receive(label=label, request=request):
-                self.on_message(_engine.RECEIVE, part, label, request, 0.0)
+                self.on_message(_engine.RECEIVE, part, label, request, part.room_bytes or 0.0)
             case Await(requests, any_one, label):
                 if any(number < 1 for number in requests):
                     raise PredictionError(f"replay: {label}: requests are numbered from 1, not {min(requests)}")
@@ -276,10 +280,20 @@ class _Coder:
                 first = len(self.slot_lists)
                 self.slot_lists += [number - 1 for number in requests]
                 self.add(_engine.AWAIT, first, b=int(any_one), label=label, n=len(requests) or -1)
-            case Collective(_, size_bytes, label):
-                self.check_sizes(label, size_bytes, *part.counts)
-                self.open.append((len(self.rows), self.symbols.setdefault(("collective", part), len(self.symbols))))
-                self.add(_engine.COLLECTIVE, label=label, x=size_bytes)
+            case Collective():
+                self.collective(part)
+            case Started(steps, request):
+                if request < 1 or not steps or len({step.communicator for step in steps}) > 1:
+                    raise PredictionError("replay: collectives beside an entity need a request, and one communicator")
+                self.reserve(steps[0].label, request)
+                self.collective(steps[0], request, len(steps))
+                for step in steps[1:]:
+                    self.collective(step)
+
+    def collective(self, part: Collective, request: int = 0, steps: int = 0) -> None:
+        self.check_sizes(part.label, part.size_bytes, *part.counts)
+        self.open.append((len(self.rows), self.symbols.setdefault(("collective", part), len(self.symbols))))
+        self.add(_engine.COLLECTIVE, b=request, label=part.label, n=steps, x=part.size_bytes)
 
     def on_message(self, code: int, part: Send | Receive, label: str, request: int, size_bytes: float) -> None:
         self.check_sizes(label, size_bytes)
@@ -288,7 +302,8 @@ class _Coder:
             raise PredictionError(f"replay: {label}: tag {tag}, must be 0 to {_MOST_TAG}")
         self.reserve(label, request)
         self.open.append((len(self.rows), self.symbols.setdefault(("message", part), len(self.symbols))))
-        self.add(code, b=request, label=label, n=int(isinstance(part, Send) and part.synchronous), x=size_bytes)
+        flag = part.synchronous if isinstance(part, Send) else part.room_bytes is not None
+        self.add(code, b=request, label=label, n=int(flag), x=size_bytes)
 
     @staticmethod
     def check_sizes(label: str, *sizes_bytes: float) -> None:
@@ -445,6 +460,7 @@ class _Compiler:
                 *key[:3],
                 int(first) if key[3] else -1,
                 _engine.COUNTS_OF_PAIRS if len(key[3]) > len(members[key[1]]) else _engine.COUNTS_FROM,
+                0,
             )
             for key, first in zip(self.collectives, counts, strict=False)
         ]

@@ -55,9 +55,10 @@ enum ft_code {
     FT_JUMP,       /* to a */
     FT_SEND,       /* message a of x bytes; b: 0 waits until the sender may go on, else it is request b of the entity;
                     * n: 1 is synchronous: rendezvous whatever the size */
-    FT_RECEIVE,    /* message a; b as of FT_SEND */
+    FT_RECEIVE,    /* message a; b as of FT_SEND; n: 1 has room for x bytes, 0 for any number */
     FT_AWAIT,      /* requests slots[a .. a + n) of the engine, all open ones if n < 0; b: 0 all of them, 1 any */
-    FT_COLLECTIVE, /* collective a, x bytes: see collectives.c */
+    FT_COLLECTIVE, /* collective a, x bytes: see collectives.c; b > 0: with the n - 1 operations behind it beside the
+                    * entity, as its request b */
     FT_NUM_CODES
 };
 
@@ -132,9 +133,10 @@ enum ft_algorithm {
 enum ft_counts { FT_COUNTS_FROM, FT_COUNTS_OF_PAIRS, FT_COUNTS_TO };
 
 /* A collective operation. With `first_count` >= 0 sizes differ: a message from rank i to rank j has, from there on, the
- * size number i, i x ranks + j or j. */
+ * size number i, i x ranks + j or j. All members must take part in the same ones in the same order. */
 struct ft_collective {
     int32_t algorithm, communicator, root, first_count, counts;
+    int32_t sizes_differ; /* members may say different sizes */
 };
 
 /* Of messages longer than `above_bytes`: factors on the latency of the way and on the rate of a flow, and what comes on
@@ -192,7 +194,8 @@ struct ft_entity {
     int32_t node, first_slot, slots;
     int32_t posted, posted_last, arrived, arrived_last; /* queues of requests: see messages.c */
     int32_t waiting_for;                                /* requests that are not done */
-    int32_t step, rank;                                 /* of its collective; step -1: in none */
+    int32_t step, rank, tag;                            /* of its collective; step -1: in none */
+    int32_t first_task, last_task;                      /* collectives beside it, in the order of their calls */
     bool retries;                                       /* was woken to try for a lock again */
     int64_t activity;                                   /* number of what it does now: changes with each activity */
     double start, work_end, rest; /* of a running one, on its class's clock; of a timed one, the time */
@@ -252,8 +255,29 @@ struct ft_group_state { /* of cores or of a cache: how many there are, and the c
 
 struct ft_request { /* a message sent or received, until both sides are done with it */
     int32_t owner, peer, tag, communicator, flow, next, slot, pc;
-    double bytes;
-    bool is_used, is_send, is_detached, is_done, is_awaited, is_candidate, has_arrived;
+    int32_t task; /* the collective that waits for it, or that it stands for; -1: none */
+    double bytes; /* of a receive: that it has room for */
+    bool is_used, is_send, is_detached, is_done, is_awaited, is_candidate, has_arrived, is_collective;
+};
+
+struct ft_task {             /* a collective that proceeds beside an entity */
+    int32_t entity, request; /* which it completes */
+    int32_t pc, last;        /* operation that it is at, and its last one */
+    int32_t rank, step, tag, waiting_for, next;
+    int64_t number;
+};
+
+/* A collective to which some members of a communicator came. */
+struct ft_meeting {
+    int32_t left, operation, entity; /* members to come; the first one's operation, and who it was */
+};
+
+/* The collectives of a communicator that are not complete: a ring, in order of their tags. Members take part in them in
+ * order, so that the first one is complete first. */
+struct ft_meetings {
+    struct ft_meeting *items;
+    uint32_t head, n, room;
+    int32_t first_tag;
 };
 
 struct ft_flow {           /* a message on its way. Its consumer has the number of classes + its own */
@@ -279,6 +303,8 @@ enum ft_status {
     FT_TOO_DEEP,
     FT_NO_MEMORY,
     FT_NO_MEMBER,    /* of the communicator of a collective */
+    FT_DISAGREE,     /* with `other`, who takes part in another collective, by its operation `other_operation` */
+    FT_TRUNCATED,    /* a message is longer than its receive has room for: `cut_send`, `cut_receive` */
     FT_REQUEST_OPEN, /* a message would be one whose request is not awaited yet */
     FT_NO_REQUEST,   /* an entity names more requests than it has */
     FT_TOO_MANY
@@ -292,8 +318,9 @@ struct ft_traffic {
     double *left;
     int64_t *numbers; /* of the flows */
     double *ages;     /* of the flows, since both sides were there */
-    double *paths;    /* [flows, path labels] */
-    uint32_t n_shape, n_left, shape_room, left_room, number_room, age_room, path_room;
+    double *paths;    /* [flows, path labels], then those of tasks */
+    int64_t *tasks;   /* their numbers, entity by entity */
+    uint32_t n_shape, n_left, n_tasks, shape_room, left_room, number_room, age_room, path_room, task_room;
 };
 
 struct ft_snapshot;
@@ -357,9 +384,19 @@ struct ft_engine {
         int32_t flow;
     } *arrivals; /* scratch: messages due at one instant */
     uint32_t arrival_room;
-    double *flow_paths;    /* [flows, path labels] of who came last to a message */
-    int32_t *slots;        /* of all entities: request numbers; -1: none */
-    int32_t *member_order; /* members of each communicator in order of entities */
+    double *flow_paths;           /* [flows, path labels] of who came last to a message */
+    int32_t *slots;               /* of all entities: request numbers; -1: none */
+    int32_t *member_order;        /* members of each communicator in order of entities */
+    int32_t *next_tags;           /* [members] of the next collective of each */
+    struct ft_meetings *meetings; /* [communicators] */
+    struct ft_task *tasks;
+    double *task_paths; /* [tasks, path labels] */
+    int32_t *free_tasks;
+    uint32_t n_tasks, task_room, n_free_tasks, free_task_room;
+    int64_t tasks_begun;
+    int32_t posting; /* the task that posts messages now; -1: an entity does */
+    int32_t other, other_operation;
+    int32_t cut_send, cut_receive; /* requests; -1: none */
     uint32_t n_requests, request_room, n_flows, flow_room, consumer_room, due_room, n_free_requests, n_free_flows,
         free_request_room, free_flow_room, tie_room;
     int32_t *free_requests, *free_flows;
@@ -413,8 +450,12 @@ int ft_message(struct ft_engine *engine, int32_t entity, const struct ft_operati
 int ft_await(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
 int32_t ft_post_send(struct ft_engine *engine, int32_t entity, struct ft_message message, double bytes,
                      bool is_synchronous);
-int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message);
+int32_t ft_post_receive(struct ft_engine *engine, int32_t entity, struct ft_message message, double room);
 void ft_await_request(struct ft_engine *engine, int32_t entity, int32_t request);
+void ft_await_by_task(struct ft_engine *engine, int32_t task, int32_t request);
+int ft_free_slot(const struct ft_engine *engine, int32_t entity, const struct ft_operation *operation, int32_t *slot);
+int32_t ft_new_request(struct ft_engine *engine, struct ft_request like);
+void ft_complete(struct ft_engine *engine, int32_t request, int32_t flow);
 int ft_wait(struct ft_engine *engine, int32_t entity, int32_t label); /* for all that it awaits */
 void ft_arrived(struct ft_engine *engine, int32_t flow);
 
@@ -426,6 +467,7 @@ int ft_route(struct ft_engine *engine, int32_t from, int32_t to, double *latency
 
 /* collectives.c: the next steps of an entity's collective until it waits or is through */
 int ft_collective(struct ft_engine *engine, int32_t entity, const struct ft_operation *operation);
+void ft_task_goes_on(struct ft_engine *engine, int32_t task, int32_t flow); /* `flow`, which it waited for last, came */
 
 /* engine.c */
 void ft_begin(struct ft_engine *engine, struct ft_entity *entity, enum ft_kind kind, int32_t label);

@@ -16,7 +16,7 @@
 
 enum { NO_REQUEST = -1, SENT = -2 }; /* of a slot: a message that was detached is sent at once */
 
-static int32_t new_request(struct ft_engine *e, struct ft_request like)
+int32_t ft_new_request(struct ft_engine *e, struct ft_request like)
 {
     int32_t number;
     if (e->n_free_requests)
@@ -28,6 +28,7 @@ static int32_t new_request(struct ft_engine *e, struct ft_request like)
         return -1;
     }
     like.next = like.flow = like.slot = -1;
+    like.task = like.is_collective ? like.task : -1;
     like.is_used = true;
     like.pc = e->entities[like.owner].pc;
     e->requests[number] = like;
@@ -114,6 +115,17 @@ void ft_await_request(struct ft_engine *e, int32_t number, int32_t request)
     e->entities[number].waiting_for++;
 }
 
+void ft_await_by_task(struct ft_engine *e, int32_t task, int32_t request)
+{
+    struct ft_request *one = &e->requests[request];
+    if (one->is_done) {
+        free_request(e, request);
+        return;
+    }
+    one->task = task;
+    e->tasks[task].waiting_for++;
+}
+
 static int stop(struct ft_engine *e, int32_t number, int32_t label)
 {
     struct ft_entity *one = &e->entities[number];
@@ -138,13 +150,18 @@ static void end_candidates(struct ft_engine *e, int32_t number)
 }
 
 /* Its owner is done with it when it waits for it. */
-static void complete(struct ft_engine *e, int32_t request, int32_t flow)
+void ft_complete(struct ft_engine *e, int32_t request, int32_t flow)
 {
     struct ft_request *its = &e->requests[request];
     struct ft_entity *one = &e->entities[its->owner];
     its->is_done = true;
     its->flow = -1;
-    if (its->is_awaited) {
+    if (its->task >= 0 && !its->is_collective) {
+        const int32_t task = its->task;
+        free_request(e, request);
+        if (--e->tasks[task].waiting_for == 0)
+            ft_task_goes_on(e, task, flow);
+    } else if (its->is_awaited) {
         const int32_t owner = its->owner;
         free_request(e, request);
         if (--one->waiting_for == 0)
@@ -163,6 +180,10 @@ static void complete(struct ft_engine *e, int32_t request, int32_t flow)
 static void meet(struct ft_engine *e, int32_t send, int32_t receive, int32_t last)
 {
     struct ft_request *from = &e->requests[send], *to = &e->requests[receive];
+    if (from->bytes > to->bytes) {
+        e->cut_send = send;
+        e->cut_receive = receive;
+    }
     if (from->has_arrived) { /* eager, and there before its receive */
         free_request(e, send);
         to->is_done = true;
@@ -180,13 +201,13 @@ int32_t ft_post_send(struct ft_engine *e, int32_t number, struct ft_message mess
     const struct ft_network *net = &e->network;
     const bool is_eager = bytes < net->eager_below && !is_synchronous,
                is_detached = (is_eager || bytes < net->detached_below) && !is_synchronous;
-    const int32_t send = new_request(e, (struct ft_request){.owner = number,
-                                                            .peer = message.peer,
-                                                            .tag = message.tag,
-                                                            .communicator = message.communicator,
-                                                            .bytes = bytes,
-                                                            .is_send = true,
-                                                            .is_detached = is_detached});
+    const int32_t send = ft_new_request(e, (struct ft_request){.owner = number,
+                                                               .peer = message.peer,
+                                                               .tag = message.tag,
+                                                               .communicator = message.communicator,
+                                                               .bytes = bytes,
+                                                               .is_send = true,
+                                                               .is_detached = is_detached});
     if (send < 0)
         return -1;
     struct ft_entity *to = &e->entities[message.peer];
@@ -202,12 +223,12 @@ int32_t ft_post_send(struct ft_engine *e, int32_t number, struct ft_message mess
     return is_detached ? -1 : send;
 }
 
-int32_t ft_post_receive(struct ft_engine *e, int32_t number, struct ft_message message)
+int32_t ft_post_receive(struct ft_engine *e, int32_t number, struct ft_message message, double room)
 {
     struct ft_entity *one = &e->entities[number];
     const struct ft_request like = {
-        .owner = number, .peer = message.peer, .tag = message.tag, .communicator = message.communicator};
-    const int32_t receive = new_request(e, like);
+        .owner = number, .peer = message.peer, .tag = message.tag, .communicator = message.communicator, .bytes = room};
+    const int32_t receive = ft_new_request(e, like);
     if (receive < 0)
         return -1;
     const int32_t send = take_match(e, &one->arrived, &one->arrived_last, &like);
@@ -223,9 +244,9 @@ void ft_arrived(struct ft_engine *e, int32_t number)
 {
     const int32_t send = e->flows[number].send, receive = e->flows[number].receive;
     if (receive >= 0)
-        complete(e, receive, number);
+        ft_complete(e, receive, number);
     if (!e->requests[send].is_detached)
-        complete(e, send, number);
+        ft_complete(e, send, number);
     else if (receive >= 0)
         free_request(e, send);
     else {
@@ -237,19 +258,29 @@ void ft_arrived(struct ft_engine *e, int32_t number)
 
 /* ---- operations ---- */
 
+/* The slot of the request that an operation opens; -1: none. */
+int ft_free_slot(const struct ft_engine *e, int32_t number, const struct ft_operation *op, int32_t *slot)
+{
+    *slot = op->b ? e->entities[number].first_slot + op->b - 1 : -1;
+    if (op->b > e->entities[number].slots)
+        return FT_NO_REQUEST;
+    return *slot >= 0 && e->slots[*slot] != NO_REQUEST ? FT_REQUEST_OPEN : FT_GOES_ON;
+}
+
 int ft_message(struct ft_engine *e, int32_t number, const struct ft_operation *op)
 {
     const struct ft_message message = e->messages[op->a];
     const bool is_send = op->code == FT_SEND;
-    const int32_t slot = op->b ? e->entities[number].first_slot + op->b - 1 : -1;
-    if (op->b > e->entities[number].slots)
-        return FT_NO_REQUEST;
-    if (slot >= 0 && e->slots[slot] != NO_REQUEST)
-        return FT_REQUEST_OPEN;
-    const int32_t request =
-        is_send ? ft_post_send(e, number, message, op->x, op->n == 1) : ft_post_receive(e, number, message);
+    int32_t slot;
+    const int problem = ft_free_slot(e, number, op, &slot);
+    if (problem != FT_GOES_ON)
+        return problem;
+    const int32_t request = is_send ? ft_post_send(e, number, message, op->x, op->n == 1)
+                                    : ft_post_receive(e, number, message, op->n ? op->x : INFINITY);
     if (e->out_of_memory)
         return FT_NO_MEMORY;
+    if (e->cut_send >= 0)
+        return FT_TRUNCATED;
     if (slot >= 0)
         e->slots[slot] = request >= 0 ? request : SENT;
     if (request < 0)

@@ -219,7 +219,9 @@ int32_t ft_flow_begin(struct ft_engine *e, int32_t send, int32_t last)
     one->asked =
         latency_s > 0 && net->window_bytes > 0 ? fmin(bytes_per_s, net->window_bytes / (2 * latency_s)) : bytes_per_s;
     one->full_rate = one->asked * regime->bandwidth_factor;
-    memcpy(&e->flow_paths[(size_t)number * e->n_path_labels], &e->of_paths[(size_t)last * e->n_path_labels],
+    memcpy(&e->flow_paths[(size_t)number * e->n_path_labels],
+           e->posting < 0 ? &e->of_paths[(size_t)last * e->n_path_labels]
+                          : &e->task_paths[(size_t)e->posting * e->n_path_labels],
            e->n_path_labels * sizeof *e->flow_paths);
     e->of_work[3] += bytes;
     const double wait_s = fmax(latency_s * regime->latency_factor + regime->latency_s, 0);

@@ -56,6 +56,7 @@ class Outcome:
             iterations, as no state repeated. `estimated_s` is the time of the estimated periods.
         sent_bytes: bytes of messages, envelopes included; `moved_bytes` those that flows moved. They differ by rounding
             alone, and by messages that were still on their way. `messages` counts the messages sent.
+        unreceived: messages that nobody had received at the end. `open_requests` nobody had waited for.
         work_s: seconds of work requested; `work_done_s` seconds of work done. They differ by rounding alone.
     """
 
@@ -83,6 +84,8 @@ class Outcome:
     sent_bytes: float
     moved_bytes: float
     messages: float
+    unreceived: int
+    open_requests: int
 
     @classmethod
     def of(cls, compiled: Compiled, engine: _engine.Engine) -> Outcome:
@@ -98,6 +101,7 @@ class Outcome:
         if len(compiled.labels) > MOST_PATH_LABELS:
             named[-1] = OTHERS
         order = np.argsort(-path, kind="stable")
+        unreceived, open_requests = engine.leftovers()
         return cls(
             compiled=compiled,
             makespan_s=float(ends.max()),
@@ -123,6 +127,8 @@ class Outcome:
             sent_bytes=float(work[3]),
             moved_bytes=float(work[4]),
             messages=float(work[5]),
+            unreceived=unreceived,
+            open_requests=open_requests,
         )
 
     def seconds(self, kind: str) -> Floats:

@@ -173,13 +173,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """Receive a message; None for any sender or any tag. `request` as of `Send`."""
+    """Receive a message; None for any sender or any tag, or for `room_bytes` of any size. `request` as of `Send`."""
 
     sender: str | None
     label: str = "receive"
     tag: int | None = 0
     communicator: str = "world"
     request: int = 0
+    room_bytes: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,14 @@ class Collective:
     counts: tuple[float, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Collectives on one communicator that proceed in sequence beside the entity; `request` is done after the last."""
+
+    steps: tuple[Collective, ...]
+    request: int
+
+
 ALGORITHMS = (
     "linear-gather", "linear-scatter", "linear-exchange", "linear-scan", "binomial-bcast", "binomial-reduce",
     "binomial-scatter", "binomial-gather", "recursive-doubling", "doubling-gather", "halving-scatter", "rabenseifner",
@@ -219,7 +228,7 @@ ALGORITHMS = (
 
 Part = (
     Run | Repeat | Barrier | Lock | Unlock | Post | Wait | Broadcast | Spawn | Join | Sleep | Use | Offer | Timed
-    | Send | Receive | Await | Collective
+    | Send | Receive | Await | Collective | Started
 )  # fmt: skip
 
 

@@ -79,11 +79,13 @@ void ft_repeat_free(struct ft_engine *e)
         free(s->traffic.numbers);
         free(s->traffic.ages);
         free(s->traffic.paths);
+        free(s->traffic.tasks);
     }
     free(e->traffic.shape);
     free(e->traffic.left);
     free(e->traffic.numbers);
     free(e->traffic.ages);
+    free(e->traffic.tasks);
     free(e->pilots);
 }
 
@@ -100,6 +102,13 @@ static void shape_pair(struct ft_engine *e, struct ft_traffic *t, int64_t one, i
     shape(e, t, one * (INT64_C(1) << 32) + (uint32_t)other);
 }
 
+/* Tags of collectives rise with each; those of a state that repeats are the same beside its first member's next one. */
+static int32_t relative_tag(const struct ft_engine *e, int32_t communicator, int32_t tag)
+{
+    const int64_t base = e->next_tags[e->communicators[communicator].first_member];
+    return (int32_t)((tag - base) & INT32_MAX);
+}
+
 static void shape_request(struct ft_engine *e, struct ft_traffic *t, int32_t number)
 {
     const struct ft_request *its = &e->requests[number];
@@ -107,9 +116,22 @@ static void shape_request(struct ft_engine *e, struct ft_traffic *t, int32_t num
     int64_t bytes;
     memcpy(&bytes, &its->bytes, sizeof bytes); /* those of a collective's steps differ */
     shape_pair(e, t, its->owner, its->pc);
-    shape_pair(e, t, its->peer, its->tag);
+    shape_pair(e, t, its->peer, its->communicator < 0 ? relative_tag(e, -1 - its->communicator, its->tag) : its->tag);
     shape_pair(e, t, slot, its->is_done | its->is_awaited << 1 | its->has_arrived << 2 | its->is_candidate << 3);
     shape(e, t, bytes);
+}
+
+static void shape_task(struct ft_engine *e, struct ft_traffic *t, int32_t number)
+{
+    const struct ft_task *its = &e->tasks[number];
+    shape_pair(e, t, its->pc, its->step);
+    shape_pair(e, t, its->waiting_for,
+               relative_tag(e, e->collectives[e->operations[its->pc].a].communicator, its->tag));
+    shape_request(e, t, its->request);
+    if (ft_reserve(&t->tasks, &t->task_room, t->n_tasks, sizeof *t->tasks))
+        t->tasks[t->n_tasks++] = number;
+    else
+        e->out_of_memory = true;
 }
 
 static int by_begin(const void *a, const void *b)
@@ -120,12 +142,16 @@ static int by_begin(const void *a, const void *b)
 
 static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
 {
-    t->n_shape = t->n_left = 0;
+    t->n_shape = t->n_left = t->n_tasks = 0;
     if (!e->network.nodes)
         return;
     for (size_t i = 0; i < e->n_entities; i++) {
         const struct ft_entity *one = &e->entities[i];
         shape_pair(e, t, one->step, one->waiting_for);
+        if (one->step >= 0)
+            shape(e, t, relative_tag(e, e->collectives[e->operations[one->pc].a].communicator, one->tag));
+        for (int32_t k = one->first_task; k >= 0; k = e->tasks[k].next)
+            shape_task(e, t, k);
         for (int32_t r = one->posted; r >= 0; r = e->requests[r].next)
             shape_request(e, t, r);
         for (int32_t r = one->arrived; r >= 0; r = e->requests[r].next)
@@ -138,6 +164,9 @@ static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
                 shape_request(e, t, r);
         }
     }
+    for (size_t i = 0; i < e->n_communicators; i++)
+        for (int32_t m = 1; m < e->communicators[i].members; m++)
+            shape(e, t, relative_tag(e, (int32_t)i, e->next_tags[e->communicators[i].first_member + m]));
     uint32_t n = 0;
     for (uint32_t i = 0; i < e->n_flows; i++) {
         if (!e->flows[i].is_used)
@@ -172,17 +201,24 @@ static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
     e->paid -= (int64_t)(t->n_shape + t->n_left) / SUMS_PER_UNIT;
 }
 
-/* The ways to the messages on their way, of which `arrivals` has the flows. */
+/* The ways to the messages on their way, of which `arrivals` has the flows, and to tasks, which are known by their
+ * numbers from now on. */
 static void keep_paths(struct ft_engine *e, struct ft_traffic *t)
 {
     const size_t labels = e->n_path_labels;
-    if (t->n_left && !ft_reserve(&t->paths, &t->path_room, t->n_left - 1, labels * sizeof *t->paths)) {
+    const uint32_t n = t->n_left + t->n_tasks;
+    if (n && !ft_reserve(&t->paths, &t->path_room, n - 1, labels * sizeof *t->paths)) {
         e->out_of_memory = true;
         return;
     }
     for (uint32_t i = 0; i < t->n_left; i++)
         memcpy(&t->paths[i * labels], &e->flow_paths[(size_t)e->arrivals[i].flow * labels], labels * sizeof *t->paths);
-    e->paid -= (int64_t)(t->n_left * labels) / SUMS_PER_UNIT;
+    for (uint32_t i = 0; i < t->n_tasks; i++) {
+        const size_t task = (size_t)t->tasks[i];
+        memcpy(&t->paths[(t->n_left + i) * labels], &e->task_paths[task * labels], labels * sizeof *t->paths);
+        t->tasks[i] = e->tasks[task].number;
+    }
+    e->paid -= (int64_t)(n * labels) / SUMS_PER_UNIT;
 }
 
 /* How many more periods messages allow that were on their way all the time; 0 if others are in another state: even
@@ -381,7 +417,8 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
     return isfinite(most) && most >= 1 ? most : 0;
 }
 
-/* A message that was on its way all the time has come further in each period; others are others of the same kind. */
+/* A message that was on its way all the time has come further in each period; others are others of the same kind, as
+ * are collectives beside their entity. */
 static void skip_flows(struct ft_engine *e, const struct ft_snapshot *s, double m, double shift)
 {
     for (uint32_t i = 0; e->network.nodes && i < e->traffic.n_left; i++) { /* as of_traffic has left it */
@@ -400,6 +437,13 @@ static void skip_flows(struct ft_engine *e, const struct ft_snapshot *s, double 
         } else if (!remained) {
             *due += shift;
         }
+    }
+    for (uint32_t i = 0; e->network.nodes && i < e->traffic.n_tasks; i++) {
+        const size_t task = (size_t)e->traffic.tasks[i];
+        double *path = &e->task_paths[task * e->n_path_labels];
+        const double *was = &s->traffic.paths[(s->traffic.n_left + i) * e->n_path_labels];
+        for (size_t label = 0; label < e->n_path_labels && e->tasks[task].number != s->traffic.tasks[i]; label++)
+            path[label] += m * (path[label] - was[label]);
     }
 }
 

@@ -33,6 +33,8 @@ static bool allocate(struct ft_engine *e, const struct ft_entity_start *starts)
     const size_t slots = slots_of(e, starts);
     e->slots = many(slots, sizeof *e->slots);
     e->member_order = many(e->n_members, sizeof *e->member_order);
+    e->next_tags = many(e->n_members, sizeof *e->next_tags);
+    e->meetings = many(e->n_communicators, sizeof *e->meetings);
     for (size_t i = 0; e->slots && i < slots; i++)
         e->slots[i] = -1;
     e->consumer_room = (uint32_t)e->n_classes;
@@ -46,7 +48,7 @@ static bool allocate(struct ft_engine *e, const struct ft_entity_start *starts)
     e->sums = many(e->n_sums, sizeof *e->sums);
     return e->entities && e->states && e->consumers && e->shared && e->core_groups && e->caches_now && e->objects_now &&
            e->active && e->ready && e->ended && e->in_cache && e->due && e->due_at && e->due_s && e->slots &&
-           e->member_order && e->sums;
+           e->member_order && e->next_tags && e->meetings && e->sums;
 }
 
 /* Classes, each with the resources that it uses. */
@@ -110,6 +112,7 @@ bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
     e->of_paths = sums, sums += e->n_entities * e->n_path_labels;
     e->of_work = sums;
     order_members(e);
+    e->posting = e->other = e->cut_send = e->cut_receive = -1;
     for (size_t i = 0; i < e->n_entities + e->n_classes; i++)
         e->due_at[i] = -1;
     for (size_t i = 0; i < e->n_core_groups; i++)
@@ -122,6 +125,7 @@ bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
         one->job = starts[i].job;
         one->first_joiner = one->next = one->object = one->device = -1;
         one->posted = one->posted_last = one->arrived = one->arrived_last = one->step = -1;
+        one->first_task = one->last_task = -1;
         one->node = starts[i].node;
         one->first_slot = starts[i].first_slot;
         one->slots = starts[i].slots;
@@ -146,6 +150,8 @@ void ft_engine_free(struct ft_engine *e)
         free(e->core_groups[i].classes.items);
     for (size_t i = 0; e->caches_now && i < e->n_caches; i++)
         free(e->caches_now[i].classes.items);
+    for (size_t i = 0; e->meetings && i < e->n_communicators; i++)
+        free(e->meetings[i].items);
     void *all[] = {e->entities,
                    e->states,
                    e->consumers,
@@ -175,6 +181,11 @@ void ft_engine_free(struct ft_engine *e)
                    e->flow_paths,
                    e->slots,
                    e->member_order,
+                   e->next_tags,
+                   e->meetings,
+                   e->tasks,
+                   e->task_paths,
+                   e->free_tasks,
                    e->free_requests,
                    e->free_flows,
                    e->route,

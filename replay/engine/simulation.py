@@ -18,27 +18,16 @@ from foretrace.base.errors import PredictionError
 
 from . import _engine
 from .compiler import Compiled, compile_programs
-from .outcome import KINDS, Outcome
+from .failures import DeadlockError as DeadlockError
+from .failures import failure
+from .outcome import Outcome
 from .program import Entity, System
 
 MOST_SEGMENTS = 1_000_000
 MOST_EVENTS = 2_000_000_000
-_MOST_NAMED = 8
-_MOST_CALLS = 3
 _REGISTERS = 4
 CONSERVED = 1e-6
 """Rounding makes the work done differ from the work asked for; a larger share than this is a bug."""
-
-
-class DeadlockError(PredictionError):
-    """Deadlock: no entity can go on, and some are not done. `waits` has one line for each of these, `semaphores` the
-    semaphores they wait for, in the order of the entities."""
-
-    def __init__(self, message: str, waits: Sequence[str] = (), semaphores: Sequence[str] = ()) -> None:
-        """The message in one line."""
-        super().__init__(message)
-        self.waits = tuple(waits)
-        self.semaphores = tuple(semaphores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +119,7 @@ def _host(
         if status == _engine.CALLED:
             _answer(compiled, engine, decide)
         elif status != _engine.PAUSED:
-            raise _error(status, compiled, engine)
+            raise failure(status, compiled, engine)
 
 
 def _answer(compiled: Compiled, engine: _engine.Engine, decide: Decide | None) -> None:
@@ -145,73 +134,3 @@ def _answer(compiled: Compiled, engine: _engine.Engine, decide: Decide | None) -
     if not all(math.isfinite(time_s) and time_s >= 0 for time_s in choice.times_s):
         raise PredictionError(f"replay: offer {token}: a decision's times are {choice.times_s}, must be times")
     engine.resume(engine.called, firsts[choice.index], (first, second, third, fourth))
-
-
-def _error(status: int, compiled: Compiled, engine: _engine.Engine) -> PredictionError:
-    if status == _engine.DEADLOCK:
-        lines = (_waits_for(compiled, engine, number) for number in range(len(compiled.entities)))
-        waits = [line for line in lines if line is not None]
-        more = f"; and {len(waits) - _MOST_NAMED} more" if len(waits) > _MOST_NAMED else ""
-        at = [engine.entity(number)[:3] for number in range(len(compiled.entities))]
-        wanted = [
-            compiled.objects[what] for place, kind, what in at if place == _engine.QUEUED and kind == _engine.AT_WAIT
-        ]
-        message = f"replay: deadlock after {engine.now:.6g} s: {'; '.join(waits[:_MOST_NAMED])}{more}"
-        return DeadlockError(message, waits, wanted)
-    who = compiled.entities[engine.called].name if engine.called >= 0 else ""
-    if status == _engine.NOT_OWNED:
-        operation = compiled.operations[engine.entity(engine.called)[6]]
-        lock = compiled.objects[int(operation["a"])]
-        return PredictionError(f"replay: {who} gives back lock {lock}, which it does not hold")
-    if status in (_engine.NO_MEMBER, _engine.REQUEST_OPEN, _engine.NO_REQUEST):
-        operation = compiled.operations[engine.entity(engine.called)[6]]
-        what = compiled.labels[int(operation["label"])]
-        if status == _engine.NO_MEMBER:
-            return PredictionError(f"replay: {who} takes part in {what}, but is no member of its communicator")
-        if status == _engine.REQUEST_OPEN:
-            return PredictionError(f"replay: {who}: {what} is given request {operation['b']}, which is not awaited yet")
-        return PredictionError(f"replay: {who}: {what} names a request that it does not have")
-    if status == _engine.TOO_DEEP:
-        return PredictionError(f"replay: {who} nests more than {_engine.MAX_NESTING} loops")
-    return PredictionError(
-        "replay: too many events to simulate one by one, and no repetition was found; replay a shorter run"
-    )
-
-
-def _waits_for(compiled: Compiled, engine: _engine.Engine, number: int) -> str | None:
-    """One line on what an entity waits for in a deadlock; None if it is done."""
-    place, kind, what, owner, count, _, _ = engine.entity(number)
-    name = compiled.entities[number].name
-    if place == _engine.DONE:
-        return None
-    if place == _engine.UNBORN:
-        return f"{name} was never started"
-    if place != _engine.QUEUED:
-        return f"{name} makes no progress"
-    if kind == _engine.AT_JOIN:
-        return f"{name} waits for the end of {compiled.entities[what].name}"
-    if kind == _engine.AT_TRANSFER:
-        return f"{name} waits {_pending(compiled, engine, number)}"
-    thing = compiled.objects[what]
-    if kind == _engine.AT_LOCK:
-        return f"{name} waits for lock {thing}, held by {compiled.entities[owner].name}"
-    if kind == _engine.AT_BARRIER:
-        return f"{name} waits at barrier {thing}, to which {count} of {compiled.system.barriers[thing]} came"
-    if kind == _engine.AT_WAIT:
-        return f"{name} waits for {thing}, which nobody posts"
-    return f"{name} waits for {thing} ({KINDS[kind]})"
-
-
-def _pending(compiled: Compiled, engine: _engine.Engine, number: int) -> str:
-    """The messages that an entity waits for: "to send 100 bytes to rank 4 (tag 7)"."""
-    calls = []
-    requests = engine.pending(number)
-    for is_send, peer, tag, communicator, size_bytes in requests[:_MOST_CALLS]:
-        partner = "anybody" if peer < 0 else compiled.entities[peer].name
-        what = f"to send {size_bytes:g} bytes to {partner}" if is_send else f"to receive from {partner}"
-        if communicator < 0:
-            calls.append(f"{what} ({compiled.labels[engine.entity(number)[2]]})")
-        else:
-            calls.append(f"{what} ({'any tag' if tag < 0 else f'tag {tag}'})")
-    more = f" and {len(requests) - _MOST_CALLS} more messages" if len(requests) > _MOST_CALLS else ""
-    return " and ".join(calls) + more

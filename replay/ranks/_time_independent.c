@@ -10,7 +10,7 @@
 #include "foretrace/base/tables.h"
 #include "tracer/mpi/kinds.h"
 
-enum { NOTHING = FT_NUM_CALL_KINDS, INIT, NUM_KINDS };
+enum { NOTHING = FT_NUM_CALL_KINDS, INIT, END, SPLIT, COPY };
 
 /* peer: partner, or root. request: 0 for a call that waits, else 1, 2, ... amount: flops, or seconds. first_count: of
  * the counts of a collective by rank; -1: none. */
@@ -52,10 +52,10 @@ static const struct {
     {"scan", FT_CALL_SCAN, "sf|y"},
     {"exscan", FT_CALL_EXSCAN, "sf|y"},
     {"init", INIT, "|x"},
-    {"finalize", NOTHING, "|x"},
+    {"finalize", END, "|x"},
     {"comm_size", NOTHING, "|x"},
-    {"comm_split", NOTHING, "|xxxx"},
-    {"comm_dup", NOTHING, "|xx"},
+    {"comm_split", SPLIT, "|xxxx"},
+    {"comm_dup", COPY, "|xx"},
     {"location", NOTHING, "|xx"},
 };
 
@@ -76,7 +76,7 @@ struct rank {
     int32_t *unused; /* numbers of requests up to `highest` that none has: a heap */
     uint32_t n, room, n_opened, opened_room, n_unused, unused_room;
     int32_t highest, slots, datatype;
-    bool has_lines;
+    bool has_lines, began, ended;
 };
 
 struct reader {
@@ -84,6 +84,8 @@ struct reader {
     double *counts;
     uint32_t n_counts, counts_room;
     int32_t n_ranks;
+    int64_t splits, copies; /* of communicators, which are not followed */
+    int64_t n_actions, most_actions;
     char problem[160];
     Py_ssize_t line;
 };
@@ -349,10 +351,17 @@ static bool read_line(struct reader *r, const char *at, const char *end)
         struct action a = {.kind = actions[i].kind, .first_count = -1, .line = (int32_t)r->line};
         if (a.kind == INIT) {
             own->datatype = next_word(&at, end, &length) ? DOUBLE : BYTE;
+            own->began = true;
             return true;
         }
-        if (a.kind == NOTHING)
+        if (a.kind >= NOTHING) {
+            own->ended |= a.kind == END;
+            r->splits += a.kind == SPLIT;
+            r->copies += a.kind == COPY;
             return true;
+        }
+        if (r->n_actions++ >= r->most_actions)
+            return fails(r, "there are more actions than can be replayed", "", 0);
         if (!ft_reserve(&own->actions, &own->room, own->n, sizeof a))
             return fails(r, "no memory for actions", "", 0);
         if (!read_arguments(r, own, self, actions[i].arguments, at, end, &a))
@@ -365,11 +374,11 @@ static bool read_line(struct reader *r, const char *at, const char *end)
 
 static bool read_text(struct reader *r, const char *text, size_t bytes)
 {
-    r->line = 0;
     for (const char *at = text, *last = text + bytes; at < last;) {
         const char *end = memchr(at, '\n', (size_t)(last - at));
         end = end ? end : last;
-        r->line++;
+        if (r->line++ >= INT32_MAX)
+            return fails(r, "there are more lines than can be numbered", "", 0);
         if (!read_line(r, at, end))
             return false;
         at = end + 1;
@@ -386,7 +395,8 @@ static int reader_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(keywo
 {
     struct reader *r = &((struct reader_object *)self)->reader;
     int ranks;
-    if (!PyArg_ParseTuple(args, "i", &ranks))
+    long long most_actions;
+    if (!PyArg_ParseTuple(args, "iL", &ranks, &most_actions))
         return -1;
     if (ranks < 1 || r->ranks) {
         PyErr_SetString(PyExc_ValueError, "no ranks");
@@ -398,6 +408,7 @@ static int reader_init(PyObject *self, PyObject *args, PyObject *Py_UNUSED(keywo
         return -1;
     }
     r->n_ranks = ranks;
+    r->most_actions = most_actions;
     for (int i = 0; i < ranks; i++)
         r->ranks[i].datatype = BYTE;
     return 0;
@@ -431,6 +442,11 @@ static PyObject *reader_read(PyObject *self, PyObject *argument)
     return Py_BuildValue("(ns)", r->line, r->problem);
 }
 
+static PyObject *reader_lines(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    return PyLong_FromSsize_t(((const struct reader_object *)self)->reader.line);
+}
+
 static PyObject *reader_actions(PyObject *self, PyObject *Py_UNUSED(argument))
 {
     const struct reader *r = &((struct reader_object *)self)->reader;
@@ -438,7 +454,7 @@ static PyObject *reader_actions(PyObject *self, PyObject *Py_UNUSED(argument))
     for (int32_t i = 0; i < r->n_ranks; i++)
         n += r->ranks[i].n;
     PyObject *all = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(n * sizeof(struct action)));
-    PyObject *numbers = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((size_t)r->n_ranks * 3 * sizeof(int64_t)));
+    PyObject *numbers = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)((size_t)r->n_ranks * 4 * sizeof(int64_t)));
     PyObject *counts =
         PyBytes_FromStringAndSize((const char *)r->counts, (Py_ssize_t)(r->n_counts * sizeof *r->counts));
     if (!all || !numbers || !counts) {
@@ -456,14 +472,19 @@ static PyObject *reader_actions(PyObject *self, PyObject *Py_UNUSED(argument))
         *number++ = r->ranks[i].n;
         *number++ = r->ranks[i].slots;
         *number++ = r->ranks[i].has_lines;
+        *number++ = r->ranks[i].began && !r->ranks[i].ended;
     }
-    return Py_BuildValue("(NNN)", all, numbers, counts);
+    return Py_BuildValue("(NNNLL)", all, numbers, counts, (long long)r->splits, (long long)r->copies);
 }
 
 static PyMethodDef methods[] = {
-    {"read", reader_read, METH_O, "read(text): add its actions; None, or (line, what is wrong with it)"},
+    {"read", reader_read, METH_O,
+     "read(text): add the actions of its lines, numbered on from those before; None, or (line, what is wrong with it)"},
+    {"lines", reader_lines, METH_NOARGS, "lines(): number of lines so far"},
     {"actions", reader_actions, METH_NOARGS,
-     "actions(): (actions of all ranks, (actions, requests, whether there are lines) of each, sizes), as bytes"},
+     "actions(): (actions of all ranks, (actions, requests, whether there are lines, whether it began and did not "
+     "end)\n"
+     "of each, sizes), as bytes, then the splits and copies of communicators"},
     {NULL, NULL, 0, NULL},
 };
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature.rank_records import COLLECTIVES
-from foretrace.tracer.signature.rank_records import CallKind as Kind
+from foretrace.tracer.signature.rank_records import COLLECTIVES as COLLECTIVES
+from foretrace.tracer.signature.rank_records import CallKind
 
-__all__ = ["ACTION", "COLLECTIVES", "Kind", "RankActions"]
+Kind = CallKind
 
 ACTION = np.dtype(
     [(name, "i4") for name in ("kind", "peer", "tag", "request", "line", "first_count", "communicator", "second_tag")]
@@ -19,13 +19,13 @@ ACTION = np.dtype(
 )
 """An action.
 
-`peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `request` 0 for a call
-that waits, else the number of its request, collectives included; of a computation the number of its demand
-(`RankActions.demands`). `line` is where it is from (`RankActions.place`). `first_count` is the first of the sizes of a
-collective by rank, or of the requests in `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator` is
-a number in `RankActions.communicators`. Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
-`amount` is flops of a computation or after a reduction, seconds of a sleep, and the number of times of a `REPEAT`, the
-body of which ends at its `END_REPEAT`.
+`peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `size_bytes` of a
+receive is what it has room for; -1: any size. `request` 0 for a call that waits, else the number of its request,
+collectives included; of a computation the number of its demand (`Hosts.demands`). `line` is where it is from
+(`RankActions.place`). `first_count` is the first of the sizes of a collective by rank, or of the requests in
+`RankActions.slots` of a wait for `peer` requests; -1: none. `communicator` is a number in `RankActions.communicators`.
+Of an exchange, `request` - 1 is whom it receives from, with `second_tag`. `amount` is flops of a computation or after a
+reduction, seconds of a sleep, the number of times of a `REPEAT`, whose body ends at its `END_REPEAT`.
 """
 
 
@@ -43,6 +43,8 @@ class RankActions:
         slots: requests that are waited for together.
         places: texts that say where actions are from, by `line`, such as "main.c:12".
         files: where there are no `places`: files that the lines are of, each with the number of lines before it.
+        left_out: calls by name that the replay leaves out, and how often.
+        unfinished: ranks that do not come to the end of MPI: their actions may be cut short.
     """
 
     actions: npt.NDArray[np.void]
@@ -54,6 +56,8 @@ class RankActions:
     slots: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
     places: tuple[str, ...] = ()
     files: tuple[tuple[str, int], ...] = ()
+    left_out: dict[str, int] = field(default_factory=dict)
+    unfinished: tuple[int, ...] = ()
 
     @property
     def num_ranks(self) -> int:
@@ -64,6 +68,22 @@ class RankActions:
     def rank_of(self) -> npt.NDArray[np.int32]:
         """[actions] rank of each action."""
         return np.repeat(np.arange(self.num_ranks, dtype=np.int32), np.diff(self.firsts))
+
+    @property
+    def times(self) -> npt.NDArray[np.float64]:
+        """[actions] how often each happens: the product of the repetitions around it."""
+        kind = self.actions["kind"]
+        found = np.ones(len(kind))
+        around = [1.0]
+        last = 0
+        for at in np.flatnonzero((kind == Kind.REPEAT) | (kind == Kind.END_REPEAT)).tolist():
+            found[last:at] = around[-1]
+            last = at
+            if kind[at] == Kind.REPEAT:
+                around.append(around[-1] * float(self.actions["amount"][at]))
+            else:
+                around.pop()
+        return found
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:

@@ -21,6 +21,13 @@ PAIRS = (Kind.SEND, Kind.ISEND, Kind.SSEND, Kind.ISSEND, Kind.RECEIVE, Kind.IREC
 UNSUPPORTED = (Kind.PUT, Kind.GET, Kind.FENCE, Kind.LOCK, Kind.UNLOCK, Kind.FILE_READ, Kind.FILE_WRITE)
 
 
+def places_of(run: RankActions) -> dict[Kind, Ints]:
+    """The actions of each kind."""
+    order = np.argsort(run.actions["kind"].astype(np.int8), kind="stable")
+    bounds = np.searchsorted(run.actions["kind"][order], np.arange(len(Kind) + 1))
+    return {kind: order[bounds[kind] : bounds[kind + 1]] for kind in Kind}
+
+
 def check_actions(run: RankActions, places: Mapping[Kind, Ints]) -> None:
     """Refuse actions that refer to what does not exist.
 

@@ -24,11 +24,13 @@ from foretrace.replay.engine.network import Network
 from foretrace.replay.engine.program import Entity, System
 
 from .actions import COLLECTIVES, Kind, RankActions
-from .checks import ROOTED, check_actions, loops, name_of
+from .checks import ROOTED, check_actions, loops, name_of, places_of
 from .collectives import Recipe, algorithm_numbers
 
 Ints = npt.NDArray[np.int64]
 Table = npt.NDArray[np.void]
+
+Conditions = tuple[tuple[float, float], ...]
 
 LABELS = tuple(name_of(kind) for kind in Kind)
 """Labels of activities: the names of the kinds of actions."""
@@ -36,19 +38,45 @@ LABELS = tuple(name_of(kind) for kind in Kind)
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """Places of ranks, and their speed.
+    """Places of ranks, their speed, and what they share.
 
     Attributes:
         node_of: node of each rank.
         cores: cores of each node.
-        flops_per_s: speed of a core.
+        flops_per_s: speed of a core; 1 where computations are in seconds.
         network: joins the nodes.
+        memory_bytes_per_s: what 1, 2, ... ranks get of a node's memory together; () for one that is never full.
+        caches: number of last caches of a node, over which its ranks are spread.
+        demands: of computations, by number, the first number 0: (speed, bytes/s of memory) with 1, 2, ... ranks in the
+            cache; speed is relative to a rank alone.
     """
 
     node_of: tuple[int, ...]
     cores: int
     flops_per_s: float
     network: Network
+    memory_bytes_per_s: tuple[float, ...] = ()
+    caches: int = 1
+    demands: tuple[Conditions, ...] = (((1.0, 0.0),),)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether a node has more ranks than cores."""
+        return int(np.bincount(self.node_of).max()) > self.cores
+
+    @property
+    def number_in_node(self) -> Ints:
+        """[ranks] number of each rank among those of its node."""
+        nodes = np.array(self.node_of, np.int64)
+        order = np.argsort(nodes, kind="stable")
+        within = np.empty(len(nodes), np.int64)
+        within[order] = np.arange(len(nodes)) - np.searchsorted(nodes[order], nodes[order])
+        return within
+
+    @property
+    def cache_of(self) -> Ints:
+        """[ranks] last cache that each rank uses: those of a node are spread over its caches one by one."""
+        return np.array(self.node_of, np.int64) * self.caches + self.number_in_node % self.caches
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +131,14 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
     if len(hosts.node_of) != run.num_ranks:
         raise PredictionError(f"replay: {len(hosts.node_of)} places for {run.num_ranks} ranks")
     ranks = run.num_ranks
-    places = _places(run)
+    places = places_of(run)
     check_actions(run, places)
     groups = _groups(run, places, choose)
     widths = _widths(run, places, groups)
     rank_of = run.rank_of
-    class_of = _classes(hosts)[rank_of]
+    demand = np.where(run.actions["kind"] == Kind.COMPUTE, run.actions["request"], 0)
+    shared = _Shared.of(hosts, rank_of, demand)
+    class_of = shared.class_of
     at = np.cumsum(widths)
     ends = np.concatenate([[0], at])[run.firsts[1:]] + np.arange(ranks)  # of each rank, behind its operations
     at += rank_of
@@ -128,40 +158,39 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
     messages = _messages(run, places, writer)
     slot_lists = _waits(run, places, writer)
     collectives = _collectives(run, groups, writer, class_of, hosts.flops_per_s)
-    crowded = _is_crowded(hosts)
     starts = np.zeros(ranks, START)
     starts["first_operation"] = ends - np.diff(np.concatenate([[-1], ends])) + 1
-    starts["born"], starts["node"] = 1, hosts.node_of
+    starts["born"], starts["node"], starts["job"] = 1, hosts.node_of, hosts.number_in_node
     slots = run.requests + 2  # two of exchanges
     starts["slots"], starts["first_slot"] = slots, np.cumsum(slots) - slots
-    nodes = hosts.network.topology.nodes
-    classes = np.zeros(nodes if crowded else 1, CLASS)
-    classes["cores"] = np.arange(nodes) if crowded else -1
-    classes["cache"], classes["conditions"] = -1, 1
-    capacities = hosts.network.capacities
-    core_groups = tuple(f"node {node}" for node in range(nodes)) if crowded else ()
+    links = hosts.network.capacities
+    memories = dict.fromkeys(shared.memories, hosts.memory_bytes_per_s)
+    points = np.concatenate([np.tile(hosts.memory_bytes_per_s, len(memories)), links])
+    num_points = np.array([len(hosts.memory_bytes_per_s)] * len(memories) + [1] * len(links))
     members = run.communicators or (tuple(range(ranks)),)
     return Compiled(
-        system=System(cores=dict.fromkeys(core_groups, float(hosts.cores)), network=hosts.network),
+        system=System(
+            cores=dict.fromkeys(shared.core_groups, float(hosts.cores)), bandwidths=memories, network=hosts.network
+        ),
         entities=tuple(Entity(f"rank {rank}", (), "rank", node=hosts.node_of[rank]) for rank in range(ranks)),
         labels=LABELS,
         objects=(),
         object_kinds=(),
-        groups=core_groups,
-        bandwidths=tuple(hosts.network.topology.links()),
+        groups=shared.core_groups,
+        bandwidths=(*memories, *hosts.network.topology.links()),
         tokens=(),
         choices=(),
-        num_caches=0,
-        num_jobs=1,
+        num_caches=shared.num_caches,
+        num_jobs=int(hosts.number_in_node.max()) + 1,
         operations=operations,
         starts=starts,
-        classes=classes,
-        uses=np.zeros(0, np.int32),
-        resources=np.stack([np.arange(len(capacities)), np.ones(len(capacities))], axis=1).astype(np.int32),
+        classes=shared.classes,
+        uses=np.arange(len(memories), dtype=np.int32),
+        resources=np.stack([np.cumsum(num_points) - num_points, num_points], axis=1).astype(np.int32),
         units=np.zeros((0, 2), np.int32),
-        cores=np.full(len(core_groups), float(hosts.cores)),
-        conditions=np.array([(1.0, 0.0)]),
-        points=capacities,
+        cores=np.full(len(shared.core_groups), float(hosts.cores)),
+        conditions=np.array([one for conditions in hosts.demands for one in conditions], np.float64),
+        points=points,
         traffic=Traffic(
             messages=messages,
             communicators=np.array([*zip(np.cumsum(run.sizes) - run.sizes, run.sizes, strict=True)], COMMUNICATOR),
@@ -174,21 +203,50 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
     )
 
 
-def _is_crowded(hosts: Hosts) -> bool:
-    """Whether a node has more ranks than cores."""
-    return int(np.bincount(hosts.node_of).max()) > hosts.cores
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Classes of computations: by the node and last cache of the rank, and the demand.
 
+    Attributes:
+        classes: of the engine.
+        class_of: [actions] class of each; of what computes nothing, that of its rank's computation without a demand.
+        core_groups: names of the nodes' cores, if any node has more ranks than cores.
+        memories: names of the nodes' memories, if they can be full.
+        num_caches: that ranks divide.
+    """
 
-def _classes(hosts: Hosts) -> npt.NDArray[np.int32]:
-    """[ranks] class of each rank's computation."""
-    return np.array(hosts.node_of if _is_crowded(hosts) else [0] * len(hosts.node_of), np.int32)
+    classes: Table
+    class_of: npt.NDArray[np.int32]
+    core_groups: tuple[str, ...]
+    memories: tuple[str, ...]
+    num_caches: int
 
-
-def _places(run: RankActions) -> dict[Kind, Ints]:
-    """The actions of each kind."""
-    order = np.argsort(run.actions["kind"].astype(np.int8), kind="stable")
-    bounds = np.searchsorted(run.actions["kind"][order], np.arange(len(Kind) + 1))
-    return {kind: order[bounds[kind] : bounds[kind + 1]] for kind in Kind}
+    @classmethod
+    def of(cls, hosts: Hosts, rank_of: npt.NDArray[np.int32], demand: npt.NDArray[np.int32]) -> _Shared:
+        """The classes of actions of these ranks with these demands."""
+        nodes, is_crowded = hosts.network.topology.nodes, hosts.is_crowded
+        has_memory = bool(hosts.memory_bytes_per_s)
+        if not is_crowded and not has_memory and len(hosts.demands) == 1:
+            classes = np.zeros(1, CLASS)
+            classes["cores"], classes["cache"], classes["conditions"] = -1, -1, 1
+            return cls(classes, np.zeros(len(rank_of), np.int32), (), (), 0)
+        lengths = np.array(list(map(len, hosts.demands)))
+        distinct, numbers = _distinct(hosts.cache_of[rank_of] * len(lengths) + demand)
+        cache, number = np.divmod(distinct, len(lengths))
+        classes = np.zeros(len(distinct), CLASS)
+        classes["cores"] = cache // hosts.caches if is_crowded else -1
+        classes["cache"] = cache
+        classes["conditions"], classes["first_condition"] = lengths[number], (np.cumsum(lengths) - lengths)[number]
+        if has_memory:
+            classes["uses"], classes["first_use"] = number > 0, cache // hosts.caches
+        of_node = tuple(f"node {node}" for node in range(nodes))
+        return cls(
+            classes,
+            numbers.astype(np.int32),
+            of_node if is_crowded else (),
+            tuple(f"memory of {name}" for name in of_node) if has_memory else (),
+            nodes * hosts.caches,
+        )
 
 
 def _sizes(run: RankActions, kind: Kind, which: Ints) -> npt.NDArray[np.float64]:
@@ -266,7 +324,10 @@ def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) ->
     writer.put(sends, 0, code=_engine.SEND, a=of_sends, b=actions["request"][sends], x=sizes[sends])
     for kind in (Kind.SSEND, Kind.ISSEND):
         writer.put(places[kind], 0, n=1)
-    writer.put(receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives])
+    room = actions["size_bytes"][receives]
+    writer.put(
+        receives, 0, code=_engine.RECEIVE, a=of_receives, b=actions["request"][receives], n=room >= 0, x=sizes[receives]
+    )
     own = _own_requests(run, exchanges)
     writer.put(exchanges, 0, code=_engine.SEND, a=sent, b=own + 1, x=sizes[exchanges])
     writer.put(exchanges, 1, code=_engine.RECEIVE, a=got, b=own + 2, label=int(Kind.EXCHANGE))
@@ -315,11 +376,14 @@ def _collectives(
             )
             table = np.zeros(len(distinct), COLLECTIVE)
             table["algorithm"], table["counts"] = algorithm, _BY_RANK.get(kind, 0)
+            table["sizes_differ"] = kind in _OWN_SIZES
             table["communicator"] = distinct % num_communicators
             table["root"] = distinct // num_communicators % most_root
             table["first_count"] = distinct // (num_communicators * most_root) - 1
             tables.append(table)
             num_rows += len(table)
+        started = which[actions["request"][which] > 0]
+        writer.put(started, 0, b=actions["request"][started], n=len(steps))
         computes = which[actions["amount"][which] > 0]
         writer.put(
             computes, len(steps), code=_engine.RUN, a=class_of[computes], x=actions["amount"][computes] / flops_per_s,
@@ -334,3 +398,5 @@ _BY_RANK = {
     Kind.ALLGATHERV: _engine.COUNTS_FROM,
 }
 """Collectives whose sizes differ by rank, and by which rank."""
+_OWN_SIZES = frozenset({Kind.GATHERV, Kind.ALLTOALLV, Kind.SCATTER, Kind.SCATTERV, Kind.ALLGATHERV})
+"""Collectives of which the size that a rank says is its own, or says nothing where it is no root."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.engine.outcome import Outcome
 
 from .actions import Kind, RankActions
@@ -45,6 +46,11 @@ class RankReplay:
         times: how often each kind of action happened, in the order of `Kind`. Those that looked for a message
             (`Kind.TEST`) are left out.
         outcome: of the simulation. Its entities are the ranks.
+        left_out: calls by name that were left out, and how often.
+        unfinished: ranks that did not come to the end of MPI.
+        title: of the machine; "" for a platform.
+        ends_s: of the makespan's interval; None where no figure has a range.
+        assumptions, warnings: on the machine, and on the run.
     """
 
     origin: str
@@ -54,24 +60,31 @@ class RankReplay:
     algorithms: dict[str, str]
     times: tuple[int, ...]
     outcome: Outcome
+    left_out: dict[str, int] = field(default_factory=dict)
+    unfinished: tuple[int, ...] = ()
+    title: str = ""
+    ends_s: tuple[float, float] | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, run: RankActions, where: tuple[Platform, Hosts], library: str, algorithms: dict[str, str], outcome: Outcome
     ) -> RankReplay:
         """The result of a run's simulation."""
-        times = np.bincount(run.actions["kind"], minlength=len(Kind))
-        return cls(run.origin, *where, library, algorithms, tuple(times.tolist()), outcome)
+        times = np.bincount(run.actions["kind"], weights=run.times, minlength=len(Kind)).astype(np.int64)
+        times[[Kind.REPEAT, Kind.END_REPEAT]] = 0
+        left_out = dict(run.left_out)
+        if times[Kind.TEST]:
+            left_out["test"] = left_out.get("test", 0) + int(times[Kind.TEST])
+        return cls(
+            run.origin, *where, library, algorithms, tuple(times.tolist()), outcome, left_out, run.unfinished
+        )  # fmt: skip
 
     @property
     def actions(self) -> int:
         """Number of actions of all ranks."""
         return sum(self.times)
-
-    @property
-    def tests(self) -> int:
-        """Number of actions that looked for a message."""
-        return self.times[Kind.TEST]
 
     @property
     def machine(self) -> str:
@@ -86,12 +99,12 @@ class RankReplay:
     @property
     def low_s(self) -> float:
         """Lower end of the makespan's interval: a platform's figures have no ranges."""
-        return self.makespan_s
+        return self.ends_s[0] if self.ends_s else self.makespan_s
 
     @property
     def high_s(self) -> float:
         """Upper end of the makespan's interval."""
-        return self.makespan_s
+        return self.ends_s[1] if self.ends_s else self.makespan_s
 
     @property
     def makespan_s(self) -> float:
@@ -121,9 +134,12 @@ class RankReplay:
 
     @property
     def links(self) -> list[LinkUse]:
-        """The links, by descending utilisation; those that nobody used are not among them."""
+        """The links, and memories of nodes, by descending utilisation; without those that nobody used."""
         outcome = self.outcome
-        room = self.platform.network.capacities * max(self.makespan_s, 1e-300)
+        memories = (
+            [self.hosts.memory_bytes_per_s[-1]] * outcome.compiled.first_link if self.hosts.memory_bytes_per_s else []
+        )
+        room = np.concatenate([memories, self.platform.network.capacities]) * max(self.makespan_s, 1e-300)
         order = np.argsort(-outcome.bandwidth_bytes / room, kind="stable")
         return [
             LinkUse(

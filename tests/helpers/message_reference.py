@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 
 from engine_reference import Reference
 
 from foretrace.replay.engine.network import Crossbar, FatTree, Regime, Torus
-from foretrace.replay.engine.program import Await, Collective, Receive, Run, Send
+from foretrace.replay.engine.program import Await, Collective, Receive, Run, Send, Started
 
 # ---- routes: names of links ----
 
@@ -256,6 +257,7 @@ class _Request:
     is_detached: bool = False
     flow: object = None
     is_done: bool = False
+    task: object = None
 
 
 @dataclass(eq=False)
@@ -272,6 +274,16 @@ class _Flow:
     moves: bool = False
 
 
+@dataclass(eq=False)
+class _Task:
+    """Collectives that proceed beside an entity."""
+
+    owner: str
+    request: _Request
+    rounds: object
+    left: list
+
+
 class MessageReference(Reference):
     """Adds messages. `sent_bytes`, `messages`: all that was sent."""
 
@@ -283,6 +295,7 @@ class MessageReference(Reference):
         self.requests = {entity.name: {} for entity in entities}
         self.waits = {}
         self.rounds = {}
+        self.tags = defaultdict(int)
         self.flows = []
         self.sent_bytes, self.messages = 0.0, 0
         super().__init__(system, entities)
@@ -301,9 +314,14 @@ class MessageReference(Reference):
             case Await(numbers, any_one):
                 return self.wait_for(name, numbers or sorted(self.requests[name]), any_one)
             case Collective():
-                members = self.system.communicators[names.get(part.communicator, part.communicator)]
-                self.rounds[name] = iter(rounds_of(part, members.index(name), len(members))), members, part
+                self.rounds[name] = self.posted_rounds(name, part)
                 return self.next_rounds(name)
+            case Started(steps, number):
+                request = _Request(name, None, None, None, False)
+                rounds = [self.posted_rounds(name, step) for step in steps]
+                self.keep(name, number, request)
+                self.proceed(_Task(name, request, chain.from_iterable(rounds), []), None)
+                return False
         raise NotImplementedError(part)
 
     def keep(self, name, number, request):
@@ -333,16 +351,36 @@ class MessageReference(Reference):
             self.waits[name] = (left, False)
         return bool(left)
 
+    def posted_rounds(self, name, part):
+        """The requests of each round of a collective, each posted when it is asked for. All members number the
+        collectives of a communicator alike."""
+        communicator = self.names[name].get(part.communicator, part.communicator)
+        members = self.system.communicators[communicator]
+        key, tag = ("collectives", communicator), self.tags[name, communicator]
+        self.tags[name, communicator] += 1
+
+        def rounds():
+            for sends, receives in rounds_of(part, members.index(name), len(members)):
+                posted = [self.receive(name, members[rank], tag, key) for rank in receives]
+                yield posted + [self.send(name, members[rank], tag, key, size) for rank, size in sends]
+
+        return rounds()
+
     def next_rounds(self, name):
-        rounds, members, part = self.rounds[name]
-        key = "collectives", part.communicator
-        for sends, receives in rounds:
-            requests = [self.receive(name, members[rank], 0, key) for rank in receives]
-            requests += [self.send(name, members[rank], 0, key, size) for rank, size in sends]
+        for requests in self.rounds[name]:
             if self.all_of(name, requests):
                 return True
         del self.rounds[name]
         return False
+
+    def proceed(self, task, flow):
+        for requests in task.rounds:
+            task.left = [request for request in requests if not request.is_done]
+            for request in task.left:
+                request.task = task
+            if task.left:
+                return
+        self.done(task.request, flow)
 
     def step(self, name):
         if name in self.rounds:
@@ -435,16 +473,24 @@ class MessageReference(Reference):
         for request in (flow.receive, flow.send):
             if request is None or (request.is_send and request.is_detached):
                 continue
-            request.is_done = True
-            waiting, is_any = self.waits.get(request.owner, ((), False))
-            if is_any and any(request is other for other in waiting.values()):
-                (number,) = (number for number, other in waiting.items() if other is request)
-                del self.requests[request.owner][number]
+            self.done(request, flow)
+
+    def done(self, request, flow):
+        request.is_done = True
+        if request.task is not None:
+            request.task.left.remove(request)
+            if not request.task.left:
+                self.proceed(request.task, flow)
+            return
+        waiting, is_any = self.waits.get(request.owner, ((), False))
+        if is_any and any(request is other for other in waiting.values()):
+            (number,) = (number for number, other in waiting.items() if other is request)
+            del self.requests[request.owner][number]
+            self.go_on(request.owner, flow)
+        elif not is_any and any(request is other for other in waiting):
+            waiting.remove(request)
+            if not waiting:
                 self.go_on(request.owner, flow)
-            elif not is_any and any(request is other for other in waiting):
-                waiting.remove(request)
-                if not waiting:
-                    self.go_on(request.owner, flow)
 
     def go_on(self, name, flow):
         walker = self.walkers[name]

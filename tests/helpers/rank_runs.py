@@ -2,7 +2,18 @@
 
 import numpy as np
 
-from foretrace.replay.engine.program import Await, Collective, Entity, Receive, Repeat, Run, Send, Sharing, Sleep
+from foretrace.replay.engine.program import (
+    Await,
+    Collective,
+    Entity,
+    Receive,
+    Repeat,
+    Run,
+    Send,
+    Sharing,
+    Sleep,
+    Started,
+)
 from foretrace.replay.ranks.actions import ACTION, COLLECTIVES, Kind, RankActions
 
 FREE = Sharing()
@@ -44,7 +55,7 @@ def run_of(*ranks, communicators=(), slots=(), counts=(), requests=None):
     )
 
 
-OPENING = {Kind.SEND, Kind.ISEND, Kind.ISSEND, Kind.IRECEIVE, *COLLECTIVES}
+OPENING = {Kind.SEND, Kind.ISEND, Kind.SSEND, Kind.ISSEND, Kind.RECEIVE, Kind.IRECEIVE, *COLLECTIVES}
 ROOTED = {Kind.BCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER, Kind.GATHERV, Kind.SCATTERV}
 
 
@@ -115,4 +126,6 @@ def parts(run, row, kind, own, flops_per_s, choose, size):
         Collective(step.algorithm, float(row["size_bytes"]) * step.share, label, communicator, root)
         for step in recipe.steps
     ]
+    if request:
+        steps = [Started(tuple(steps), request)]
     return steps + ([Run("compute", float(row["amount"]) / flops_per_s, FREE)] if row["amount"] > 0 else [])

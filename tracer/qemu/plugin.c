@@ -642,7 +642,7 @@ static void system_call(qemu_plugin_id_t id, unsigned int vcpu, int64_t number, 
     ft_event_samples_look();
     mapped_code = (uint64_t)number == header->mmap_call && a3 & PROT_EXEC && !(a4 & MAP_ANONYMOUS) ? (int)a5 : -1;
     mapped_file = (uint64_t)number == header->mmap_call && a4 & MAP_SHARED ? (int)a5 : -1;
-    if (asks_for_time(number))
+    if (asks_for_time(number) && !waiting_cursors[vcpu])
         atomic_fetch_add(&header->clock_reads, 1);
     if ((uint64_t)number == header->request.execve_call && atomic_load(&header->request.follow))
         ft_children_execve(header, a1, a2, a3);

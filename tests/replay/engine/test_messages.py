@@ -27,6 +27,7 @@ from foretrace.replay.engine.program import (
     Send,
     Sharing,
     Sleep,
+    Started,
     System,
     Use,
 )
@@ -468,6 +469,86 @@ def test_collectives_with_sizes_by_rank():
     assert ring.sent_bytes == 2 * sum(counts)
 
 
+def test_a_collective_proceeds_beside_its_rank():
+    """The tree of four ranks takes two messages of 1.5 s, which those compute through who wait for nothing."""
+    programs = [
+        [Started((Collective("binomial-bcast", 128.0, "bcast"),), 1), sleep(10.0), Await((1,))] for _ in range(4)
+    ]
+    outcome = replay(crossbar(4), *programs)
+    assert outcome.end_s.tolist() == [10.0] * 4
+    assert outcome.messages == 3
+    for program in programs:
+        del program[1]
+    late = [sleep(5.0), *programs[0]]
+    outcome = replay(crossbar(4), late, *programs[1:])
+    assert outcome.makespan_s == pytest.approx(5 + 2 * (HOP_S + 1))
+    assert outcome.path_s == pytest.approx({"sleep": 5.0, "bcast": 2 * (HOP_S + 1)} | dict(outcome.path_s), abs=3.1)
+    assert sum(outcome.path_s.values()) == pytest.approx(outcome.makespan_s)
+
+
+def test_collectives_of_a_communicator_match_in_the_order_of_their_calls():
+    """Two roots send to all; a rank that awaits the second one first gets its bytes, and the first one's later."""
+    bcasts = [Started((Collective("linear-scatter", 128.0 * (n + 1), root=n),), n + 1) for n in range(2)]
+    programs = [[*bcasts, Await((2,)), sleep(1.0), Await((1,))] for _ in range(3)]
+    programs[0].insert(0, sleep(20.0))
+    outcome = replay(crossbar(3), *programs)
+    assert outcome.end_s[2] == pytest.approx(20 + HOP_S + 2.0, abs=1.0)
+    barrier = Started((Collective("dissemination", 0.0),), 3)
+    programs = [[*bcasts, barrier, Collective("ring", 64.0), Await()] for _ in range(3)]
+    assert replay(crossbar(3), *programs).messages == 2 + 2 + 6 + 6
+
+
+def test_several_algorithms_in_a_row_are_one_request():
+    steps = (Collective("binomial-reduce", 128.0), Collective("binomial-bcast", 128.0))
+    outcome = replay(crossbar(4), *[[Started(steps, 1), Await()]] * 4)
+    whole = replay(crossbar(4), *[list(steps)] * 4)
+    assert outcome.end_s == pytest.approx(whole.end_s)
+    assert outcome.messages == whole.messages == 6
+
+
+def test_a_billion_iterations_with_collectives_beside_them_are_folded():
+    """The request of an iteration is awaited in the next one, so that one is always on its way."""
+    body = (
+        Run("compute", 1.0, CPU),
+        Await((1,)),
+        Started((Collective("recursive-doubling", 8.0, "allreduce"),), 1),
+        Started((Collective("ring", 8.0, "allgather"),), 2),
+        Run("compute", 2.0, CPU),
+        Await((2,)),
+    )
+    few, many = (
+        replay(crossbar(3), *[[Repeat(count, body), Await()]] * 3, cores={"cores": 3}, folding=count > 200)
+        for count in (100, 10**9)
+    )
+    assert many.makespan_s == pytest.approx(1e7 * few.makespan_s, rel=1e-6)
+    assert many.events_simulated < few.events_simulated
+    assert many.messages == 1e7 * few.messages
+    assert sum(many.path_s.values()) == pytest.approx(many.makespan_s, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (Collective("ring", 8.0, "allgather"), "rank 1 calls allgather of 8 bytes, but rank 0 calls bcast of 8 bytes"),
+        (Collective("binomial-bcast", 8.0, "bcast", root=1), "8 bytes with root 1, but .* of 8 bytes with root 0"),
+        (Collective("binomial-bcast", 9.0, "bcast"), "rank 1 calls bcast of 9 bytes, but rank 0 calls bcast of 8"),
+        (Started((Collective("binomial-bcast", 9.0, "bcast"),), 1), "rank 1 calls bcast of 9 bytes, but rank 0"),
+    ],
+)
+def test_members_that_disagree_about_a_collective_are_refused(other, message):
+    for first in ([], [Collective("ring", 8.0)] * 3):
+        with pytest.raises(PredictionError, match=message):
+            replay(crossbar(2), [*first, Collective("binomial-bcast", 8.0, "bcast")], [*first, other])
+
+
+def test_a_deadlock_names_the_messages_of_a_collective_beside_its_rank():
+    with pytest.raises(DeadlockError) as caught:
+        replay(crossbar(2), [Started((Collective("ring", 8.0, "allgather"),), 1), Await()], [])
+    assert caught.value.waits == (
+        "rank 0 waits to receive from rank 1 (allgather) and to send 8 bytes to rank 1 (allgather)",
+    )
+
+
 def test_collectives_of_sub_communicators_in_any_order():
     """Ranks of a communicator are its members in their order, whatever the numbers of the entities."""
     world = {"world": tuple(f"rank {n}" for n in range(5)), "odd": ("rank 3", "rank 1", "rank 4")}
@@ -598,8 +679,10 @@ def rank_programs(draw):
         elif kind == "c":
             algorithm = draw(st.sampled_from([a for a in ALGORITHMS if a != "exclusive-or" or count in (2, 4)]))
             collective = Collective(algorithm, draw(st.sampled_from(SIZES)), root=draw(who))
-            for own in programs:
-                own.append(collective)
+            steps = (collective,) * draw(st.integers(1, 2))
+            started = draw(st.sampled_from([0, 0, 1]))
+            for number, own in enumerate(programs):
+                own += [Started(steps, request(number))] if started else steps
         elif kind == "r":
             programs[rank].append(Await((), any_one=False))
         elif kind == "a":
@@ -823,6 +906,10 @@ def test_messages_are_conserved_and_runs_are_deterministic(entities, network):
         ([Collective("ring", 1.0, counts=(1.0,))], "1 counts for 2 ranks"),
         ([Collective("ring", 1.0, counts=(1.0, -2.0))], "a message of -2.0 bytes"),
         ([Collective("ring", -1.0)], "a message of -1.0 bytes"),
+        ([Started((Collective("ring", 1.0),), 0)], "need a request, and one communicator"),
+        ([Started((), 1)], "need a request, and one communicator"),
+        ([Started((Collective("ring", 1.0), Collective("ring", 1.0, communicator="three")), 1)], "one communicator"),
+        ([Started((Collective("ring", 1.0),), 1)] * 2, "rank 0: collective is given request 1, which is not awaited"),
         ([Collective("exclusive-or", 1.0, communicator="three")], "3 ranks are no power of two"),
     ],
 )  # fmt: skip

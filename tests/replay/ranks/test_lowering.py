@@ -3,12 +3,17 @@
 from functools import partial
 
 import pytest
-from rank_runs import action, repeat, run_of
+from effort import examples
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from message_reference import MessageReference
+from rank_runs import action, entities_of, repeat, run_of
 
 from foretrace.base.errors import PredictionError
 from foretrace.replay.engine.network import Crossbar, Network
-from foretrace.replay.engine.simulation import DeadlockError, run_compiled
-from foretrace.replay.ranks.actions import Kind
+from foretrace.replay.engine.program import System
+from foretrace.replay.engine.simulation import DeadlockError, run_compiled, simulate
+from foretrace.replay.ranks.actions import COLLECTIVES, Kind
 from foretrace.replay.ranks.collectives import recipes
 from foretrace.replay.ranks.programs import Hosts, compile_ranks
 
@@ -29,7 +34,7 @@ def send(to, size=128.0, kind=Kind.SEND, **fields):
 
 
 def receive(sender, kind=Kind.RECEIVE, **fields):
-    return action(kind, peer=sender, **fields)
+    return action(kind, peer=sender, **({"size_bytes": -1.0} | fields))
 
 
 def compute(seconds):
@@ -143,6 +148,79 @@ def test_communicators_with_other_members_than_ranks_are_refused(members):
         replayed(run_of([], [], communicators=members))
 
 
+# ---- what goes wrong while ranks run ----
+
+
+def test_a_deadlock_says_where_each_rank_is():
+    """Above the limit both senders wait for each other; each is named with its call and the call's place."""
+    run = run_of([compute(1.0), send(1, tag=3), receive(1)], [send(0, tag=3), receive(0)], [])
+    with pytest.raises(DeadlockError) as caught:
+        replayed(run)
+    assert caught.value.waits == (
+        "rank 0 waits to send 128 bytes to rank 1 (tag 3) at run:2",
+        "rank 1 waits to send 128 bytes to rank 0 (tag 3) at run:1",
+    )
+
+
+def test_a_deadlock_of_many_ranks_names_some_and_counts_the_others():
+    with pytest.raises(DeadlockError, match=r"rank 7 waits to receive from rank 8 .*; and 92 more$") as caught:
+        replayed(run_of(*[[receive((rank + 1) % 100)] for rank in range(100)]))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("receives_first", [True, False])
+def test_a_message_longer_than_its_receive_has_room_for_is_refused(receives_first):
+    late = [compute(1.0)]
+    run = run_of(
+        [*(late if receives_first else []), send(1, 200.0)],
+        [*([] if receives_first else late), receive(0, size_bytes=100.0)],
+    )
+    lines = (2, 1) if receives_first else (1, 2)
+    with pytest.raises(PredictionError) as caught:
+        replayed(run)
+    assert str(caught.value) == (
+        f"replay: rank 1 has room for 100 bytes at run:{lines[1]}, but rank 0 sends 200 at run:{lines[0]}: "
+        "message truncated"
+    )
+    assert replayed(run_of([send(1, 100.0)], [receive(0, size_bytes=100.0)])).messages == 1
+    exact = [receive(0, Kind.IRECEIVE, size_bytes=0.0, request=1), action(Kind.WAIT_ALL)]
+    assert replayed(run_of([send(1, 0.0)], exact)).messages == 1
+
+
+def test_members_that_disagree_about_a_collective_are_named_with_their_places():
+    bcast, reduce = (action(kind, size_bytes=8.0) for kind in (Kind.BCAST, Kind.REDUCE))
+    with pytest.raises(PredictionError) as caught:
+        replayed(run_of([bcast], [compute(1.0), reduce]))
+    assert (
+        str(caught.value)
+        == "replay: rank 1 calls reduce of 8 bytes at run:2, but rank 0 calls bcast of 8 bytes at run:1"
+    )
+
+
+def test_sizes_of_members_may_differ_where_each_has_its_own():
+    run = run_of(*[[action(Kind.GATHERV, size_bytes=8.0 * rank)] for rank in range(3)])
+    assert replayed(run).sent_bytes == 24.0
+    with pytest.raises(PredictionError, match="rank 1 calls gather of 8 bytes at run:1, but rank 0 calls gather of 0"):
+        replayed(run_of(*[[action(Kind.GATHER, size_bytes=8.0 * rank)] for rank in range(3)]))
+
+
+def test_a_request_that_is_open_already_is_named_with_its_place():
+    again = [receive(1, Kind.IRECEIVE, request=1)] * 2
+    with pytest.raises(PredictionError, match="rank 0: ireceive at run:2 is given request 1, which is not awaited yet"):
+        replayed(run_of([one.copy() for one in again], []))
+
+
+def test_what_is_left_at_the_end_is_counted():
+    run = run_of(
+        [send(1, tag=1), send(1, tag=2), send(1, Kind.ISEND, tag=3, request=1)],
+        [receive(0, tag=2), receive(0, Kind.IRECEIVE, tag=9, request=1), compute(1.0)],
+    )
+    outcome = replayed(run, eager_below_bytes=1e6)
+    assert (outcome.unreceived, outcome.open_requests) == (2, 2)
+    whole = replayed(run_of([send(1)], [receive(0)]))
+    assert (whole.unreceived, whole.open_requests) == (0, 0)
+
+
 # ---- requests ----
 
 
@@ -191,6 +269,122 @@ def test_synchronous_sends_wait_for_their_receiver(kind, ends_s):
     waits = [send(1, kind=Kind.ISSEND, request=1), action(Kind.WAIT, request=1)]
     run = run_of(waits, [compute(10.0), receive(0)])
     assert replayed(run, detached_below_bytes=1e6).end_s[0] == pytest.approx(10 + HOP_S + 1)
+
+
+def test_collectives_with_a_request_proceed_beside_their_rank():
+    start = action(Kind.ALLREDUCE, size_bytes=128.0, request=1)
+    wait = action(Kind.WAIT, first_count=0, peer=1)
+    run = run_of(*[[start, compute(10.0), wait]] * 4, slots=(1,))
+    assert replayed(run).makespan_s == pytest.approx(10.0)
+    alone = replayed(run_of(*[[start, wait]] * 4, slots=(1,)))
+    assert alone.makespan_s == pytest.approx(
+        replayed(run_of(*[[action(Kind.ALLREDUCE, size_bytes=128.0)]] * 4)).makespan_s
+    )
+    assert alone.messages == 3 + 3  # a linear gather, and a tree back
+
+
+# ---- against the slow translation ----
+
+DETACHED_BYTES = 100.0
+
+
+@st.composite
+def rank_runs(draw):
+    """A run of 2 to 5 ranks: pieces that fit together, in loops that all ranks go through alike."""
+    count = draw(st.integers(2, 5))
+    members = draw(st.permutations(range(count)))[: draw(st.integers(1, count))]
+    communicators = (tuple(range(count)), tuple(members))
+    slots, highest = [], [0] * count
+    who, sizes = st.integers(0, count - 1), st.sampled_from([0.0, 1.0, 64.0, 128.0])
+    nonblocking = (Kind.ALLREDUCE, Kind.BCAST, Kind.BARRIER, Kind.ALLGATHER)
+
+    def request(rank):
+        highest[rank] += 1
+        return highest[rank]
+
+    def piece(rows):
+        kind = draw(st.sampled_from("mmmmxccn"))
+        one, other = draw(who), draw(who)
+        number = draw(st.integers(0, 1)) if {one, other} <= set(members) else 0
+        if kind == "m":
+            sends = draw(st.sampled_from([Kind.SEND, Kind.ISEND, Kind.SSEND, Kind.ISSEND]))
+            opens = sends in (Kind.ISEND, Kind.ISSEND)
+            if one == other:
+                sends, opens = Kind.ISEND, True
+            own = request(one) if opens else 0
+            tag = draw(st.integers(0, 2))
+            rows[one].append(send(other, draw(sizes), sends, tag=tag, communicator=number, request=own))
+            its = request(other) if draw(st.booleans()) else 0
+            sender, label = draw(st.sampled_from([one, one, -1])), draw(st.sampled_from([tag, tag, -1]))
+            receives = Kind.IRECEIVE if its else Kind.RECEIVE
+            rows[other].append(receive(sender, receives, tag=label, communicator=number, request=its))
+            for rank, open_ in ((one, own), (other, its)):
+                if open_ and draw(st.booleans()):
+                    slots.append(open_)
+                    rows[rank].append(action(Kind.WAIT, first_count=len(slots) - 1, peer=1))
+                elif open_ and draw(st.booleans()):
+                    rows[rank].append(action(Kind.WAIT, request=open_))
+        elif kind == "x":
+            for rank in range(count):
+                right, left = (rank + 1) % count, (rank - 1) % count
+                rows[rank].append(
+                    action(Kind.EXCHANGE, peer=right, request=left + 1, tag=3, second_tag=3, size_bytes=64.0)
+                )
+        elif kind == "c":
+            number = draw(st.integers(0, 1))
+            its = draw(
+                st.sampled_from([k for k in COLLECTIVES if not k.name.endswith("V") and k is not Kind.REDUCE_SCATTER])
+            )
+            size, root = draw(sizes), draw(st.integers(0, len(communicators[number]) - 1))
+            opens = its in nonblocking and draw(st.booleans())
+            work = draw(st.sampled_from([0.0, 0.0, 3e5])) if its in (Kind.ALLREDUCE, Kind.REDUCE, Kind.SCAN) else 0.0
+            for rank in communicators[number]:
+                own = request(rank) if opens else 0
+                fields = {"peer": root, "size_bytes": size, "communicator": number, "request": own, "amount": work}
+                rows[rank].append(action(its, **fields))
+        else:
+            rows[one].append(draw(st.sampled_from([compute(0.75), compute(0.0), action(Kind.SLEEP, amount=0.5)])))
+
+    ranks = [[] for _ in range(count)]
+    for _ in range(draw(st.integers(1, 4))):
+        rows = [[] for _ in range(count)]
+        for _ in range(draw(st.integers(1, 4))):
+            piece(rows)
+        times, inner = draw(st.sampled_from([1, 1, 3])), draw(st.sampled_from([1, 2]))
+        for own, body in zip(ranks, rows, strict=True):
+            body.append(action(Kind.WAIT_ALL))
+            own.append(repeat(times, compute(0.25), repeat(inner, *body)) if times > 1 else body)
+    for own in ranks:
+        own.append(action(Kind.FINALIZE))
+    return run_of(*ranks, communicators=communicators, slots=slots, requests=highest)
+
+
+@settings(max_examples=examples(300), suppress_health_check=[HealthCheck.too_slow])
+@given(rank_runs(), st.sampled_from(["mpich", "openmpi", "simgrid"]), st.sampled_from([0.0, DETACHED_BYTES, 1e6]))
+def test_runs_are_programs_as_the_slow_translation_has_them(run, library, detached_below):
+    choose = partial(recipes, library)
+    nodes = tuple(range(run.num_ranks))
+    network = Network(Crossbar(run.num_ranks), LATENCY, BANDWIDTH, detached_below_bytes=detached_below)
+    entities, communicators = entities_of(run, SPEED, choose, nodes)
+    system = System(network=network, communicators=communicators)
+    outcomes = []
+    for simulated in (
+        lambda: run_compiled(compile_ranks(run, Hosts(nodes, 1, SPEED, network), choose), folding=False),
+        lambda: simulate(system, entities, folding=False),
+        lambda: run_compiled(compile_ranks(run, Hosts(nodes, 1, SPEED, network), choose)),
+    ):
+        try:
+            outcomes.append(simulated())
+        except DeadlockError as error:
+            outcomes.append([line.partition(" waits ")[0] for line in error.waits])
+    expected = MessageReference(system, entities)
+    if isinstance(outcomes[0], list):
+        assert outcomes == [expected.stuck] * 3
+        return
+    for outcome in outcomes:
+        assert outcome.end_s == pytest.approx(list(expected.end_s.values()), rel=1e-9, abs=1e-9)
+        assert outcome.messages == expected.messages
+        assert outcome.path_s == pytest.approx(outcomes[0].path_s, rel=1e-9, abs=1e-9)
 
 
 def test_the_end_of_mpi_takes_no_time():

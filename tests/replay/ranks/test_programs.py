@@ -135,9 +135,9 @@ def test_a_deadlock_says_what_each_rank_calls(tmp_path):
     with pytest.raises(DeadlockError) as caught:
         replayed(tmp_path, [["send 1 3 128", "barrier"], ["recv 0 4 128"], ["barrier"]])
     assert caught.value.waits == (
-        "rank 0 waits to send 128 bytes to rank 1 (tag 3)",
-        "rank 1 waits to receive from rank 0 (tag 4)",
-        "rank 2 waits to send 0 bytes to rank 0 (barrier)",
+        f"rank 0 waits to send 128 bytes to rank 1 (tag 3) at {tmp_path}/trace:2",
+        f"rank 1 waits to receive from rank 0 (tag 4) at {tmp_path}/trace:5",
+        f"rank 2 waits to send 0 bytes to rank 0 (barrier) at {tmp_path}/trace:7",
     )
 
 

@@ -11,6 +11,7 @@ from foretrace.replay.engine.network import Crossbar, FatTree, Torus
 from foretrace.replay.ranks.platform import read_platform
 from foretrace.replay.ranks.run import replay_ranks
 from foretrace.replay.ranks.time_independent import read_time_independent
+from foretrace.replay.ranks.trace_writer import write_time_independent
 
 pytestmark = pytest.mark.skipif(not shutil.which("smpirun"), reason="smpirun (libsimgrid-dev) is not installed")
 AGREES = 0.005
@@ -46,6 +47,17 @@ def test_makespans_of_random_traces(seed, tmp_path):
     case = Case("random", TOPOLOGIES[seed % len(TOPOLOGIES)], lambda work: [])
     ours_s, theirs_s = makespans(case, irregular(12, 12, 0, 1000 + seed), tmp_path)
     assert ours_s == pytest.approx(theirs_s, rel=AGREES)
+
+
+def test_it_replays_what_we_write(tmp_path):
+    """A trace that was read and written again has the same makespan in both."""
+    case = Case("random", Crossbar(12), lambda work: [])
+    lines = irregular(12, 12, 0, 99)
+    _, theirs_s = makespans(case, lines, tmp_path)
+    run = read_time_independent(tmp_path / "trace.txt")
+    write_time_independent(run, tmp_path / "again")
+    again_s, _ = simgrid(tmp_path / "again" / "trace.txt", case, 12)
+    assert again_s == pytest.approx(theirs_s, rel=1e-9)
 
 
 COLLECTIVES = (

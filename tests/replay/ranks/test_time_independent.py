@@ -1,11 +1,14 @@
 """Time-independent traces: the meaning of each action, and what is refused with file and line."""
 
+import gzip
+
 import pytest
 from effort import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foretrace.base.errors import TraceFileError
+from foretrace.replay.ranks import time_independent
 from foretrace.replay.ranks.actions import Kind
 from foretrace.replay.ranks.time_independent import read_time_independent
 
@@ -229,6 +232,76 @@ def test_what_is_no_file_is_refused(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(TraceFileError):
             read_time_independent(path)
+
+
+def test_places_are_files_and_lines(tmp_path):
+    (tmp_path / "r0").write_text("0 init\n0 compute 1\n")
+    (tmp_path / "r1").write_text("1 init\n\n1 compute 1\n1 compute 2")
+    (tmp_path / "list").write_text("r0\nr1\n")
+    run = read_time_independent(tmp_path / "list")
+    assert [run.place(n) for n in range(3)] == [f"{tmp_path}/r0:2", f"{tmp_path}/r1:3", f"{tmp_path}/r1:4"]
+
+
+def test_communicators_that_are_not_followed_and_ranks_that_do_not_end_are_said(tmp_path):
+    run = read(tmp_path, "0 init\n0 comm_split 1 2 3\n0 comm_dup 1\n0 comm_dup 2\n0 finalize\n1 init\n2 compute 1\n")
+    assert run.left_out == {"comm_split": 1, "comm_dup": 2}
+    assert run.unfinished == (1,)
+
+
+# ---- size ----
+
+
+def test_compressed_files_are_read_as_such(tmp_path):
+    (tmp_path / "r0").write_bytes(gzip.compress(b"0 compute 1\n0 send 1 0 10\n"))
+    (tmp_path / "r1").write_bytes(b"1 recv 0 0 10\n")
+    (tmp_path / "list").write_text("r0\nr1\n")
+    run = read_time_independent(tmp_path / "list")
+    assert run.actions["kind"].tolist() == [Kind.COMPUTE, Kind.SEND, Kind.RECEIVE]
+    (tmp_path / "all.gz").write_bytes(gzip.compress(b"1 recv 0 0 10\n0 compute 1\n0 send 1 0 10\n"))
+    assert read_time_independent(tmp_path / "all.gz").num_ranks == 2
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 7, 40, 1 << 22])
+def test_pieces_end_where_lines_do(tmp_path, monkeypatch, piece_bytes):
+    monkeypatch.setattr(time_independent, "_PIECE_BYTES", piece_bytes)
+    run = read(tmp_path, "0 compute 1\n# a comment of some length\n\n1 compute 22222222\n0 send 1 0 10\n1 recv 0 0 10")
+    assert run.actions["amount"].tolist() == [1, 0, 22222222, 0]
+    assert run.actions["line"].tolist() == [1, 5, 4, 6]
+    with pytest.raises(TraceFileError, match=r"trace:3: there is no action fly$"):
+        read(tmp_path, "0 compute 1\n\n0 fly\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("MOST_BYTES", 1000, "more text than the 1000 bytes of a run that are read"),
+        ("MOST_LINE_BYTES", 100, "a line has more than 100 bytes"),
+        ("MOST_ACTIONS", 50, ":51: there are more actions than can be replayed"),
+        ("_MOST_LIST_BYTES", 100, "a list of files of more than 100 bytes"),
+    ],
+)
+def test_files_that_grow_without_bound_are_refused_as_they_are_read(tmp_path, monkeypatch, name, value, message):
+    """A compressed file says nothing of how much is in it."""
+    monkeypatch.setattr(time_independent, name, value)
+    monkeypatch.setattr(time_independent, "_PIECE_BYTES", 64)
+    text = {
+        "MOST_BYTES": b"0 compute 1\n" + b"\n" * 100_000,
+        "MOST_LINE_BYTES": b"0 compute 1\n0 compute " + b"1" * 100_000,
+        "MOST_ACTIONS": b"0 compute 1\n" * 100_000,
+        "_MOST_LIST_BYTES": b"a name\n" * 100_000,
+    }[name]
+    with pytest.raises(TraceFileError, match=message) as raised:
+        read(tmp_path, gzip.compress(text), ranks=None if name == "_MOST_LIST_BYTES" else 1)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("cut", [3, 12, 30, -1, -5])
+def test_compressed_files_that_are_cut_short_are_refused(tmp_path, cut):
+    whole = gzip.compress(b"".join(b"0 compute %d\n" % n for n in range(100)))
+    with pytest.raises(TraceFileError, match="damaged or cut short"):
+        read(tmp_path, whole[:cut])
+    with pytest.raises(TraceFileError, match=r"damaged or cut short|not a number|no action"):
+        read(tmp_path, whole[:40] + b"xxxxx" + whole[45:])
 
 
 LINES = (
