@@ -81,11 +81,14 @@ EXPORTED_EVENTS = FileKind(
         or (content.startswith(b"PAR1") and b"foretrace.events" in content)
     ),
 )
+SWEEP_JOURNAL = FileKind(
+    "a journal of foretrace sweep", "foretrace sweep --journal FILE", _json(b"foretrace.sweep-journal")
+)
 REPORT = FileKind(
     "a report", "an editor, or a spreadsheet",
-    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d'),
+    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d|\APAR1(?s:.*)foretrace\.report'),
 )  # fmt: skip
-"""Report as JSON or Markdown."""
+"""Report as JSON, Markdown or Parquet."""
 CSV = FileKind("a table in CSV", REPORT.used_by, _searcher(rb"\A[a-z]\w*(?:,\w+)+\r?\n"))
 """A file that may be a report as CSV: nothing in it says who wrote it. `csv_report` decides before it is replaced."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
@@ -93,7 +96,7 @@ DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 
 _RECOGNISED = (
     SIGNATURE, PART, STREAM, TIMING, PROFILE, INTERCONNECT, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS,
-    REPORT,
+    REPORT, SWEEP_JOURNAL,
 )  # fmt: skip
 
 
