@@ -152,7 +152,7 @@ clean: ## remove what was built, the demo's and the benchmark's files and the vi
 test dev bench sanitize: PROGRAMS := valgrind
 published: PROGRAMS := brotli zstd
 validate: PROGRAMS := g++ gfortran
-test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail smpirun
+test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail smpirun mpirun.openmpi mpirun.mpich mpi4py
 bench-ranks: PROGRAMS := smpirun
 bench-events: PROGRAMS := papi_avail
 

@@ -55,6 +55,9 @@ PART = FileKind(
 STREAM = FileKind("a stored stream", "foretrace simulate FILE", lambda content: content.startswith(STREAM_MAGIC[:7]))
 TIMING = FileKind("a timing", "foretrace predict SIGNATURE --timing FILE", _json(b"foretrace.timing"))
 PROFILE = FileKind("a machine profile", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.profile/'))
+INTERCONNECT = FileKind(
+    "an interconnect", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.interconnect/')
+)
 VALIDATION = FileKind("a validation", "foretrace validate --compare FILE", _json(b"foretrace.validate"))
 STACKS = FileKind("folded stacks", "a flame graph tool", _searcher(rb"\Aforetrace:[^\n;]*;"))
 PICTURE = FileKind(
@@ -92,8 +95,8 @@ DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
 
 _RECOGNISED = (
-    SIGNATURE, PART, STREAM, TIMING, PROFILE, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, SWEEP_JOURNAL,
-    REPORT,
+    SIGNATURE, PART, STREAM, TIMING, PROFILE, INTERCONNECT, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS,
+    SWEEP_JOURNAL, REPORT,
 )  # fmt: skip
 
 
