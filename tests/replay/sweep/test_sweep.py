@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -12,8 +13,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import mpi_runs
 import pandas
 import pytest
 from polling import wait_until
@@ -108,6 +111,22 @@ def test_ranks_are_replayed(inputs: Path, foretrace: Run) -> None:
         assert point["messages"] == alone["messages"]
         assert point["compute_s"] == pytest.approx(sum(rank["compute_s"] for rank in alone["ranks"]))
     assert document["points"][0]["time_s"] < document["points"][1]["time_s"]
+
+
+def test_recorded_parallel_runs_are_replayed(tmp_path: Path, foretrace: Run) -> None:
+    program = mpi_runs.compiled(mpi_runs.PROGRAMS / "halo2d.c", "openmpi")
+    mpi_runs.captured("openmpi", 2, tmp_path / "run.sig", program, "64", "3")
+    grid = ("--machine", "grace", "--ranks-per-node", "1,2", "--network", "2us,12.5GB/s", "--latency", "1x,50x")
+    result = foretrace("sweep", tmp_path / "run.sig", *grid, "--json")
+    assert result.returncode == 0, result.stderr
+    points = json.loads(result.stdout)["points"]
+    assert [(point["nodes"], point["latency"]) for point in points] == [(2, 1.0), (2, 50.0), (1, 1.0), (1, 50.0)]
+    for point in points:
+        options = ("--ranks-per-node", point["ranks_per_node"], "--latency", point["latency"], *grid[:2], *grid[4:6])
+        said = json.loads(foretrace("replay", tmp_path / "run.sig", *options, "--json").stdout)
+        assert (point["time_s"], point["messages"]) == (said["makespan_s"], said["messages"])
+        assert point["low_s"] <= point["time_s"] <= point["high_s"]
+    assert points[0]["time_s"] < points[1]["time_s"]
 
 
 def test_parquet_and_csv_hold_the_same(inputs: Path, tmp_path: Path, foretrace: Run) -> None:
@@ -221,13 +240,30 @@ def test_every_axis_has_an_option_and_a_method(foretrace: Run) -> None:
     assert set(BY_NAME) == {axis.name for axis in AXES}
 
 
+def test_progress_and_the_time_left_are_shown_on_a_terminal(inputs: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "foretrace", "sweep", "a.sig", "--machine", "machines", "--clock"]
+    clocks = ",".join(f"{1 + step / 10:g}" for step in range(10))
+    terminal, theirs = pty.openpty()
+    process = subprocess.Popen([*command, clocks], cwd=inputs, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # the end of a terminal
+        while part := os.read(terminal, 4096):
+            shown += part
+    os.close(terminal)
+    process.communicate()
+    assert process.returncode == 0
+    text = re.sub(rb"\x1b\[[0-9;?]*[a-zA-Z]", b"", shown).decode()
+    assert re.search(r"Sweeping 60 points .*\d+% \d+:\d\d:\d\d left (-:--:--|\d+:\d\d:\d\d)", text)
+
+
 # ---- resuming --------------------------------------------------------------------------------------------------------
 
 
 def started(inputs: Path, out: Path, *options: str) -> subprocess.Popen[str]:
     command = [
         sys.executable, "-P", "-m", "foretrace", "sweep", "a.sig", "b.sig", "--machine", "machines", "--clock",
-        ",".join(f"{1 + step / 50:g}" for step in range(50)), "--jobs", "2", "-o", str(out), *options,
+        ",".join(f"{1 + step / 25:g}" for step in range(25)), "--jobs", "2", "-o", str(out), *options,
     ]  # fmt: skip
     return subprocess.Popen(command, cwd=inputs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -272,10 +308,10 @@ def test_a_sweep_that_was_ended_goes_on_where_it_was(
         assert said.rstrip("\n") == f"foretrace: finished points are in {journal}: the same command goes on from there"
     wait_until(lambda: all(is_gone(worker) for worker in workers))
     kept = lines_of(journal) - 1
-    assert 20 <= kept < 600
+    assert 20 <= kept < 300
     again = started(inputs, out)
     shown, _ = again.communicate()
-    assert f"600 points, {kept} taken from the journal" in shown
+    assert f"300 points, {kept} taken from the journal" in shown
     assert out.read_bytes() == whole
     assert not journal.exists()
 
