@@ -107,7 +107,7 @@ class BinaryRun(Run):
             raise HierarchyError(
                 "an instruction cache cannot be simulated together with --follow-children; leave out one"
             )
-        self._qemu = QemuEngine(program.command)
+        self._qemu = QemuEngine(program.command, program.environment, program.preloads)
         super().__init__(self._qemu, tuple(program.command))
         self._begun_s = time.time()
 

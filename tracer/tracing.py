@@ -47,6 +47,8 @@ class Traced:
     explanation: str = ""
     outcome: Outcome | None = None
     """Outcome of a function of this interpreter. None where it could not tell."""
+    rank_work: npt.NDArray[np.int64] | None = None
+    """`RankRecord.work` of a rank of a parallel run; None of any other program."""
 
 
 def trace_program(
@@ -125,7 +127,9 @@ def _trace(run: Run, options: TraceOptions, on_progress: OnProgress, keep: Strea
     if bursts is not None and bursts.gaps:
         signature = estimated(signature, analysis.operation_map, bursts, options.accuracy)
     signature = run.completed(signature, found.recording)
-    return Traced(signature, found.recording.ending, analysis.operation_map, found.explanation, run.outcome)
+    return Traced(
+        signature, found.recording.ending, analysis.operation_map, found.explanation, run.outcome, analysis.rank_work
+    )
 
 
 def _tee(keep: StreamWriter | None, engine: Engine, command: Sequence[str]) -> Callable[[object], object]:

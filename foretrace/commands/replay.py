@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from foretrace.command_line.verb import Verb
+from foretrace.profiles.interconnect import interconnect_of
 from foretrace.profiles.library import find
 from foretrace.replay.base.records import Model
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
@@ -14,9 +15,11 @@ from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
 from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.ranks.collectives import LIBRARIES
+from foretrace.replay.ranks.machine_run import Layout, TimedOn, replay_run
 from foretrace.replay.ranks.platform import MODELS, changed, read_platform
+from foretrace.replay.ranks.records import RankReplay
 from foretrace.replay.ranks.run import replay_ranks
-from foretrace.replay.ranks.time_independent import read_time_independent
+from foretrace.replay.ranks.run_files import read_ranks
 from foretrace.replay.ranks.trace_writer import write_time_independent
 from foretrace.reports.rank_reports import rank_report
 from foretrace.reports.replay_reports import replay_report
@@ -53,14 +56,37 @@ from .output_options import Output, output_options
     metavar="FILE",
     help="Nodes and network (SimGrid's XML, one cluster), for the trace of a parallel run.",
 )
+@click.option("--nodes", type=int, metavar="N", help="Nodes for the ranks of a parallel run; as many as needed.")
 @click.option(
-    "--ranks-per-node", type=int, metavar="R", help="Ranks that share a node of the platform; 1 if not given."
+    "--ranks-per-node",
+    type=int,
+    metavar="R",
+    help="Ranks that share a node; 1 of a platform, and as many as a machine has cores, if not given.",
+)
+@click.option(
+    "--network",
+    metavar="X",
+    help="What joins the nodes: an interconnect's name or TOML file, or its latency and bandwidth: 2us,12.5GB/s.",
+)
+@click.option("--topology", metavar="T", help="Of the network: crossbar, torus:4x4, fat-tree:...; as it says itself.")
+@click.option(
+    "--timed-on",
+    metavar="M",
+    help="The machine that a run was timed on (trace --mpi --native), to scale its computation.",
+)
+@click.option(
+    "--like",
+    metavar="SIGNATURE",
+    type=click.Path(path_type=Path),
+    help="A signature whose times on both machines say by how much.",
 )
 @click.option(
     "--network-model", type=click.Choice([*MODELS]), help="SimGrid's model of the network; SMPI if not given."
 )
 @click.option(
-    "--collectives", type=click.Choice([*LIBRARIES]), help="Whose algorithms collectives follow; mpich if not given."
+    "--collectives",
+    type=click.Choice([*LIBRARIES]),
+    help="Whose algorithms collectives follow; those of the run's own library, or mpich, if not given.",
 )
 @click.option(
     "--algorithm", multiple=True, metavar="C=A", help="Algorithm of a collective: allreduce=ring. Repeatable."
@@ -77,7 +103,8 @@ from .output_options import Output, output_options
 def command(
     run: Path, machine: str | None, cores: int | None, threads: int | None, copies: int, accelerator: str | None,
     accelerators: int | None, policy: str | None, model: str, assumptions: bool, platform: Path | None,
-    ranks_per_node: int | None, network_model: str | None, collectives: str | None, algorithm: tuple[str, ...],
+    nodes: int | None, ranks_per_node: int | None, network: str | None, topology: str | None, timed_on: str | None,
+    like: Path | None, network_model: str | None, collectives: str | None, algorithm: tuple[str, ...],
     latency: str | None, bandwidth: str | None, write_trace: Path | None, output: Output,
 ) -> None:  # fmt: skip
     """Replay a program on a machine: its threads, or copies of it, share cores, caches, memory, devices.
@@ -85,40 +112,63 @@ def command(
     RUN is a signature; with --platform the time-independent trace of a parallel run, whose ranks are replayed on nodes
     joined by a network.
     """
+    of_one_node = (cores, threads, accelerator, accelerators, policy)
+    of_ranks = (nodes, ranks_per_node, network, topology, timed_on, like, collectives, latency, bandwidth)
     if platform is not None:
-        of_machines = (machine, cores, threads, accelerator, accelerators, policy)
-        if copies != 1 or any(given is not None for given in of_machines):
+        if copies != 1 or any(
+            given is not None for given in (machine, *of_one_node, nodes, network, topology, timed_on, like)
+        ):
             raise click.UsageError(
-                "--platform says where ranks run: options of a machine, its cores, threads, copies and accelerators do "
-                "not go with it"
+                "--platform says where ranks run: options of a machine, its cores, threads, copies and accelerators, "
+                "and of its network, do not go with it"
             )
         where = changed(
             read_platform(platform, network_model or "SMPI"),
             latency=_factor("--latency", latency),
             bandwidth=_factor("--bandwidth", bandwidth),
         )
-        actions = read_time_independent(run)
+        actions = read_ranks(run)
         if write_trace is not None:
             for name, times in write_time_independent(actions, write_trace).items():
                 click.echo(f"{write_trace}: {times:,} calls of {name} are written as plain sends", err=True)
-        ranks = replay_ranks(
-            actions, where, ranks_per_node=1 if ranks_per_node is None else ranks_per_node,
-            library=collectives or "mpich", algorithms=_algorithms(algorithm),
-            most_segments=MOST_SEGMENTS if output.pictures else 0,
+        _show(
+            replay_ranks(
+                actions, where, ranks_per_node=1 if ranks_per_node is None else ranks_per_node,
+                library=collectives or "mpich", algorithms=_algorithms(algorithm),
+                most_segments=MOST_SEGMENTS if output.pictures else 0,
+            ),
+            output,
         )  # fmt: skip
-        for path in output.pictures:
-            write_timeline(ranks, path, force=output.force)
-        output.show(rank_report(ranks))
         return
-    if (
-        any(
-            given is not None for given in (ranks_per_node, network_model, collectives, latency, bandwidth, write_trace)
-        )
-        or algorithm
-    ):
-        raise click.UsageError("options of ranks and networks go with --platform")
+    if network_model is not None or write_trace is not None:
+        option = "--network-model" if write_trace is None else "--write-trace"
+        raise click.UsageError(f"{option} goes with --platform")
     if machine is None:
         raise click.UsageError("name the machine with --machine, or a cluster with --platform")
+    signature = read_signature(run)
+    if signature.ranks is not None:
+        if copies != 1 or any(given is not None for given in of_one_node):
+            raise click.UsageError(
+                "options of cores, threads, copies and accelerators do not go with a parallel run yet"
+            )
+        if (timed_on is None) != (like is None):
+            raise click.UsageError("--timed-on and --like go together: the machine, and what is predicted on both")
+        layout = Layout(
+            nodes, ranks_per_node, None if network is None else interconnect_of(network), topology, collectives or "",
+            _algorithms(algorithm), _factor("--latency", latency), _factor("--bandwidth", bandwidth),
+        )  # fmt: skip
+        ratio = None if timed_on is None or like is None else TimedOn(find(timed_on), read_signature(like))
+        _show(
+            replay_run(
+                signature, find(machine), layout, origin=str(run), timed_on=ratio, model=Model(model),
+                most_segments=MOST_SEGMENTS if output.pictures else 0,
+            ),
+            output,
+            assumptions=assumptions,
+        )  # fmt: skip
+        return
+    if any(given is not None for given in of_ranks) or algorithm:
+        raise click.UsageError(f"options of ranks and networks go with a parallel run; {run} is of a single program")
     if accelerator is None and (accelerators is not None or policy not in (None, str(Policy.NEVER))):
         raise click.UsageError("--accelerators and --policy are about an accelerator: name it with --accelerator")
     offloading = None
@@ -126,12 +176,18 @@ def command(
         count = 1 if accelerators is None else accelerators
         offloading = Offloading(find(accelerator), count, Policy(policy or Policy.GREEDY))
     replay = replay_on(
-        read_signature(run), find(machine), cores=cores, threads=threads, copies=copies, offloading=offloading,
+        signature, find(machine), cores=cores, threads=threads, copies=copies, offloading=offloading,
         model=Model(model),
     )  # fmt: skip
     for path in output.pictures:
         write_timeline(replay, path, force=output.force)
     output.show(replay_report(replay, assumptions=assumptions))
+
+
+def _show(replay: RankReplay, output: Output, *, assumptions: bool = False) -> None:
+    for path in output.pictures:
+        write_timeline(replay, path, force=output.force)
+    output.show(rank_report(replay, assumptions=assumptions))
 
 
 def _factor(option: str, text: str | None) -> float:

@@ -124,7 +124,7 @@ def command(
     """
     text = module if code is None else code
     kind = Target.MODULE if code is None else Target.CODE
-    if mpi or native or join:
+    if native or join:
         from . import trace_ranks
 
         return trace_ranks.run(output, text, kind, program, native=native, join=join, force=force)
@@ -145,6 +145,12 @@ def command(
         other = "--no-tree" if no_tree else "--follow-children"
         raise click.UsageError(
             f"--dependences are those of the loops of one process's execution tree; leave out {other}"
+        )
+    if mpi:
+        from .trace_ranks import check_traced
+
+        check_traced(
+            launch, follow_children=follow_children, keeps_stream=keep_stream is not None, has_tree=not no_tree
         )
     if dependences and accuracy not in (None, "auto", "high"):
         raise click.UsageError(f"--dependences follow from all accesses; leave out --accuracy {accuracy}")
@@ -189,10 +195,15 @@ def command(
             from foretrace.tracer.stored.stored_stream import StreamWriter
 
             keep = stack.enter_context(StreamWriter(keep_stream, force=force))
-        traced = trace_program(launch, options, on_progress, keep)
-        from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
+        if mpi:
+            from .trace_ranks import trace_and_keep
 
-        write_signature(traced.signature, output, force=force)
+            traced = trace_and_keep(launch, options, on_progress, output, force=force)
+        else:
+            traced = trace_program(launch, options, on_progress, keep)
+            from foretrace.tracer.signature.file import write_signature  # slow to import: the program has run meanwhile
+
+            write_signature(traced.signature, output, force=force)
         unwritten.remove(output)
         if keep is not None:
             from foretrace.tracer import kept_stream
@@ -200,7 +211,8 @@ def command(
             kept_stream.commit(keep, traced)
     _explain(traced.explanation)
     _say_sampled(traced.signature.provenance)
-    _say_done(traced.signature.provenance, output, keep_stream)
+    if not mpi:
+        _say_done(traced.signature.provenance, output, keep_stream)
     if traced.ending.signal_number is not None:
         die_by_signal(traced.ending.signal_number)
     return traced.ending.exit_code

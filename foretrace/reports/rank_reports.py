@@ -9,6 +9,7 @@ from foretrace.base.units import format_bytes, format_seconds
 from foretrace.replay.ranks.records import PathPart, RankReplay
 
 from .model import BYTES, INTEGER, RATIO, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
+from .prediction_reports import assumed_figures
 from .replay_groups import groups_of
 
 _MOST_RANKS, _MOST_LINKS, _MOST_ACTIONS, _MOST_PARTS = 16, 8, 8, 4
@@ -48,8 +49,8 @@ _LINKS = (
 )
 
 
-def rank_report(replay: RankReplay) -> Report:
-    """Report of `foretrace replay` of ranks."""
+def rank_report(replay: RankReplay, *, assumptions: bool = False) -> Report:
+    """Report of `foretrace replay` of ranks, with all assumptions or only their number."""
     links, actions = link_table(replay), action_table(replay)
     sections: list[Section] = [Text(_title_lines(replay)), *_rank_sections(replay)]
     sections += [Text([""]), replace(actions, shown=_MOST_ACTIONS)]
@@ -58,6 +59,9 @@ def rank_report(replay: RankReplay) -> Report:
         rest = f"and {more} more: --json has all" if more > 0 else ""
         if table.records:
             sections += [Text([""]), replace(table, shown=_MOST_LINKS, rest=rest)]
+    if replay.warnings:
+        sections.append(Text(["", *(f"warning: {warning}" for warning in replay.warnings)]))
+    sections += assumed_figures(replay.assumptions, in_full=assumptions)
     return Report("Replay of ranks", sections, rank_table(replay), lambda: document(replay))
 
 
@@ -129,7 +133,8 @@ def _title_lines(replay: RankReplay) -> list[str]:
     outcome = replay.outcome
     ranks = len(replay.hosts.node_of)
     lines = [
-        f"{ranks} ranks on {replay.platform.name}: {format_seconds(replay.makespan_s)}",
+        f"{ranks} ranks{_nodes(replay)} on {replay.platform.name}: "
+        f"{format_seconds(replay.makespan_s)}{_interval(replay)}",
         f"{outcome.messages:,.0f} messages, {format_bytes(outcome.sent_bytes)} in all; collectives as "
         f"{replay.library} does them{_named(replay)}",
         f"the rank that computes most computes {replay.imbalance:.2f} times the mean",
@@ -161,6 +166,15 @@ def _ranks(part: PathPart) -> str:
     return f"ranks {part.first_rank} to {part.last_rank}"
 
 
+def _nodes(replay: RankReplay) -> str:
+    used = len(set(replay.hosts.node_of))
+    return f" on {used} nodes" if used > 1 and replay.title else ""
+
+
+def _interval(replay: RankReplay) -> str:
+    return f" ({format_seconds(replay.low_s)} to {format_seconds(replay.high_s)})" if replay.ends_s else ""
+
+
 def _named(replay: RankReplay) -> str:
     named = ", ".join(f"{name} by {algorithm}" for name, algorithm in replay.algorithms.items())
     return f", but {named}" if named else ""
@@ -175,7 +189,12 @@ def document(replay: RankReplay) -> dict[str, Any]:
         "platform": replay.platform.name,
         "library": replay.library,
         "algorithms": replay.algorithms,
+        "title": replay.title,
         "makespan_s": replay.makespan_s,
+        "low_s": replay.low_s,
+        "high_s": replay.high_s,
+        "assumptions": list(map(str, replay.assumptions)),
+        "warnings": list(replay.warnings),
         "imbalance": replay.imbalance,
         "actions": replay.actions,
         "tests_left_out": replay.left_out.get("test", 0),

@@ -21,12 +21,11 @@ ACTION = np.dtype(
 
 `peer` is the partner's number (-1: any), or the root's rank in the communicator; `tag` -1: any. `size_bytes` of a
 receive is what it has room for; -1: any size. `request` 0 for a call that waits, else the number of its request,
-collectives included; of a computation the number of its demand (`RankActions.demands`). `line` is where it is from
+collectives included; of a computation the number of its demand (`Hosts.demands`). `line` is where it is from
 (`RankActions.place`). `first_count` is the first of the sizes of a collective by rank, or of the requests in
 `RankActions.slots` of a wait for `peer` requests; -1: none. `communicator` is a number in `RankActions.communicators`.
-Of an exchange, `request` - 1 is whom it receives from, with `second_tag`.
-`amount` is flops of a computation or after a reduction, seconds of a sleep, the number of times of a `REPEAT`, whose
-body ends at its `END_REPEAT`.
+Of an exchange, `request` - 1 is whom it receives from, with `second_tag`. `amount` is flops of a computation or after a
+reduction, seconds of a sleep, the number of times of a `REPEAT`, whose body ends at its `END_REPEAT`.
 """
 
 
@@ -69,6 +68,22 @@ class RankActions:
     def rank_of(self) -> npt.NDArray[np.int32]:
         """[actions] rank of each action."""
         return np.repeat(np.arange(self.num_ranks, dtype=np.int32), np.diff(self.firsts))
+
+    @property
+    def times(self) -> npt.NDArray[np.float64]:
+        """[actions] how often each happens: the product of the repetitions around it."""
+        kind = self.actions["kind"]
+        found = np.ones(len(kind))
+        around = [1.0]
+        last = 0
+        for at in np.flatnonzero((kind == Kind.REPEAT) | (kind == Kind.END_REPEAT)).tolist():
+            found[last:at] = around[-1]
+            last = at
+            if kind[at] == Kind.REPEAT:
+                around.append(around[-1] * float(self.actions["amount"][at]))
+            else:
+                around.pop()
+        return found
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:

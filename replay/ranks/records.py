@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from foretrace.profiles.ranges import Assumption
 from foretrace.replay.engine.outcome import Outcome
 
 from .actions import Kind, RankActions
-from .checks import name_of, places_of, times_of
+from .checks import name_of
 from .platform import Platform
 from .programs import Hosts, Labels
 
@@ -93,6 +94,9 @@ class RankReplay:
         outcome: of the simulation. Its entities are the ranks.
         left_out: calls by name that were left out, and how often.
         unfinished: ranks that did not come to the end of MPI.
+        title: of the machine; "" for a platform.
+        ends_s: of the makespan's interval; None where no figure has a range.
+        assumptions, warnings: on the machine, and on the run.
     """
 
     origin: str
@@ -107,13 +111,17 @@ class RankReplay:
     outcome: Outcome
     left_out: dict[str, int] = field(default_factory=dict)
     unfinished: tuple[int, ...] = ()
+    title: str = ""
+    ends_s: tuple[float, float] | None = None
+    assumptions: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def of(
         cls, run: RankActions, where: tuple[Platform, Hosts], library: str, algorithms: dict[str, str], outcome: Outcome
     ) -> RankReplay:
         """The result of a run's simulation."""
-        often, labels = times_of(run, places_of(run)), Labels.of(run)
+        often, labels = run.times, Labels.of(run)
         kinds = run.actions["kind"]
         times = np.bincount(kinds, often, minlength=len(Kind))
         of_labels = np.bincount(labels.numbers(run, kinds, slice(None)), often, minlength=len(labels.names))
@@ -145,12 +153,12 @@ class RankReplay:
     @property
     def low_s(self) -> float:
         """Lower end of the makespan's interval: a platform's figures have no ranges."""
-        return self.makespan_s
+        return self.ends_s[0] if self.ends_s else self.makespan_s
 
     @property
     def high_s(self) -> float:
         """Upper end of the makespan's interval."""
-        return self.makespan_s
+        return self.ends_s[1] if self.ends_s else self.makespan_s
 
     @property
     def makespan_s(self) -> float:
@@ -180,9 +188,12 @@ class RankReplay:
 
     @property
     def links(self) -> list[LinkUse]:
-        """The links, by descending utilisation; those that nobody used are not among them."""
+        """The links, and memories of nodes, by descending utilisation; without those that nobody used."""
         outcome = self.outcome
-        room = self.platform.network.capacities * max(self.makespan_s, 1e-300)
+        memories = (
+            [self.hosts.memory_bytes_per_s[-1]] * outcome.compiled.first_link if self.hosts.memory_bytes_per_s else []
+        )
+        room = np.concatenate([memories, self.platform.network.capacities]) * max(self.makespan_s, 1e-300)
         order = np.argsort(-outcome.bandwidth_bytes / room, kind="stable")
         return [
             LinkUse(

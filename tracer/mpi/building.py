@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import foretrace
+from foretrace.base import files
 from foretrace.base.errors import EngineError
 from foretrace.base.files import cache_folder
 
@@ -35,7 +35,7 @@ def _folder() -> Path:
 
 def _root() -> Path:
     """The folder that includes begin at: that of the `foretrace` package."""
-    return Path(foretrace.__file__).resolve().parent.parent
+    return Path(files.__file__).parent.parent.parent
 
 
 def interposer(library: MpiLibrary) -> Path:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from foretrace.base.errors import OutputError, SignatureError
 from foretrace.base.version import __version__
 from foretrace.tracer.signature.file import write_signature
+from foretrace.tracer.signature.rank_records import Ints
 from foretrace.tracer.signature.records import Provenance, Signature
 
 from .joining import Joined, join_ranks
 from .native import RankOutcome
-from .parts import Part, found_parts, only_one, part_path, read_part, write_part
+from .parts import Part, found_parts, only_one, part_path, read_part, trace_path, write_part
 
 ENGINE = "native, MPI calls recorded"
 _LONGEST_WAIT_S = 10.0
@@ -36,15 +38,23 @@ class Written:
     lines: tuple[str, ...]
 
 
-def keep_part(outcome: RankOutcome, output: Path, *, force: bool) -> Written:
+def keep_part(
+    outcome: RankOutcome, output: Path, traced: tuple[Signature, Ints] | None = None, *, force: bool
+) -> Written:
     """Write a rank's part; if all others are there, join them. The lowest rank that is there waits for the others.
+
+    Args:
+        outcome: how the rank's program ran, and its record.
+        output: file of the whole run.
+        traced: of a rank that was traced, its signature and the work before its calls.
+        force: whether files may be replaced.
 
     Raises:
         SignatureError: the record is damaged.
         OutputError: a file cannot be written.
     """
     assert outcome.record is not None
-    _, raw = write_part(output, outcome.head, outcome.record, force=force)
+    _, raw = write_part(output, outcome.head, outcome.record, traced, force=force)
     began = time.monotonic()
     while True:
         there = {rank for rank, ranks in found_parts(output) if ranks == raw.ranks}
@@ -113,6 +123,7 @@ def join_parts(output: Path, *, force: bool) -> Written:
 def _remove(paths: Iterable[Path]) -> None:
     for path in paths:
         path.unlink(missing_ok=True)
+        trace_path(path).unlink(missing_ok=True)
 
 
 def _said(joined: Joined) -> tuple[str, ...]:
@@ -142,6 +153,8 @@ def _write(output: Path, parts: list[Part], *, force: bool) -> Joined:
     failed = next((part.head for part in parts if part.head.exit_code != 0), head)
     partial = sum(not record.is_complete for record in joined.run.ranks)
     reason = f"{partial} of {len(joined.run.ranks)} ranks did not come to MPI_Finalize" if partial else ""
+    if any(part.trace is not None for part in parts):
+        return _write_traces(output, parts, joined, force=force)
     signature = Signature(
         provenance=Provenance(
             command=head.command,
@@ -168,3 +181,21 @@ def _write(output: Path, parts: list[Part], *, force: bool) -> Joined:
     )
     write_signature(signature, output, force=force)
     return joined
+
+
+def _write_traces(output: Path, parts: list[Part], joined: Joined, *, force: bool) -> Joined:
+    """Write the signature of a run whose ranks were traced."""
+    from .traced import joined_traces
+
+    signature, run = joined_traces(parts, joined.run)
+    partial = sum(not record.is_complete for record in run.ranks)
+    provenance = signature.provenance
+    provenance = msgspec.structs.replace(
+        provenance,
+        complete=provenance.complete and not partial,
+        incomplete_reason=provenance.incomplete_reason
+        or (f"{partial} of {len(run.ranks)} ranks did not come to MPI_Finalize" if partial else ""),
+        notes=(*provenance.notes, *_said(joined)),
+    )
+    write_signature(replace(signature, provenance=provenance, ranks=run), output, force=force)
+    return replace(joined, run=run)

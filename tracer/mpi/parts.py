@@ -11,15 +11,19 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from foretrace.base import json_text
 from foretrace.base.errors import OutputError, SignatureError
 from foretrace.base.file_kinds import PART, PART_MAGIC
 from foretrace.base.files import read_bounded, write_atomically
+from foretrace.tracer.signature.file import read_signature, write_signature
+from foretrace.tracer.signature.rank_records import NO_WORK, Ints
+from foretrace.tracer.signature.records import Signature
 
 from .record_file import RawRank, read_record
 
@@ -37,14 +41,18 @@ class PartHead(msgspec.Struct, frozen=True):
     wall_s: float
     exit_code: int | None
     signal: int | None
+    record_bytes: int | None = None
+    """Length of the record of calls, behind which there is the work of a traced rank."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """A rank's part of a run."""
+    """A rank's part of a run; of one that was traced, its signature and `RankRecord.work` in its own tree."""
 
     head: PartHead
     record: RawRank
+    trace: Signature | None = None
+    work: Ints = field(default_factory=lambda: NO_WORK)
 
 
 def part_path(output: Path, rank: int, ranks: int) -> Path:
@@ -65,13 +73,21 @@ def found_parts(output: Path) -> dict[tuple[int, int], Path]:
     return found
 
 
-def write_part(output: Path, head: PartHead, record: bytes, *, force: bool) -> tuple[Path, RawRank]:
+def trace_path(part: Path) -> Path:
+    """Signature of a rank that was traced, beside its part."""
+    return part.with_name(f"{part.name}.sig")
+
+
+def write_part(
+    output: Path, head: PartHead, record: bytes, traced: tuple[Signature, Ints] | None = None, *, force: bool
+) -> tuple[Path, RawRank]:
     """Write a rank's part.
 
     Args:
         output: file of the whole run.
         head: how the program ran.
         record: content of the file that the interposer wrote.
+        traced: of a rank that was traced, its signature and the work before its calls.
         force: whether an older part may be replaced.
 
     Raises:
@@ -80,7 +96,12 @@ def write_part(output: Path, head: PartHead, record: bytes, *, force: bool) -> t
     """
     raw = read_record(record, str(output))
     path = part_path(output, raw.rank, raw.ranks)
-    write_atomically(path, PART_MAGIC + json_text.encode(head) + b"\n" + record, PART, force=force)
+    work = b""
+    if traced is not None:
+        head = msgspec.structs.replace(head, record_bytes=len(record))
+        work = traced[1].astype("<i8").tobytes()
+        write_signature(traced[0], trace_path(path), force=force)
+    write_atomically(path, PART_MAGIC + json_text.encode(head) + b"\n" + record + work, PART, force=force)
     return path, raw
 
 
@@ -95,7 +116,14 @@ def read_part(path: Path) -> Part:
     if not content.startswith(PART_MAGIC) or not separator:
         raise SignatureError(f"{path}: is no rank's part of a parallel run")
     try:
-        return Part(json_text.decode(head, PartHead), read_record(record, str(path)))
+        facts = json_text.decode(head, PartHead)
+        if facts.record_bytes is None:
+            return Part(facts, read_record(record, str(path)))
+        work = np.frombuffer(record[facts.record_bytes :], "<i8").astype(np.int64).reshape(-1, 3)
+        trace = read_signature(trace_path(path))
+        if len(work) and (work.min() < 0 or trace.tree is None or work[:, 1].max() >= len(trace.tree)):
+            raise ValueError("its work is of nodes that there are not")
+        return Part(facts, read_record(record[: facts.record_bytes], str(path)), trace, work)
     except (msgspec.MsgspecError, ValueError) as error:
         raise SignatureError(f"{path}: is damaged: {error}") from None
 

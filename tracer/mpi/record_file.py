@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -116,7 +117,7 @@ def _read(content: bytes) -> RawRank:
     )
 
 
-def _parts(content: bytes, number: dict[str, int]) -> dict[str, npt.NDArray[np.void]]:
+def _parts(content: bytes, number: dict[str, int]) -> dict[str, npt.NDArray[Any]]:
     """The arrays behind the header; their lengths are checked before any is made."""
     integer = np.dtype("<i8")
     kinds = {

@@ -8,7 +8,7 @@ import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -190,8 +190,11 @@ class QemuEngine:
 
     makes_bursts = True
 
-    def __init__(self, program: Sequence[str]) -> None:
-        """`program` is the program's name and its arguments."""
+    def __init__(
+        self, program: Sequence[str], environment: Mapping[str, str] | None = None, preloads: Sequence[str] = ()
+    ) -> None:
+        """Take the program's name and its arguments; see `CompiledProgram` for the rest."""
+        self._environment = dict(environment or {})
         self.path = find_program(program[0])
         self._program = list(program)
         guest = guest_of(self.path)
@@ -211,13 +214,21 @@ class QemuEngine:
             self._options += ["-L", prefix]
         if guest.environment:
             self._options += ["-E", _with_own_value(guest.environment)]
+        if preloads:  # into the program, not into the emulator
+            if any("," in path for path in preloads):
+                raise EngineError(f"{preloads[0]}: {guest.qemu} preloads no library with a comma in its name")
+            self._options += ["-E", f"LD_PRELOAD={':'.join(preloads)}"]
 
     def command(self, stream_fd: int) -> tuple[str, list[str], dict[str, str]]:
         """See `session.Engine`."""
         plugin = str(self._plugin).replace(",", ",,")
         agent = f"file={plugin},mapped={self._most_mapped_bytes},fd={stream_fd}"
         options = [*self._options, "-plugin", agent, "-0", self._program[0]]
-        return self._qemu, [self._qemu, *options, str(self.path), *self._program[1:]], dict(os.environ)
+        return (
+            self._qemu,
+            [self._qemu, *options, str(self.path), *self._program[1:]],
+            {**os.environ, **self._environment},
+        )
 
     def features(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Features of the emulated processor, and of this machine's, that programs choose code by; empty: unknown."""

@@ -13,8 +13,8 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -70,9 +70,15 @@ class PythonProgram:
 
 @dataclass(frozen=True, slots=True)
 class CompiledProgram:
-    """A program with its arguments; of a script in another language, its interpreter with the script."""
+    """A program with its arguments; of a script in another language, its interpreter with the script.
+
+    `environment` holds variables that it is given beside its own, and `preloads` libraries that are loaded before any
+    other.
+    """
 
     command: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    preloads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

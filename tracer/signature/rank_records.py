@@ -81,6 +81,10 @@ STEP = np.dtype([("call", "i8"), ("times", "i8")])
 REPEAT, END = -1, -2
 
 
+NO_WORK: Ints = np.zeros((0, 3), np.int64)
+"""`RankRecord.work` without rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallSite:
     """A place from which calls are made.
@@ -122,7 +126,7 @@ class RankRecord:
     processor_s: float
     is_complete: bool
     left_out: dict[str, int] = field(default_factory=dict)
-    work: Ints = field(default_factory=lambda: np.zeros((0, 3), np.int64))
+    work: Ints = field(default_factory=lambda: NO_WORK)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

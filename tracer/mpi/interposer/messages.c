@@ -48,36 +48,6 @@ static void persistent(enum ft_call_kind kind, int64_t count, MPI_Datatype type,
         made->is_message = ft_message(&made->call, kind, peer, tag, communicator, ft_bytes(count, type));
 }
 
-#define SEND_PARAMETERS const void *buffer, int count, MPI_Datatype type, int dest, int tag, MPI_Comm communicator
-#define SEND_ARGUMENTS buffer, count, type, dest, tag, communicator
-#define SENDING(name, kind)                                                                               \
-    FT_RECORDED(name, (SEND_PARAMETERS), (SEND_ARGUMENTS), blocking(kind, count, type, dest, tag, communicator);)
-#define SENDING_LATER(name, how, kind)                                                                    \
-    FT_RECORDED(name, (SEND_PARAMETERS, MPI_Request *request), (SEND_ARGUMENTS, request),                 \
-                how(kind, count, type, dest, tag, communicator, *request);)
-
-SENDING(Send, FT_CALL_SEND)
-SENDING(Bsend, FT_CALL_SEND)
-SENDING(Rsend, FT_CALL_SEND)
-SENDING(Ssend, FT_CALL_SSEND)
-SENDING_LATER(Isend, non_blocking, FT_CALL_ISEND)
-SENDING_LATER(Ibsend, non_blocking, FT_CALL_ISEND)
-SENDING_LATER(Irsend, non_blocking, FT_CALL_ISEND)
-SENDING_LATER(Issend, non_blocking, FT_CALL_ISSEND)
-SENDING_LATER(Send_init, persistent, FT_CALL_ISEND)
-SENDING_LATER(Bsend_init, persistent, FT_CALL_ISEND)
-SENDING_LATER(Rsend_init, persistent, FT_CALL_ISEND)
-SENDING_LATER(Ssend_init, persistent, FT_CALL_ISSEND)
-
-#define RECEIVE_PARAMETERS void *buffer, int count, MPI_Datatype type, int source, int tag, MPI_Comm communicator
-#define RECEIVE_ARGUMENTS buffer, count, type, source, tag, communicator
-FT_RECORDED(Recv, (RECEIVE_PARAMETERS, MPI_Status *status), (RECEIVE_ARGUMENTS, status),
-            blocking(FT_CALL_RECEIVE, count, type, source, tag, communicator);)
-FT_RECORDED(Irecv, (RECEIVE_PARAMETERS, MPI_Request *request), (RECEIVE_ARGUMENTS, request),
-            non_blocking(FT_CALL_IRECEIVE, count, type, source, tag, communicator, *request);)
-FT_RECORDED(Recv_init, (RECEIVE_PARAMETERS, MPI_Request *request), (RECEIVE_ARGUMENTS, request),
-            persistent(FT_CALL_IRECEIVE, count, type, source, tag, communicator, *request);)
-
 static void exchange(int64_t sent_bytes, int dest, int send_tag, int64_t room_bytes, int source, int receive_tag,
                      MPI_Comm communicator)
 {
@@ -93,18 +63,6 @@ static void exchange(int64_t sent_bytes, int dest, int send_tag, int64_t room_by
     if (sends || receives)
         ft_record(sends ? &sent : &received);
 }
-
-FT_RECORDED(Sendrecv,
-            (const void *buffer, int count, MPI_Datatype type, int dest, int tag, void *room, int room_count,
-             MPI_Datatype room_type, int source, int room_tag, MPI_Comm communicator, MPI_Status *status),
-            (buffer, count, type, dest, tag, room, room_count, room_type, source, room_tag, communicator, status),
-            exchange(ft_bytes(count, type), dest, tag, ft_bytes(room_count, room_type), source, room_tag,
-                     communicator);)
-FT_RECORDED(Sendrecv_replace,
-            (void *buffer, int count, MPI_Datatype type, int dest, int tag, int source, int room_tag,
-             MPI_Comm communicator, MPI_Status *status),
-            (buffer, count, type, dest, tag, source, room_tag, communicator, status),
-            exchange(ft_bytes(count, type), dest, tag, ft_bytes(count, type), source, room_tag, communicator);)
 
 /* A message that a probe has matched, between that and its receipt: its sender, tag and communicator are known then. */
 enum { MOST_MATCHED = 1024 };
@@ -170,34 +128,32 @@ FT_WRAPPER(Improbe, (int source, int tag, MPI_Comm communicator, int *flag, MPI_
     return result;
 }
 
-FT_WRAPPER(Mrecv, (void *buffer, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status))
-{
-    FT_OPEN(Mrecv, (buffer, count, type, message, status))
-    struct ft_call_row call;
-    const bool is_message = receive_matched(&call, *message, FT_CALL_RECEIVE, ft_bytes(count, type));
-    const int result = FT_PASS(Mrecv, (buffer, count, type, message, status));
-    if (is_message && result == MPI_SUCCESS)
-        ft_record(&call);
-    ft_leave();
-    return result;
-}
-
-FT_WRAPPER(Imrecv, (void *buffer, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request))
-{
-    FT_OPEN(Imrecv, (buffer, count, type, message, request))
-    struct ft_call_row call;
-    const bool is_message = receive_matched(&call, *message, FT_CALL_IRECEIVE, ft_bytes(count, type));
-    const int result = FT_PASS(Imrecv, (buffer, count, type, message, request));
-    if (result == MPI_SUCCESS && is_message)
-        ft_record_request(&call, NULL, 0, *request);
-    else if (result == MPI_SUCCESS)
-        ft_requests_open(FT_HANDLE(*request), false);
-    ft_leave();
-    return result;
-}
-
 /* A probe is not recorded: the receive behind it waits for the same message. */
 FT_RECORDED(Probe, (int source, int tag, MPI_Comm communicator, MPI_Status *status),
             (source, tag, communicator, status), )
 FT_RECORDED(Iprobe, (int source, int tag, MPI_Comm communicator, int *flag, MPI_Status *status),
             (source, tag, communicator, flag, status), )
+
+#define SEND_PARAMETERS const void *buffer, COUNT count, MPI_Datatype type, int dest, int tag, MPI_Comm communicator
+#define SEND_ARGUMENTS buffer, count, type, dest, tag, communicator
+#define SENDING(name, kind) \
+    FT_RECORDED(name, (SEND_PARAMETERS), (SEND_ARGUMENTS), blocking(kind, count, type, dest, tag, communicator);)
+#define SENDING_LATER(name, how, kind) \
+    FT_RECORDED(name, (SEND_PARAMETERS, MPI_Request *request), (SEND_ARGUMENTS, request), \
+                how(kind, count, type, dest, tag, communicator, *request);)
+#define RECEIVE_PARAMETERS void *buffer, COUNT count, MPI_Datatype type, int source, int tag, MPI_Comm communicator
+#define RECEIVE_ARGUMENTS buffer, count, type, source, tag, communicator
+
+#define COUNT int
+#define PLACE int
+#define NAMED(name) name
+#include "message_wrappers.h"
+#if MPI_VERSION >= 4
+#undef COUNT
+#undef PLACE
+#undef NAMED
+#define COUNT MPI_Count
+#define PLACE MPI_Aint
+#define NAMED(name) name##_c
+#include "message_wrappers.h"
+#endif

@@ -61,15 +61,20 @@ int64_t ft_bytes(int64_t count, MPI_Datatype type);
 /* The function of the MPI library itself. */
 void *ft_real(const char *name);
 
+#define FT_NAME(name) FT_NAME_(name)
+#define FT_NAME_(name) "MPI_" #name
+
 #define FT_EXPORT __attribute__((visibility("default")))
 
 /* Head of the wrapper MPI_name, which is also PMPI_name. */
-#define FT_WRAPPER(name, parameters)                                          \
+#define FT_WRAPPER(name, parameters) FT_WRAPPER_(name, parameters)
+#define FT_WRAPPER_(name, parameters)                                          \
     FT_EXPORT int PMPI_##name parameters __attribute__((alias("MPI_" #name))); \
     FT_EXPORT int MPI_##name parameters
 
 /* A whole wrapper: `...` are statements that record the call after it has been carried out. */
-#define FT_RECORDED(name, parameters, arguments, ...)        \
+#define FT_RECORDED(name, parameters, arguments, ...) FT_RECORDED_(name, parameters, arguments, __VA_ARGS__)
+#define FT_RECORDED_(name, parameters, arguments, ...)        \
     FT_WRAPPER(name, parameters)                             \
     {                                                        \
         FT_OPEN(name, arguments)                             \
@@ -83,16 +88,19 @@ void *ft_real(const char *name);
     }
 
 /* First statement of a wrapper. */
-#define FT_OPEN(name, arguments)                             \
+#define FT_OPEN(name, arguments) FT_OPEN_(name, arguments)
+#define FT_OPEN_(name, arguments)                             \
     static int (*real)();                                    \
     if (__builtin_expect(!real, 0))                          \
         *(void **)&real = ft_real("PMPI_" #name);            \
     if (!ft_enter("MPI_" #name, __builtin_return_address(0), __builtin_frame_address(0))) \
         return FT_PASS(name, arguments);
-#define FT_PASS(name, arguments) ((__typeof__(&MPI_##name))real)arguments
+#define FT_PASS(name, arguments) FT_PASS_(name, arguments)
+#define FT_PASS_(name, arguments) ((__typeof__(&MPI_##name))real)arguments
 
 /* A wrapper of a call that is counted, not recorded. */
-#define FT_COUNTED(name, parameters, arguments) \
+#define FT_COUNTED(name, parameters, arguments) FT_COUNTED_(name, parameters, arguments)
+#define FT_COUNTED_(name, parameters, arguments) \
     FT_RECORDED(name, parameters, arguments, ft_left_out("MPI_" #name);)
 
 #endif
