@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature.rank_records import COLLECTIVES, END, REPEAT, CallKind, RankRecord, RankRun
+from foretrace.tracer.signature.rank_records import COLLECTIVES, END, REPEAT, CallKind, CallSite, RankRecord, RankRun
 
 from .actions import ACTION, RankActions
 
@@ -33,10 +35,12 @@ def actions_of(
     communicators = _Communicators(len(run.ranks))
     parts, counts, slots, requests = [], [], [], []
     first_count = first_slot = 0
+    left_out: Counter[str] = Counter()
     for rank, record in enumerate(run.ranks):
         demand = np.zeros(len(record.calls), np.int32) if demands is None else demands[rank]
         numbers = np.array(communicators.numbers(record), np.int32)
         parts.append(_actions(record, before_s[rank], demand, numbers, (first_count, first_slot)))
+        left_out.update(record.left_out)
         counts.append(record.counts.astype(np.float64))
         slots.append(record.slots.astype(np.int32))
         first_count += len(record.counts)
@@ -50,7 +54,18 @@ def actions_of(
         origin=origin,
         communicators=tuple(communicators.members),
         slots=np.concatenate(slots),
+        places=tuple(map(_place, run.sites)),
+        left_out=dict(left_out),
+        unfinished=tuple(rank for rank, record in enumerate(run.ranks) if not record.is_complete),
     )
+
+
+def _place(site: CallSite) -> str:
+    """Where a call is made: file and line, or function or offset in a module."""
+    if site.file:
+        return f"{Path(site.file).name}:{site.line}"
+    module = Path(site.module).name
+    return f"{site.function} in {module}" if site.function else f"{module}+{site.offset:#x}"
 
 
 class _Communicators:

@@ -121,7 +121,9 @@ class Labels:
             return np.zeros(len(run.actions[which]), np.int64) + kind
         step = len(run.places) + 1
         lines = np.clip(run.actions["line"][which], -1, len(run.places) - 1) + 1
-        return np.searchsorted(self.kinds * step + self.lines + 1, np.asarray(kind) * step + lines)
+        return np.asarray(
+            np.searchsorted(self.kinds * step + self.lines + 1, np.asarray(kind) * step + lines), np.int64
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,10 @@ from rank_runs import SPEED, action, compute, rank_runs, receive, repeat, run_of
 from foretrace.replay.engine.network import Crossbar, Network
 from foretrace.replay.engine.simulation import DeadlockError
 from foretrace.replay.ranks.actions import Kind
+from foretrace.replay.ranks.captured import actions_of
 from foretrace.replay.ranks.platform import Platform
 from foretrace.replay.ranks.run import replay_ranks
+from foretrace.tracer.signature.rank_records import CALL, STEP, CallSite, RankRecord, RankRun
 
 LATENCY, BANDWIDTH = 0.25, 128.0
 HOP_S = 2 * LATENCY
@@ -148,6 +150,23 @@ def test_imbalance_is_told_by_place():
     assert (first.place, first.time_s, first.rank, first.most_s) == ("main.c:10", 12.0, 1, 9.0)
     assert first.over_mean == pytest.approx(9.0 / 4.0)
     assert (second.place, second.time_s, second.over_mean) == ("main.c:20", 8.0, pytest.approx(1.5))
+
+
+def test_places_of_a_recorded_run_are_its_call_sites():
+    calls = np.zeros(2, CALL)
+    calls["kind"] = Kind.BARRIER
+    calls["site"], calls["first_count"], calls["times"] = [0, 1], -1, 1
+    steps = np.array([(0, 1), (1, 1)], STEP)
+    none = np.zeros(0, np.int64)
+    record = RankRecord(calls, steps, none, none, ((0,),), 1.0, is_complete=False, left_out={"MPI_Pcontrol": 2})
+    sites = (CallSite("/bin/app", 4096, "main", "/src/main.c", 7), CallSite("/lib/libx.so", 64))
+    run = actions_of(RankRun("", "", (record,), sites), [np.array([1.0, 2.0])], "app.sig")
+    assert [run.place(n) for n in range(4)] == ["main.c:7", "main.c:7", "libx.so+0x40", "libx.so+0x40"]
+    assert (run.left_out, run.unfinished) == ({"MPI_Pcontrol": 2}, (0,))
+    found = replayed(run, places=run.places)
+    assert [(one.action, one.place) for one in found.by_place] == [
+        ("compute", "libx.so+0x40"), ("compute", "main.c:7"),
+    ]  # fmt: skip
 
 
 def test_too_many_places_are_told_by_kind_only():
