@@ -12,7 +12,15 @@ from foretrace.base.units import format_seconds
 from foretrace.replay.ranks import records, run
 from foretrace.replay.ranks.platform import changed, read_platform
 from foretrace.replay.ranks.time_independent import read_time_independent
-from foretrace.reports.rank_reports import action_table, link_table, rank_table
+from foretrace.reports.rank_reports import (
+    action_table,
+    imbalance_table,
+    link_table,
+    pair_table,
+    path_table,
+    place_table,
+    rank_table,
+)
 from foretrace.reports.renderers import data_frame
 
 from .views import MOST_ROWS, ShownTable, ShownTimeline, shown_as
@@ -20,7 +28,10 @@ from .views import MOST_ROWS, ShownTable, ShownTimeline, shown_as
 if TYPE_CHECKING:
     import pandas
 
-_TABLES = {"ranks": rank_table, "actions": action_table, "links": link_table}
+_TABLES = {
+    "ranks": rank_table, "actions": action_table, "places": place_table, "imbalances": imbalance_table,
+    "critical path": path_table, "pairs": pair_table, "links": link_table,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -28,10 +39,10 @@ class RankReplay(ShownTimeline, records.RankReplay):
     """Replay of a parallel run: `makespan_s`, what each rank did and waited for, links, the critical path."""
 
     def to_dataframe(self, table: str = "ranks") -> pandas.DataFrame:
-        """A row for each rank, kind of action, or link: seconds, bytes, shares.
+        """A row for each rank, action, pair of ranks, or link: seconds, bytes, shares.
 
         Args:
-            table: "ranks", "actions" or "links".
+            table: "ranks", "actions", "places", "imbalances", "critical path", "pairs" or "links".
 
         Raises:
             ValueError: there is no such table.

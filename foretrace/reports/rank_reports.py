@@ -6,18 +6,40 @@ from dataclasses import replace
 from typing import Any
 
 from foretrace.base.units import format_bytes, format_seconds
-from foretrace.replay.ranks.records import RankReplay
+from foretrace.replay.ranks.records import PathPart, RankReplay
 
-from .model import BYTES, INTEGER, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
+from .model import BYTES, INTEGER, RATIO, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
 from .prediction_reports import assumed_figures
 from .replay_groups import groups_of
 
-_MOST_RANKS, _MOST_LINKS, _MOST_ACTIONS = 16, 8, 8
-_ACTIONS = (
-    Column("action", "action"),
+_MOST_RANKS, _MOST_LINKS, _MOST_ACTIONS, _MOST_PARTS = 16, 8, 8, 4
+_TIMES = (
     Column("times", "times", INTEGER),
     Column("time_s", "of all ranks", SECONDS),
+    Column("late_sender_s", "late sender", SECONDS),
+    Column("late_receiver_s", "late receiver", SECONDS),
+    Column("transfer_s", "transfer", SECONDS),
     Column("path_s", "critical path", SECONDS),
+)
+_ACTIONS = (Column("action", "action"), *_TIMES)
+_PLACES = (Column("place", "place"), *_ACTIONS)
+_PAIRS = (
+    Column("sender", "from rank", INTEGER),
+    Column("receiver", "to rank", INTEGER),
+    Column("messages", "messages", INTEGER),
+    Column("size_bytes", "bytes", BYTES),
+)
+_IMBALANCES = (
+    Column("place", "computes before"),
+    Column("time_s", "all ranks", SECONDS),
+    Column("rank", "most: rank", INTEGER),
+    Column("most_s", "computes", SECONDS),
+    Column("over_mean", "over the mean", RATIO),
+)
+_PATH = (
+    Column("first_rank", "first rank", INTEGER),
+    Column("last_rank", "last rank", INTEGER),
+    Column("time_s", "critical path", SECONDS),
 )
 _LINKS = (
     Column("name", "link"),
@@ -32,10 +54,11 @@ def rank_report(replay: RankReplay, *, assumptions: bool = False) -> Report:
     links, actions = link_table(replay), action_table(replay)
     sections: list[Section] = [Text(_title_lines(replay)), *_rank_sections(replay)]
     sections += [Text([""]), replace(actions, shown=_MOST_ACTIONS)]
-    if links.records:
-        more = len(links.records) - _MOST_LINKS
+    for table in (place_table(replay), imbalance_table(replay), pair_table(replay), links):
+        more = len(table.records) - _MOST_LINKS
         rest = f"and {more} more: --json has all" if more > 0 else ""
-        sections += [Text([""]), replace(links, shown=_MOST_LINKS, rest=rest)]
+        if table.records:
+            sections += [Text([""]), replace(table, shown=_MOST_LINKS, rest=rest)]
     if replay.warnings:
         sections.append(Text(["", *(f"warning: {warning}" for warning in replay.warnings)]))
     sections += assumed_figures(replay.assumptions, in_full=assumptions)
@@ -45,6 +68,26 @@ def rank_report(replay: RankReplay, *, assumptions: bool = False) -> Report:
 def action_table(replay: RankReplay) -> Table:
     """Kinds of actions, longest part of the critical path first."""
     return Table(_ACTIONS, replay.by_action)
+
+
+def place_table(replay: RankReplay) -> Table:
+    """Actions by place, longest part of the critical path first."""
+    return Table(_PLACES, replay.by_place)
+
+
+def pair_table(replay: RankReplay) -> Table:
+    """Messages from rank to rank, most bytes first."""
+    return Table(_PAIRS, replay.pairs)
+
+
+def imbalance_table(replay: RankReplay) -> Table:
+    """Computation before each place, and how evenly ranks share it."""
+    return Table(_IMBALANCES, replay.imbalances)
+
+
+def path_table(replay: RankReplay) -> Table:
+    """Ranks on the critical path, longest part first."""
+    return Table(_PATH, replay.path)
 
 
 def link_table(replay: RankReplay) -> Table:
@@ -61,6 +104,10 @@ def rank_table(replay: RankReplay) -> Table:
         Column("compute_s", "computes", SECONDS, lambda rank: float(replay.compute_s[rank])),
         Column("partner_s", "waits for partners", SECONDS, lambda rank: float(replay.partner_s[rank])),
         Column("transfer_s", "waits for transfers", SECONDS, lambda rank: float(replay.transfer_s[rank])),
+        Column("late_sender_s", "for late senders", SECONDS, lambda rank: float(outcome.late_s[rank, 0])),
+        Column("late_receiver_s", "for late receivers", SECONDS, lambda rank: float(outcome.late_s[rank, 1])),
+        Column("as_late_sender_s", "others for its sends", SECONDS, lambda rank: float(outcome.late_s[rank, 2])),
+        Column("as_late_receiver_s", "for its receives", SECONDS, lambda rank: float(outcome.late_s[rank, 3])),
         Column("end_s", "ends", SECONDS, lambda rank: float(outcome.end_s[rank])),
     )
     return Table(columns, range(len(replay.hosts.node_of)))
@@ -92,6 +139,13 @@ def _title_lines(replay: RankReplay) -> list[str]:
         f"{replay.library} does them{_named(replay)}",
         f"the rank that computes most computes {replay.imbalance:.2f} times the mean",
     ]
+    path = replay.path
+    if path and ranks > 1:
+        parts = [f"{_ranks(one)} {format_seconds(one.time_s)}" for one in path[:_MOST_PARTS]]
+        rest = f" and {len(path) - _MOST_PARTS} more" if len(path) > _MOST_PARTS else ""
+        lines.append(f"critical path: {', '.join(parts)}{rest}; it changes rank {outcome.path_hops:,.0f} times")
+    if replay.left_out_pairs:
+        lines.append(f"{format_bytes(replay.left_out_pairs.size_bytes)} are of pairs of ranks too many to tell apart")
     if outcome.periods_estimated:
         lines.append(f"{format_seconds(outcome.estimated_s)} of it are estimated from a window of many iterations")
     for name, times in replay.left_out.items():
@@ -113,6 +167,12 @@ def _nodes(replay: RankReplay) -> str:
 
 def _interval(replay: RankReplay) -> str:
     return f" ({format_seconds(replay.low_s)} to {format_seconds(replay.high_s)})" if replay.ends_s else ""
+
+
+def _ranks(part: PathPart) -> str:
+    if part.first_rank == part.last_rank:
+        return f"rank {part.first_rank}"
+    return f"ranks {part.first_rank} to {part.last_rank}"
 
 
 def _named(replay: RankReplay) -> str:
@@ -148,5 +208,11 @@ def document(replay: RankReplay) -> dict[str, Any]:
         "estimated_s": outcome.estimated_s,
         "ranks": [document_of(rank, *table.keyed) for rank in table.records],
         "by_action": [document_of(one, *_ACTIONS) for one in replay.by_action],
+        "by_place": [document_of(one, *_PLACES) for one in replay.by_place],
+        "imbalances": [document_of(one, *_IMBALANCES) for one in replay.imbalances],
+        "critical_path": [document_of(one, *_PATH) for one in replay.path],
+        "critical_path_hops": outcome.path_hops,
+        "pairs": [document_of(one, *_PAIRS) for one in replay.pairs],
+        "bytes_of_pairs_left_out": replay.left_out_pairs.size_bytes if replay.left_out_pairs else 0.0,
         "links": [document_of(link, *_LINKS) for link in replay.links],
     }

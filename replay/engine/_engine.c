@@ -272,11 +272,12 @@ static const char *wrong(const struct ft_engine *e, const struct ft_entity_start
 
 static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = {
-        "operations",    "starts",      "classes",  "uses",          "resources",      "objects",     "cores",
-        "conditions",    "points",      "messages", "communicators", "members",        "collectives", "counts",
-        "slot_lists",    "regimes",     "network",  "labels",        "path_labels",    "caches",      "jobs",
-        "most_segments", "most_events", "folding",  "transfer_s",    "wake_latency_s", "wake_call_s", NULL};
+    static char *names[] = {"operations",    "starts",         "classes",       "uses",        "resources",
+                            "objects",       "cores",          "conditions",    "points",      "messages",
+                            "communicators", "members",        "collectives",   "counts",      "slot_lists",
+                            "regimes",       "network",        "labels",        "path_labels", "path_bins",
+                            "caches",        "jobs",           "most_segments", "most_events", "folding",
+                            "transfer_s",    "wake_latency_s", "wake_call_s",   NULL};
     static const size_t sizes[N_BUFFERS] = {
         [OPERATIONS] = sizeof(struct ft_operation),
         [STARTS] = sizeof(struct ft_entity_start),
@@ -299,7 +300,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
     struct engine_object *object = (struct engine_object *)self;
     struct ft_engine *e = &object->engine;
     Py_buffer *b = object->given;
-    Py_ssize_t labels, path_labels, caches, jobs, most_segments;
+    Py_ssize_t labels, path_labels, path_bins, caches, jobs, most_segments;
     long long most_events;
     int folding;
     double transfer_s, wake_latency_s, wake_call_s;
@@ -307,10 +308,10 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
         PyErr_SetString(PyExc_ValueError, "made already");
         return -1;
     }
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*nnnnnLpddd", names, &b[0],
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*y*nnnnnnLpddd", names, &b[0],
                                      &b[1], &b[2], &b[3], &b[4], &b[5], &b[6], &b[7], &b[8], &b[9], &b[10], &b[11],
-                                     &b[12], &b[13], &b[14], &b[15], &b[16], &labels, &path_labels, &caches, &jobs,
-                                     &most_segments, &most_events, &folding, &transfer_s, &wake_latency_s,
+                                     &b[12], &b[13], &b[14], &b[15], &b[16], &labels, &path_labels, &path_bins, &caches,
+                                     &jobs, &most_segments, &most_events, &folding, &transfer_s, &wake_latency_s,
                                      &wake_call_s)) {
         memset(b, 0, sizeof object->given); /* given back by the parser */
         return -1;
@@ -322,7 +323,8 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
         if ((size_t)b[i].len % sizes[i] || n[i] > INT32_MAX / 4)
             found = "an array is no whole number of records, or too long";
     }
-    if (labels < 1 || path_labels < 1 || path_labels > labels || caches < 0 || jobs < 1 || most_segments < 0)
+    if (labels < 1 || path_labels < 1 || path_labels > labels || path_bins < 0 || path_bins > 1 << 16 || caches < 0 ||
+        jobs < 1 || most_segments < 0)
         found = "a number is out of range";
     *e = (struct ft_engine){.operations = b[OPERATIONS].buf,
                             .classes = b[CLASSES].buf,
@@ -354,6 +356,7 @@ static int engine_init(PyObject *self, PyObject *args, PyObject *keywords)
                             .n_core_groups = n[CORES],
                             .n_labels = (size_t)labels,
                             .n_path_labels = (size_t)path_labels,
+                            .n_path_bins = (size_t)path_bins,
                             .n_caches = (size_t)caches,
                             .n_jobs = (size_t)jobs,
                             .most_segments = (size_t)most_segments,
@@ -451,11 +454,30 @@ static PyObject *sums(PyObject *self, PyObject *Py_UNUSED(argument))
     if (!e)
         return NULL;
     ft_settle_all(e);
-    return Py_BuildValue("(NNNNNNN)", doubles(e->of_entities, e->n_entities * FT_NUM_KINDS),
+    return Py_BuildValue("(NNNNNNNN)", doubles(e->of_entities, e->n_entities * FT_NUM_KINDS),
+                         doubles(e->of_late, e->n_entities * FT_PER_LATE),
                          doubles(e->of_labels, e->n_labels * FT_PER_LABEL),
                          doubles(e->of_resources, e->n_resources * FT_PER_RESOURCE),
                          doubles(e->of_cores, e->n_core_groups), doubles(e->of_objects, e->n_objects * FT_PER_OBJECT),
-                         doubles(e->of_paths, e->n_entities * e->n_path_labels), doubles(e->of_work, FT_WORK));
+                         doubles(e->of_paths, e->n_entities * e->n_path), doubles(e->of_work, FT_WORK));
+}
+
+/* (from, to of each pair of entities between which there were messages; messages and bytes of what is left out, and of
+ * each pair), as bytes. */
+static PyObject *pairs(PyObject *self, PyObject *Py_UNUSED(argument))
+{
+    struct ft_engine *e = started(self);
+    if (!e)
+        return NULL;
+    PyObject *ends = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(e->n_pairs * 2 * sizeof(int32_t)));
+    if (!ends)
+        return NULL;
+    int32_t *to = (int32_t *)(void *)PyBytes_AS_STRING(ends);
+    for (uint32_t i = 0; i < e->n_pairs; i++) {
+        *to++ = e->pair_list[i].from;
+        *to++ = e->pair_list[i].to;
+    }
+    return Py_BuildValue("(NN)", ends, doubles(e->of_pairs, e->pair_room ? 2 * ((size_t)e->n_pairs + 1) : 0));
 }
 
 static PyObject *segments(PyObject *self, PyObject *Py_UNUSED(argument))
@@ -609,7 +631,9 @@ static PyMethodDef methods[] = {
     {"resume", resume, METH_VARARGS, "resume(entity, operation, registers): let an entity go on that called"},
     {"next", next_event, METH_NOARGS, "next(): when something happens next"},
     {"sums", sums, METH_NOARGS,
-     "sums(): what was summed up, as bytes: entities, labels, resources, cores, objects, paths, work"},
+     "sums(): what was summed up, as bytes: entities, lateness, labels, resources, cores, objects, paths, work"},
+    {"pairs", pairs, METH_NOARGS,
+     "pairs(): (from, to of each pair with messages; messages and bytes of what is left out, then of each), as bytes"},
     {"segments", segments, METH_NOARGS, "segments(): the timeline, as bytes"},
     {"entity", entity_state, METH_O, "entity(number): (place, kind, waits for, owner, count, end, operation)"},
     {"truncation", truncation, METH_NOARGS,

@@ -287,7 +287,7 @@ static struct step step_of(struct ft_engine *e, int32_t number, const struct ft_
 static bool are_alike(const struct ft_engine *e, const struct ft_operation *one, const struct ft_operation *other)
 {
     const struct ft_collective *its = &e->collectives[one->a], *others = &e->collectives[other->a];
-    return one->label == other->label && its->algorithm == others->algorithm && its->root == others->root &&
+    return its->kind == others->kind && its->algorithm == others->algorithm && its->root == others->root &&
            (its->first_count < 0) == (others->first_count < 0) &&
            (its->sizes_differ || its->first_count >= 0 || one->x == other->x);
 }
@@ -339,7 +339,7 @@ static int32_t new_task(struct ft_engine *e)
     if (e->n_free_tasks)
         return e->free_tasks[--e->n_free_tasks];
     uint32_t path_room = e->task_room;
-    if (!ft_reserve(&e->task_paths, &path_room, e->n_tasks, e->n_path_labels * sizeof *e->task_paths) ||
+    if (!ft_reserve(&e->task_paths, &path_room, e->n_tasks, e->n_path * sizeof *e->task_paths) ||
         !ft_reserve(&e->tasks, &e->task_room, e->n_tasks, sizeof *e->tasks))
         return -1;
     return (int32_t)e->n_tasks++;
@@ -370,10 +370,10 @@ void ft_task_goes_on(struct ft_engine *e, int32_t number, int32_t flow)
 {
     struct ft_task *its = &e->tasks[number];
     if (flow >= 0) { /* its way here was the message's */
-        double *path = &e->task_paths[(size_t)number * e->n_path_labels];
-        const size_t label = (size_t)e->operations[its->pc].label;
-        memcpy(path, &e->flow_paths[(size_t)flow * e->n_path_labels], e->n_path_labels * sizeof *path);
-        path[label < e->n_path_labels ? label : e->n_path_labels - 1] += e->now - e->flows[flow].begun;
+        double *path = &e->task_paths[(size_t)number * e->n_path];
+        memcpy(path, &e->flow_paths[(size_t)flow * e->n_path], e->n_path * sizeof *path);
+        path[e->n_path - 1] += e->flows[flow].last != its->entity;
+        ft_add_to_path(e, path, its->entity, e->operations[its->pc].label, e->now - e->flows[flow].begun);
     }
     const int32_t posted_before = e->posting;
     e->posting = number;
@@ -430,8 +430,8 @@ static int begin_task(struct ft_engine *e, int32_t number, const struct ft_opera
         e->tasks[one->last_task].next = task;
     one->last_task = task;
     one->pc = last + 1;
-    memcpy(&e->task_paths[(size_t)task * e->n_path_labels], &e->of_paths[(size_t)number * e->n_path_labels],
-           e->n_path_labels * sizeof *e->task_paths);
+    memcpy(&e->task_paths[(size_t)task * e->n_path], &e->of_paths[(size_t)number * e->n_path],
+           e->n_path * sizeof *e->task_paths);
     ft_task_goes_on(e, task, -1);
     return e->out_of_memory ? FT_NO_MEMORY : FT_GOES_ON;
 }

@@ -46,7 +46,7 @@ CLASS = np.dtype([(name, "i4") for name in ("cores", "cache", "first_condition",
 MESSAGE = np.dtype([("peer", "i4"), ("tag", "i4"), ("communicator", "i4")])
 COMMUNICATOR = np.dtype([("first_member", "i4"), ("members", "i4")])
 COLLECTIVE = np.dtype(
-    [(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "counts", "sizes_differ")]
+    [(name, "i4") for name in ("algorithm", "communicator", "root", "first_count", "counts", "kind", "sizes_differ")]
 )
 _ANY = -1
 _MOST_TAG = 2**31 - 1
@@ -66,8 +66,8 @@ class Traffic:
     Attributes:
         messages: (peer, tag, communicator) of each kind of message.
         communicators: (first member, members) of each; `members` are entities.
-        collectives: (algorithm, communicator, root, first count, what counts are by, whether members may say
-            different sizes) of each.
+        collectives: (algorithm, communicator, root, first count, what counts are by, kind of operation, whether
+            members may say different sizes) of each.
         counts: bytes by rank, or by pair of ranks, of collectives.
         slot_lists: requests that are awaited together.
     """
@@ -86,6 +86,8 @@ class Compiled:
 
     `choices` are the first operations of the choices of each `Offer`, by the number that the event loop calls with;
     `tokens` what the offers are called with. `place_of` says where an operation is from, such as a file and line.
+    `names` are the labels without their places, if these have any. `path_bins` tells entities apart on the critical
+    path: as many ranges of them, in order.
     """
 
     system: System
@@ -110,6 +112,8 @@ class Compiled:
     points: npt.NDArray[np.float64]
     traffic: Traffic
     place_of: Callable[[int], str] | None = None
+    names: tuple[str, ...] = ()
+    path_bins: int = 0
 
     def engine(self, *, most_segments: int, most_events: int, folding: bool) -> _engine.Engine:
         """An event loop at time 0."""
@@ -122,8 +126,8 @@ class Compiled:
             self.points.tobytes(), traffic.messages.tobytes(), traffic.communicators.tobytes(),
             traffic.members.tobytes(), traffic.collectives.tobytes(), traffic.counts.tobytes(),
             traffic.slot_lists.tobytes(), regimes, network, len(self.labels),
-            min(len(self.labels), MOST_PATH_LABELS), self.num_caches, self.num_jobs, most_segments, most_events,
-            folding, waking.transfer_s, waking.latency_s, waking.call_s,
+            min(len(self.labels), MOST_PATH_LABELS), self.path_bins, self.num_caches, self.num_jobs, most_segments,
+            most_events, folding, waking.transfer_s, waking.latency_s, waking.call_s,
         )  # fmt: skip
 
     @property
@@ -385,7 +389,7 @@ class _Compiler:
         self.messages: dict[tuple[int, int, int], int] = {}
         self.communicators = {name: number for number, name in enumerate(system.communicators)}
         self.members = {name: frozenset(members) for name, members in system.communicators.items()}
-        self.collectives: dict[tuple[int, int, int, tuple[float, ...]], int] = {}
+        self.collectives: dict[tuple[int, int, int, tuple[float, ...], str], int] = {}
         self.slot_lists: list[int] = []
 
     def compiled(self) -> Compiled:
@@ -460,6 +464,7 @@ class _Compiler:
                 *key[:3],
                 int(first) if key[3] else -1,
                 _engine.COUNTS_OF_PAIRS if len(key[3]) > len(members[key[1]]) else _engine.COUNTS_FROM,
+                self.labels.of(key[4]),
                 0,
             )
             for key, first in zip(self.collectives, counts, strict=False)
@@ -551,7 +556,7 @@ class _Compiler:
             raise PredictionError(f"replay: {part.label}: {len(part.counts)} counts for {ranks} ranks")
         if part.algorithm == "exclusive-or" and ranks & (ranks - 1):
             raise PredictionError(f"replay: {part.label}: {ranks} ranks are no power of two, as exclusive-or needs")
-        key = ALGORITHMS.index(part.algorithm), number, part.root, part.counts
+        key = ALGORITHMS.index(part.algorithm), number, part.root, part.counts, part.label
         return self.collectives.setdefault(key, len(self.collectives))
 
     def object(self, kind: str, name: str) -> int:

@@ -30,6 +30,13 @@ void ft_note(struct ft_engine *e, int32_t entity, int32_t label, int32_t kind, i
     e->segments[e->n_segments++] = (struct ft_segment){entity, label, kind, by, start, end, times};
 }
 
+void ft_add_to_path(const struct ft_engine *e, double *path, int32_t entity, int32_t label, double seconds)
+{
+    path[(size_t)label < e->n_path_labels ? (size_t)label : e->n_path_labels - 1] += seconds;
+    if (e->n_path_bins)
+        path[e->n_path_labels + (size_t)entity * e->n_path_bins / e->n_entities] += seconds;
+}
+
 /* The entity's activity, or its wait, is over. */
 static void account(struct ft_engine *e, int32_t number, int32_t by)
 {
@@ -39,11 +46,11 @@ static void account(struct ft_engine *e, int32_t number, int32_t by)
     if (one->kind <= FT_SLEPT) {
         e->of_labels[one->label * FT_PER_LABEL] += seconds;
         e->of_labels[one->label * FT_PER_LABEL + 1] += 1;
-        const size_t label = (size_t)one->label < e->n_path_labels ? (size_t)one->label : e->n_path_labels - 1;
-        e->of_paths[(size_t)number * e->n_path_labels + label] += seconds;
+        ft_add_to_path(e, &e->of_paths[(size_t)number * e->n_path], number, one->label, seconds);
     } else if (by >= 0 && by != number && seconds > 0) { /* the way here was the other's */
-        memcpy(&e->of_paths[(size_t)number * e->n_path_labels], &e->of_paths[(size_t)by * e->n_path_labels],
-               e->n_path_labels * sizeof *e->of_paths);
+        memcpy(&e->of_paths[(size_t)number * e->n_path], &e->of_paths[(size_t)by * e->n_path],
+               e->n_path * sizeof *e->of_paths);
+        e->of_paths[(size_t)(number + 1) * e->n_path - 1] += 1;
     }
     if (seconds > 0)
         ft_note(e, number, one->label, one->kind, by, one->start, e->now, 1);
@@ -362,8 +369,8 @@ static int perform(struct ft_engine *e, int32_t number, const struct ft_operatio
         return after_calls(e, number, op);
     case FT_SPAWN:
         if (e->entities[op->a].place == FT_UNBORN) {
-            memcpy(&e->of_paths[(size_t)op->a * e->n_path_labels], &e->of_paths[(size_t)number * e->n_path_labels],
-                   e->n_path_labels * sizeof *e->of_paths);
+            memcpy(&e->of_paths[(size_t)op->a * e->n_path], &e->of_paths[(size_t)number * e->n_path],
+                   e->n_path * sizeof *e->of_paths);
             if (op->b)
                 rouse(e, op->a, op);
             else

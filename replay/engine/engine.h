@@ -136,6 +136,7 @@ enum ft_counts { FT_COUNTS_FROM, FT_COUNTS_OF_PAIRS, FT_COUNTS_TO };
  * size number i, i x ranks + j or j. All members must take part in the same ones in the same order. */
 struct ft_collective {
     int32_t algorithm, communicator, root, first_count, counts;
+    int32_t kind;         /* of operation: members must take part in the same one */
     int32_t sizes_differ; /* members may say different sizes */
 };
 
@@ -260,6 +261,12 @@ struct ft_request { /* a message sent or received, until both sides are done wit
     bool is_used, is_send, is_detached, is_done, is_awaited, is_candidate, has_arrived, is_collective;
 };
 
+enum { FT_MAX_PAIRS = 1 << 22 };
+struct ft_pair {          /* messages from one entity to another */
+    int32_t from, to, at; /* at: number of the pair + 1; 0: free */
+};
+FT_TABLE_TYPE(ft_pair_table, struct ft_pair);
+
 struct ft_task {             /* a collective that proceeds beside an entity */
     int32_t entity, request; /* which it completes */
     int32_t pc, last;        /* operation that it is at, and its last one */
@@ -280,9 +287,9 @@ struct ft_meetings {
     int32_t first_tag;
 };
 
-struct ft_flow {           /* a message on its way. Its consumer has the number of classes + its own */
-    int32_t send, receive; /* requests; -1: not matched yet, or detached and done */
-    int32_t from, to;
+struct ft_flow {            /* a message on its way. Its consumer has the number of classes + its own */
+    int32_t send, receive;  /* requests; -1: not matched yet, or detached and done */
+    int32_t from, to, last; /* last: who came to it last */
     int64_t number;
     double bytes, left, begun; /* begun: when both sides were there */
     bool moves;                /* after its latency */
@@ -341,7 +348,8 @@ struct ft_engine {
     struct ft_network network;
     const double *cores, *conditions, *points;
     size_t n_operations, n_entities, n_classes, n_resources, n_objects, n_core_groups, n_labels, n_path_labels,
-        n_caches, n_jobs, n_messages, n_communicators, n_collectives, n_members, n_slot_lists, n_counts;
+        n_path_bins, n_path, n_caches, n_jobs, n_messages, n_communicators, n_collectives, n_members, n_slot_lists,
+        n_counts;
     size_t most_segments;
     int64_t most_events;
     bool folding;
@@ -369,7 +377,7 @@ struct ft_engine {
     int32_t called;                        /* entity of FT_CALLED, or of an error */
     int64_t call;
     /* sums: see ft_engine_sums */
-    double *sums, *of_entities, *of_labels, *of_resources, *of_cores, *of_objects, *of_paths, *of_work;
+    double *sums, *of_entities, *of_late, *of_labels, *of_resources, *of_cores, *of_objects, *of_paths, *of_work;
     size_t n_sums;
     struct ft_segment *segments;
     size_t n_segments, segment_room;
@@ -402,6 +410,10 @@ struct ft_engine {
     int32_t *free_requests, *free_flows;
     struct ft_tie *route; /* scratch */
     int64_t messages_sent, flows_begun;
+    struct ft_pair_table pairs;
+    double *of_pairs; /* messages and bytes of each, in the order of their numbers; the last ones' are those left out */
+    struct ft_pair *pair_list;
+    uint32_t n_pairs, pair_room, pair_list_room;
     /* sharing.c: what changed since rates were worked out, and whom that reaches */
     struct ft_list changed, touched, touched_cores, touched_caches, reached, visited, growing, refreshed;
     uint32_t epoch;
@@ -415,8 +427,11 @@ struct ft_engine {
     int64_t calls;
 };
 
-enum { FT_PER_LABEL = 2, FT_PER_RESOURCE = 2, FT_PER_OBJECT = 2, FT_WORK = 6 };
-/* of_labels: seconds, activities. of_resources: bytes, seconds saturated. of_objects: unit-seconds in use, waits.
+enum { FT_PER_LABEL = 5, FT_PER_LATE = 4, FT_PER_RESOURCE = 2, FT_PER_OBJECT = 2, FT_WORK = 6 };
+/* of_labels: seconds, activities; seconds of waiting for late senders, for late receivers, for messages on their way.
+ * of_late, of entities: seconds that it waited for late senders, for late receivers; that others waited as it was a late
+ * sender, a late receiver. of_paths: seconds of the way to where an entity is, by label, then by bins of entities, then
+ * how often it went from one entity to another. of_resources: bytes, seconds saturated. of_objects: unit-seconds in use, waits.
  * of_work: seconds of work asked for, done, events; bytes of messages sent, moved by flows, messages. */
 
 bool ft_engine_start(struct ft_engine *engine, const struct ft_entity_start *starts);
@@ -470,6 +485,7 @@ int ft_collective(struct ft_engine *engine, int32_t entity, const struct ft_oper
 void ft_task_goes_on(struct ft_engine *engine, int32_t task, int32_t flow); /* `flow`, which it waited for last, came */
 
 /* engine.c */
+void ft_add_to_path(const struct ft_engine *engine, double *path, int32_t entity, int32_t label, double seconds);
 void ft_begin(struct ft_engine *engine, struct ft_entity *entity, enum ft_kind kind, int32_t label);
 
 /* heap.c: `item` is an entity, or n_entities + a consumer */

@@ -53,7 +53,7 @@ def failure(status: int, compiled: Compiled, engine: _engine.Engine) -> Predicti
         return _disagreement(compiled, engine)
     if status in (_engine.NO_MEMBER, _engine.REQUEST_OPEN, _engine.NO_REQUEST):
         operation = compiled.operations[engine.entity(engine.called)[6]]
-        what = compiled.labels[int(operation["label"])] + _place(compiled, engine.entity(engine.called)[6])
+        what = _name(compiled, int(operation["label"])) + _place(compiled, engine.entity(engine.called)[6])
         if status == _engine.NO_MEMBER:
             return PredictionError(f"replay: {who} takes part in {what}, but is no member of its communicator")
         if status == _engine.REQUEST_OPEN:
@@ -83,9 +83,12 @@ def _collective(compiled: Compiled, entity: int, at: int) -> str:
     operation = compiled.operations[at]
     its = compiled.traffic.collectives[int(operation["a"])]
     size = "" if its["sizes_differ"] or its["first_count"] >= 0 else f" of {operation['x']:g} bytes"
-    return (
-        f"{compiled.entities[entity].name} calls {compiled.labels[int(operation['label'])]}{size}{_place(compiled, at)}"
-    )
+    name = _name(compiled, int(operation["label"]))
+    return f"{compiled.entities[entity].name} calls {name}{size}{_place(compiled, at)}"
+
+
+def _name(compiled: Compiled, label: int) -> str:
+    return (compiled.names or compiled.labels)[label]
 
 
 def _place(compiled: Compiled, operation: int) -> str:
@@ -126,7 +129,7 @@ def _pending(compiled: Compiled, engine: _engine.Engine, number: int) -> str:
         partner = "anybody" if peer < 0 else compiled.entities[peer].name
         what = f"to send {size_bytes:g} bytes to {partner}" if is_send else f"to receive from {partner}"
         if communicator < 0:
-            calls.append(f"{what} ({compiled.labels[label]})")
+            calls.append(f"{what} ({_name(compiled, label)})")
         else:
             calls.append(f"{what} ({'any tag' if tag < 0 else f'tag {tag}'})")
     more = f" and {len(requests) - _MOST_CALLS} more messages" if len(requests) > _MOST_CALLS else ""

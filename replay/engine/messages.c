@@ -85,16 +85,22 @@ static void go_on(struct ft_engine *e, int32_t number, int32_t flow)
     const double seconds = e->now - one->start;
     const double late = its ? fmin(fmax(its->begun - one->start, 0), seconds) : 0;
     const int32_t label = one->label, by = !its ? -1 : its->from == number ? its->to : its->from;
-    const size_t path = (size_t)label < e->n_path_labels ? (size_t)label : e->n_path_labels - 1;
-    double *own = &e->of_paths[(size_t)number * e->n_path_labels];
+    double *own = &e->of_paths[(size_t)number * e->n_path];
     e->of_entities[(size_t)number * FT_NUM_KINDS + FT_AT_PARTNER] += late;
     e->of_entities[(size_t)number * FT_NUM_KINDS + FT_AT_TRANSFER] += seconds - late;
-    e->of_labels[label * FT_PER_LABEL] += seconds;
+    double *of_label = &e->of_labels[label * FT_PER_LABEL];
+    of_label[0] += seconds;
+    of_label[4] += seconds - late;
     if (late > 0) { /* its way here was the other's */
-        memcpy(own, &e->flow_paths[(size_t)flow * e->n_path_labels], e->n_path_labels * sizeof *own);
+        const bool is_receiver = its->to == number;
+        memcpy(own, &e->flow_paths[(size_t)flow * e->n_path], e->n_path * sizeof *own);
+        own[e->n_path - 1] += its->last != number;
+        of_label[is_receiver ? 2 : 3] += late;
+        e->of_late[(size_t)number * FT_PER_LATE + (is_receiver ? 0 : 1)] += late;
+        e->of_late[(size_t)by * FT_PER_LATE + (is_receiver ? 2 : 3)] += late;
         ft_note(e, number, label, FT_AT_PARTNER, by, one->start, one->start + late, 1);
     }
-    own[path] += seconds - late;
+    ft_add_to_path(e, own, number, label, seconds - late);
     if (seconds > late)
         ft_note(e, number, label, FT_AT_TRANSFER, by, one->start + late, e->now, 1);
     ft_make_ready(e, number);

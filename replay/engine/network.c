@@ -148,7 +148,7 @@ static bool make_room(struct ft_engine *e)
     const uint32_t had = e->due_room;
     uint32_t path_room = e->flow_room, at_room = e->due_room, time_room = e->due_room;
     if (!ft_reserve(&e->flows, &e->flow_room, flow, sizeof *e->flows) ||
-        !ft_reserve(&e->flow_paths, &path_room, flow, e->n_path_labels * sizeof *e->flow_paths) ||
+        !ft_reserve(&e->flow_paths, &path_room, flow, e->n_path * sizeof *e->flow_paths) ||
         !ft_reserve(&e->consumers, &e->consumer_room, consumer, sizeof *e->consumers) ||
         !ft_reserve(&e->due, &e->due_room, item, sizeof *e->due) ||
         !ft_reserve(&e->due_at, &at_room, item, sizeof *e->due_at) ||
@@ -169,6 +169,46 @@ static const struct ft_regime *regime_of(const struct ft_engine *e, double bytes
         if (bytes > first[i].above_bytes || first[i].above_bytes <= 0)
             found = &first[i];
     return found;
+}
+
+static uint64_t hash_of_pair(const struct ft_pair *pair)
+{
+    return (((uint64_t)(uint32_t)pair->from << 32) | (uint32_t)pair->to) * FT_HASH_FACTOR >> 24;
+}
+
+static bool is_pair_used(const struct ft_pair *pair)
+{
+    return pair->at != 0;
+}
+
+static bool is_same_pair(const struct ft_pair *one, const struct ft_pair *other)
+{
+    return one->from == other->from && one->to == other->to;
+}
+FT_TABLE(ft_pair_table, struct ft_pair, 256, hash_of_pair, is_pair_used, is_same_pair)
+
+/* Pair 0 is what is left out when there are too many. */
+static void count_pair(struct ft_engine *e, int32_t from, int32_t to, double bytes)
+{
+    const struct ft_pair like = {from, to, 0};
+    uint32_t at = 0;
+    if (ft_pair_table_make_room(&e->pairs)) {
+        struct ft_pair *found = ft_pair_table_at(&e->pairs, &like);
+        if (!found->at && e->n_pairs < FT_MAX_PAIRS &&
+            ft_reserve(&e->of_pairs, &e->pair_room, 2 * e->n_pairs + 3, sizeof *e->of_pairs) &&
+            ft_reserve(&e->pair_list, &e->pair_list_room, e->n_pairs, sizeof *e->pair_list)) {
+            *found = (struct ft_pair){from, to, (int32_t)e->n_pairs + 1};
+            e->pairs.used++;
+            e->pair_list[e->n_pairs++] = *found;
+        }
+        at = (uint32_t)found->at;
+    }
+    if (!ft_reserve(&e->of_pairs, &e->pair_room, 1, sizeof *e->of_pairs)) {
+        e->out_of_memory = true;
+        return;
+    }
+    e->of_pairs[2 * at] += 1;
+    e->of_pairs[2 * at + 1] += bytes;
 }
 
 /* The message of a send begins its way; `last` is the entity that came to it last. Returns its flow, -1 if there is no
@@ -197,6 +237,7 @@ int32_t ft_flow_begin(struct ft_engine *e, int32_t send, int32_t last)
                                         .receive = -1,
                                         .from = from->owner,
                                         .to = from->peer,
+                                        .last = last,
                                         .number = e->flows_begun++,
                                         .bytes = bytes,
                                         .left = bytes,
@@ -219,11 +260,11 @@ int32_t ft_flow_begin(struct ft_engine *e, int32_t send, int32_t last)
     one->asked =
         latency_s > 0 && net->window_bytes > 0 ? fmin(bytes_per_s, net->window_bytes / (2 * latency_s)) : bytes_per_s;
     one->full_rate = one->asked * regime->bandwidth_factor;
-    memcpy(&e->flow_paths[(size_t)number * e->n_path_labels],
-           e->posting < 0 ? &e->of_paths[(size_t)last * e->n_path_labels]
-                          : &e->task_paths[(size_t)e->posting * e->n_path_labels],
-           e->n_path_labels * sizeof *e->flow_paths);
+    memcpy(&e->flow_paths[(size_t)number * e->n_path],
+           e->posting < 0 ? &e->of_paths[(size_t)last * e->n_path] : &e->task_paths[(size_t)e->posting * e->n_path],
+           e->n_path * sizeof *e->flow_paths);
     e->of_work[3] += bytes;
+    count_pair(e, from->owner, from->peer, bytes);
     const double wait_s = fmax(latency_s * regime->latency_factor + regime->latency_s, 0);
     ft_due_set(e, (int32_t)(e->n_entities + e->n_classes) + number, e->now + wait_s);
     return number;

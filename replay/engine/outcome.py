@@ -46,10 +46,17 @@ class Outcome:
         end_s: [entities] end time of each.
         label_s: [labels] seconds that entities spent in each activity, waiting for shares included.
         label_times: [labels] how often each activity ran.
+        label_waits_s: [labels, 3] seconds of waiting for late senders, for late receivers, for messages on their way.
+        late_s: [entities, 4] seconds that each waited for late senders, for late receivers, and that others waited
+            because it was a late sender, a late receiver.
         bandwidth_bytes: [bandwidths] bytes moved. `bandwidth_full_s` is how long each was saturated.
         core_s: [groups of cores] core seconds in use.
         device_s: [objects] unit seconds in use (devices). `object_waits` counts waits.
         path_s: {activity: seconds} of the critical path, longest first.
+        path_entity_s: [bins] seconds of the critical path by range of entities: entity n is in bin n x bins / entities.
+        path_hops: how often the critical path goes from one entity to another.
+        pairs: [pairs, 2] entities between which there were messages, sender first.
+        pair_traffic: [pairs, 2] messages and bytes of each pair; `left_out_traffic` those of pairs beyond the limit.
         segments: the timeline (`SEGMENT`), in the order in which segments ended; `segments_left_out` were too many.
         events: activities that ended, those of folded periods included; `events_simulated` were simulated one by one.
         periods_folded: periods of loops that were added up at once; `periods_estimated` of them by a window of many
@@ -66,12 +73,19 @@ class Outcome:
     end_s: Floats
     label_s: Floats
     label_times: Floats
+    label_waits_s: Floats
+    late_s: Floats
     bandwidth_bytes: Floats
     bandwidth_full_s: Floats
     core_s: Floats
     device_s: Floats
     object_waits: Floats
     path_s: dict[str, float]
+    path_entity_s: Floats
+    path_hops: float
+    pairs: npt.NDArray[np.int32]
+    pair_traffic: Floats
+    left_out_traffic: Floats
     segments: npt.NDArray[np.void]
     segments_left_out: int
     events: float
@@ -90,13 +104,16 @@ class Outcome:
     @classmethod
     def of(cls, compiled: Compiled, engine: _engine.Engine) -> Outcome:
         """Read an event loop that has finished."""
-        entities, labels, resources, cores, objects, paths, work = (
+        entities, late, labels, resources, cores, objects, paths, work = (
             np.frombuffer(part, np.float64) for part in engine.sums()
         )
         n = len(compiled.entities)
         ends = np.array([engine.entity(number)[5] for number in range(n)])
         last = int(ends.argmax())
-        path = paths.reshape(n, -1)[last]
+        row = paths.reshape(n, -1)[last]
+        path, bins, hops = np.split(row, [len(row) - 1 - compiled.path_bins, len(row) - 1])
+        ends_of_pairs, of_pairs = engine.pairs()
+        traffic = np.frombuffer(of_pairs, np.float64).reshape(-1, 2) if of_pairs else np.zeros((1, 2))
         named = [*compiled.labels[: len(path)]]
         if len(compiled.labels) > MOST_PATH_LABELS:
             named[-1] = OTHERS
@@ -107,14 +124,21 @@ class Outcome:
             makespan_s=float(ends.max()),
             entity_s=entities.reshape(n, _engine.NUM_KINDS),
             end_s=ends,
-            label_s=labels.reshape(-1, 2)[:, 0],
-            label_times=labels.reshape(-1, 2)[:, 1],
+            label_s=labels.reshape(-1, 5)[:, 0],
+            label_times=labels.reshape(-1, 5)[:, 1],
+            label_waits_s=labels.reshape(-1, 5)[:, 2:],
+            late_s=late.reshape(n, 4),
             bandwidth_bytes=resources.reshape(-1, 2)[:, 0],
             bandwidth_full_s=resources.reshape(-1, 2)[:, 1],
             core_s=cores,
             device_s=objects.reshape(-1, 2)[:, 0],
             object_waits=objects.reshape(-1, 2)[:, 1],
             path_s={named[i]: float(path[i]) for i in order if path[i] > 0},
+            path_entity_s=bins,
+            path_hops=float(hops[0]),
+            pairs=np.frombuffer(ends_of_pairs, np.int32).reshape(-1, 2),
+            pair_traffic=traffic[1:],
+            left_out_traffic=traffic[0],
             segments=np.frombuffer(engine.segments(), SEGMENT),
             segments_left_out=engine.segments_left_out,
             events=float(work[2]),

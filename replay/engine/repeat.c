@@ -50,6 +50,8 @@ struct ft_snapshot {
     size_t n_queued, n_ready;
     struct ft_traffic traffic;
     int64_t flows_begun;
+    double *pairs; /* `of_pairs` of the first `n_pairs` */
+    uint32_t n_pairs, pair_room;
 };
 
 static double left_of(const struct ft_engine *e, const struct ft_entity *one)
@@ -74,6 +76,7 @@ void ft_repeat_free(struct ft_engine *e)
         free(s->frames);
         free(s->objects);
         free(s->queues);
+        free(s->pairs);
         free(s->traffic.shape);
         free(s->traffic.left);
         free(s->traffic.numbers);
@@ -205,7 +208,7 @@ static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
  * numbers from now on. */
 static void keep_paths(struct ft_engine *e, struct ft_traffic *t)
 {
-    const size_t labels = e->n_path_labels;
+    const size_t labels = e->n_path;
     const uint32_t n = t->n_left + t->n_tasks;
     if (n && !ft_reserve(&t->paths, &t->path_room, n - 1, labels * sizeof *t->paths)) {
         e->out_of_memory = true;
@@ -299,6 +302,12 @@ static bool take(struct ft_engine *e, struct ft_snapshot *s)
     if (e->out_of_memory)
         return false;
     keep_paths(e, &s->traffic);
+    s->n_pairs = e->pair_room ? e->n_pairs + 1 : 0;
+    if (s->n_pairs && !ft_reserve(&s->pairs, &s->pair_room, 2 * s->n_pairs - 1, sizeof *s->pairs))
+        return false;
+    if (s->n_pairs)
+        memcpy(s->pairs, e->of_pairs, 2 * s->n_pairs * sizeof *s->pairs);
+    e->paid -= (int64_t)(s->n_pairs / SUMS_PER_UNIT);
     s->flows_begun = e->flows_begun;
     s->now = e->now;
     s->calls = e->calls;
@@ -427,9 +436,9 @@ static void skip_flows(struct ft_engine *e, const struct ft_snapshot *s, double 
         double *due = &e->due_s[e->n_entities + consumer];
         const bool remained = flow->number == s->traffic.numbers[i];
         flow->begun += remained ? 0 : shift;
-        double *path = &e->flow_paths[number * e->n_path_labels];
-        for (size_t label = 0; label < e->n_path_labels && !remained; label++)
-            path[label] += m * (path[label] - s->traffic.paths[i * e->n_path_labels + label]);
+        double *path = &e->flow_paths[number * e->n_path];
+        for (size_t label = 0; label < e->n_path && !remained; label++)
+            path[label] += m * (path[label] - s->traffic.paths[i * e->n_path + label]);
         if (flow->moves) {
             flow->left -= remained ? m * (s->traffic.left[i] - e->traffic.left[i]) : 0;
             e->consumers[consumer].since = e->now;
@@ -440,9 +449,9 @@ static void skip_flows(struct ft_engine *e, const struct ft_snapshot *s, double 
     }
     for (uint32_t i = 0; e->network.nodes && i < e->traffic.n_tasks; i++) {
         const size_t task = (size_t)e->traffic.tasks[i];
-        double *path = &e->task_paths[task * e->n_path_labels];
-        const double *was = &s->traffic.paths[(s->traffic.n_left + i) * e->n_path_labels];
-        for (size_t label = 0; label < e->n_path_labels && e->tasks[task].number != s->traffic.tasks[i]; label++)
+        double *path = &e->task_paths[task * e->n_path];
+        const double *was = &s->traffic.paths[(s->traffic.n_left + i) * e->n_path];
+        for (size_t label = 0; label < e->n_path && e->tasks[task].number != s->traffic.tasks[i]; label++)
             path[label] += m * (path[label] - was[label]);
     }
 }
@@ -472,6 +481,8 @@ static void skip(struct ft_engine *e, const struct ft_snapshot *s, double m, boo
     }
     for (size_t i = 0; i < e->n_sums; i++)
         e->sums[i] += m * (e->sums[i] - s->sums[i]);
+    for (uint32_t i = 0; e->pair_room && i < 2 * (e->n_pairs + 1); i++)
+        e->of_pairs[i] += m * (e->of_pairs[i] - (i < 2 * s->n_pairs ? s->pairs[i] : 0));
     for (size_t i = 0; i < e->n_objects; i++) {
         const double more = (double)e->objects_now[i].count - s->objects[i].count;
         const double count = e->objects_now[i].count + (exact ? 0 : m * more);

@@ -20,8 +20,10 @@ static size_t slots_of(const struct ft_engine *e, const struct ft_entity_start *
 
 static bool allocate(struct ft_engine *e, const struct ft_entity_start *starts)
 {
-    e->n_sums = e->n_entities * FT_NUM_KINDS + e->n_labels * FT_PER_LABEL + e->n_resources * FT_PER_RESOURCE +
-                e->n_core_groups + e->n_objects * FT_PER_OBJECT + e->n_entities * e->n_path_labels + FT_WORK;
+    e->n_path = e->n_path_labels + e->n_path_bins + 1;
+    e->n_sums = e->n_entities * (FT_NUM_KINDS + FT_PER_LATE) + e->n_labels * FT_PER_LABEL +
+                e->n_resources * FT_PER_RESOURCE + e->n_core_groups + e->n_objects * FT_PER_OBJECT +
+                e->n_entities * e->n_path + FT_WORK;
     e->entities = many(e->n_entities, sizeof *e->entities);
     e->states = many(e->n_classes, sizeof *e->states);
     e->consumers = many(e->n_classes, sizeof *e->consumers);
@@ -105,11 +107,12 @@ bool ft_engine_start(struct ft_engine *e, const struct ft_entity_start *starts)
         return false;
     double *sums = e->sums;
     e->of_entities = sums, sums += e->n_entities * FT_NUM_KINDS;
+    e->of_late = sums, sums += e->n_entities * FT_PER_LATE;
     e->of_labels = sums, sums += e->n_labels * FT_PER_LABEL;
     e->of_resources = sums, sums += e->n_resources * FT_PER_RESOURCE;
     e->of_cores = sums, sums += e->n_core_groups;
     e->of_objects = sums, sums += e->n_objects * FT_PER_OBJECT;
-    e->of_paths = sums, sums += e->n_entities * e->n_path_labels;
+    e->of_paths = sums, sums += e->n_entities * e->n_path;
     e->of_work = sums;
     order_members(e);
     e->posting = e->other = e->cut_send = e->cut_receive = -1;
@@ -181,6 +184,9 @@ void ft_engine_free(struct ft_engine *e)
                    e->flow_paths,
                    e->slots,
                    e->member_order,
+                   e->pairs.entries,
+                   e->of_pairs,
+                   e->pair_list,
                    e->next_tags,
                    e->meetings,
                    e->tasks,

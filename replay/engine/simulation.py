@@ -103,6 +103,9 @@ def run_compiled(
         raise PredictionError(
             f"replay: {outcome.moved_bytes:.6g} bytes were moved where {outcome.sent_bytes:.6g} were sent"
         )
+    in_pairs = float(outcome.pair_traffic[:, 1].sum() + outcome.left_out_traffic[1])
+    if abs(in_pairs - outcome.sent_bytes) > CONSERVED * outcome.sent_bytes:
+        raise PredictionError(f"replay: {in_pairs:.6g} bytes of pairs where {outcome.sent_bytes:.6g} were sent")
     return outcome
 
 

@@ -32,8 +32,9 @@ Table = npt.NDArray[np.void]
 
 Conditions = tuple[tuple[float, float], ...]
 
-LABELS = tuple(name_of(kind) for kind in Kind)
-"""Labels of activities: the names of the kinds of actions."""
+MOST_PLACES = 192
+"""Kinds of actions at different places that are told apart; with more, only kinds are."""
+_PATH_BINS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +80,62 @@ class Hosts:
         return np.array(self.node_of, np.int64) * self.caches + self.number_in_node % self.caches
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """Activities of ranks: kinds of actions, at each place of the program where the run names places.
+
+    Attributes:
+        kinds: of each label.
+        lines: of each label, as `ACTION` has them; -1 where places are not told apart.
+        names: of the labels.
+    """
+
+    kinds: Ints
+    lines: Ints
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, run: RankActions) -> Labels:
+        """The labels of a run."""
+        if run.places:
+            actions, step = run.actions, len(run.places) + 1
+            kinds, lines = actions["kind"].astype(np.int64), np.clip(actions["line"], -1, len(run.places) - 1) + 1
+            reduces = np.isin(kinds, COLLECTIVES) & (actions["amount"] > 0)  # which compute at their end
+            keys = np.unique(np.concatenate([kinds * step + lines, int(Kind.COMPUTE) * step + lines[reduces]]))
+            if 0 < len(keys) <= MOST_PLACES:
+                kinds, lines = keys // step, keys % step - 1
+                places = [f" at {run.place_of_line(line)}" if line >= 0 else "" for line in lines.tolist()]
+                names = [name_of(Kind(kind)) + at for kind, at in zip(kinds.tolist(), places, strict=True)]
+                return cls(kinds, lines, tuple(names))
+        kinds = np.arange(len(Kind))
+        return cls(kinds, np.full(len(kinds), -1), tuple(map(name_of, Kind)))
+
+    @property
+    def has_places(self) -> bool:
+        """Whether places are told apart."""
+        return bool((self.lines >= 0).any())
+
+    def numbers(self, run: RankActions, kind: Ints | int, which: Ints | slice) -> Ints:
+        """Labels of some actions, as if they were of a kind."""
+        if not self.has_places:
+            return np.zeros(len(run.actions[which]), np.int64) + kind
+        step = len(run.places) + 1
+        lines = np.clip(run.actions["line"][which], -1, len(run.places) - 1) + 1
+        return np.searchsorted(self.kinds * step + self.lines + 1, np.asarray(kind) * step + lines)
+
+
 @dataclass(frozen=True, slots=True)
 class _Writer:
     """Operations of all ranks, at the places of their actions."""
 
+    run: RankActions
+    labels: Labels
     at: Ints
     operations: Table
+
+    def label(self, which: Ints, offset: int, kind: Kind) -> None:
+        """Label the operation number `offset` of each of some actions as of a kind."""
+        self.operations["label"][self.at[which] + offset] = self.labels.numbers(self.run, int(kind), which)
 
     def put(self, which: Ints, offset: int, **fields: object) -> None:
         """Set fields of the operation number `offset` of each of some actions."""
@@ -144,10 +195,11 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
     at += rank_of
     at -= widths
     operations = np.zeros(int(widths.sum()) + ranks, OPERATION)
-    operations["label"][at] = run.actions["kind"]
+    labels = Labels.of(run)
+    operations["label"][at] = labels.numbers(run, run.actions["kind"], slice(None))
     operations["code"][ends] = _engine.END
     operations["label"][ends] = 0
-    writer = _Writer(at, operations)
+    writer = _Writer(run, labels, at, operations)
     for kind, code in ((Kind.COMPUTE, _engine.RUN), (Kind.SLEEP, _engine.SLEEP)):
         which = places[kind]
         seconds = run.actions["amount"][which] / (hosts.flops_per_s if kind is Kind.COMPUTE else 1.0)
@@ -173,7 +225,7 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
             cores=dict.fromkeys(shared.core_groups, float(hosts.cores)), bandwidths=memories, network=hosts.network
         ),
         entities=tuple(Entity(f"rank {rank}", (), "rank", node=hosts.node_of[rank]) for rank in range(ranks)),
-        labels=LABELS,
+        labels=labels.names,
         objects=(),
         object_kinds=(),
         groups=shared.core_groups,
@@ -199,6 +251,8 @@ def compile_ranks(run: RankActions, hosts: Hosts, choose: Choose) -> Compiled:
             counts=run.counts,
             slot_lists=slot_lists,
         ),
+        names=tuple(name_of(Kind(kind)) for kind in labels.kinds.tolist()),
+        path_bins=min(ranks, _PATH_BINS),
         place_of=lambda operation: run.place(int(np.searchsorted(at, operation, "right")) - 1),
     )
 
@@ -330,7 +384,8 @@ def _messages(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) ->
     )
     own = _own_requests(run, exchanges)
     writer.put(exchanges, 0, code=_engine.SEND, a=sent, b=own + 1, x=sizes[exchanges])
-    writer.put(exchanges, 1, code=_engine.RECEIVE, a=got, b=own + 2, label=int(Kind.EXCHANGE))
+    writer.put(exchanges, 1, code=_engine.RECEIVE, a=got, b=own + 2)
+    writer.label(exchanges, 1, Kind.EXCHANGE)
     return messages
 
 
@@ -342,7 +397,8 @@ def _waits(run: RankActions, places: Mapping[Kind, Ints], writer: _Writer) -> np
     waits = waits[(actions["request"][waits] > 0) & (actions["first_count"][waits] < 0)]
     writer.put(waits, 0, code=_engine.AWAIT, a=actions["request"][waits] - 1, n=1)
     exchanges = places[Kind.EXCHANGE]
-    writer.put(exchanges, 2, code=_engine.AWAIT, a=_own_requests(run, exchanges), n=2, label=int(Kind.EXCHANGE))
+    writer.put(exchanges, 2, code=_engine.AWAIT, a=_own_requests(run, exchanges), n=2)
+    writer.label(exchanges, 2, Kind.EXCHANGE)
     own = np.arange(int(run.requests.max(initial=0)) + 2, dtype=np.int32)
     for kind in (Kind.WAIT, Kind.WAIT_ALL):
         listed = places[kind][actions["first_count"][places[kind]] >= 0]
@@ -371,12 +427,11 @@ def _collectives(
         keys = ((counts + 1) * most_root + roots) * num_communicators + actions["communicator"][which]
         distinct, numbers = _distinct(keys)
         for offset, (algorithm, step) in enumerate(zip(algorithm_numbers(steps), steps, strict=True)):
-            writer.put(
-                which, offset, code=_engine.COLLECTIVE, a=numbers + num_rows, x=sizes * step.share, label=int(kind)
-            )
+            writer.put(which, offset, code=_engine.COLLECTIVE, a=numbers + num_rows, x=sizes * step.share)
+            writer.label(which, offset, kind)
             table = np.zeros(len(distinct), COLLECTIVE)
             table["algorithm"], table["counts"] = algorithm, _BY_RANK.get(kind, 0)
-            table["sizes_differ"] = kind in _OWN_SIZES
+            table["kind"], table["sizes_differ"] = int(kind), kind in _OWN_SIZES
             table["communicator"] = distinct % num_communicators
             table["root"] = distinct // num_communicators % most_root
             table["first_count"] = distinct // (num_communicators * most_root) - 1
@@ -386,9 +441,9 @@ def _collectives(
         writer.put(started, 0, b=actions["request"][started], n=len(steps))
         computes = which[actions["amount"][which] > 0]
         writer.put(
-            computes, len(steps), code=_engine.RUN, a=class_of[computes], x=actions["amount"][computes] / flops_per_s,
-            label=int(Kind.COMPUTE),
-        )  # fmt: skip
+            computes, len(steps), code=_engine.RUN, a=class_of[computes], x=actions["amount"][computes] / flops_per_s
+        )
+        writer.label(computes, len(steps), Kind.COMPUTE)
     return np.concatenate(tables) if tables else np.zeros(0, COLLECTIVE)
 
 

@@ -11,8 +11,9 @@ from foretrace.profiles.ranges import Assumption
 from foretrace.replay.engine.outcome import Outcome
 
 from .actions import Kind, RankActions
+from .checks import name_of, places_of, times_of
 from .platform import Platform
-from .programs import Hosts
+from .programs import Hosts, Labels
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +28,55 @@ class LinkUse:
 
 @dataclass(frozen=True, slots=True)
 class ActionTime:
-    """Seconds that all ranks together spent in a kind of action, and how much of the critical path it is."""
+    """Seconds that all ranks together spent in an action, and how much of the critical path it is.
+
+    Attributes:
+        action: its kind.
+        place: file and line; "" where the actions of all places are taken together.
+        times: how often it happened.
+        late_sender_s: of waiting for a message that its sender sent too late; `late_receiver_s` for one that its
+            receiver was not ready for.
+        transfer_s: of waiting for messages on their way.
+    """
 
     action: str
+    place: str
     time_s: float
     times: int
     path_s: float
+    late_sender_s: float
+    late_receiver_s: float
+    transfer_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Messages that one rank sends another."""
+
+    sender: int
+    receiver: int
+    messages: int
+    size_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class Imbalance:
+    """How evenly ranks share the computation before a place: the work of the most loaded rank, and over the mean."""
+
+    place: str
+    time_s: float
+    rank: int
+    most_s: float
+    over_mean: float
+
+
+@dataclass(frozen=True, slots=True)
+class PathPart:
+    """Part of the critical path that is on some ranks."""
+
+    first_rank: int
+    last_rank: int
+    time_s: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,8 +87,10 @@ class RankReplay:
         origin: of the run.
         platform, hosts: where it was replayed.
         library: whose choices of collective algorithms were followed; `algorithms` names those that were not.
+        labels: of the actions. `label_times` is how often each happened.
         times: how often each kind of action happened, in the order of `Kind`. Those that looked for a message
             (`Kind.TEST`) are left out.
+        imbalances: of the computation before each place, largest work first.
         outcome: of the simulation. Its entities are the ranks.
         left_out: calls by name that were left out, and how often.
         unfinished: ranks that did not come to the end of MPI.
@@ -58,7 +104,10 @@ class RankReplay:
     hosts: Hosts
     library: str
     algorithms: dict[str, str]
+    labels: Labels
+    label_times: tuple[int, ...]
     times: tuple[int, ...]
+    imbalances: tuple[Imbalance, ...]
     outcome: Outcome
     left_out: dict[str, int] = field(default_factory=dict)
     unfinished: tuple[int, ...] = ()
@@ -72,13 +121,18 @@ class RankReplay:
         cls, run: RankActions, where: tuple[Platform, Hosts], library: str, algorithms: dict[str, str], outcome: Outcome
     ) -> RankReplay:
         """The result of a run's simulation."""
-        times = np.bincount(run.actions["kind"], weights=run.times, minlength=len(Kind)).astype(np.int64)
+        often, labels = times_of(run, places_of(run)), Labels.of(run)
+        kinds = run.actions["kind"]
+        times = np.bincount(kinds, often, minlength=len(Kind)).astype(np.int64)
+        of_labels = np.bincount(labels.numbers(run, kinds, slice(None)), often, minlength=len(labels.names))
         times[[Kind.REPEAT, Kind.END_REPEAT]] = 0
         left_out = dict(run.left_out)
         if times[Kind.TEST]:
             left_out["test"] = left_out.get("test", 0) + int(times[Kind.TEST])
+        work_s = run.actions["amount"] * often / where[1].flops_per_s
         return cls(
-            run.origin, *where, library, algorithms, tuple(times.tolist()), outcome, left_out, run.unfinished
+            run.origin, *where, library, algorithms, labels, tuple(map(int, of_labels)), tuple(map(int, times)),
+            tuple(_imbalances(run, work_s)) if labels.has_places else (), outcome, left_out, run.unfinished,
         )  # fmt: skip
 
     @property
@@ -155,10 +209,67 @@ class RankReplay:
     @property
     def by_action(self) -> list[ActionTime]:
         """Time by kind of action, longest part of the critical path first."""
-        outcome = self.outcome
+        return self._times(Labels(np.arange(len(Kind)), np.full(len(Kind), -1), tuple(map(name_of, Kind))))
+
+    @property
+    def by_place(self) -> list[ActionTime]:
+        """Time by kind and place of actions, longest part of the critical path first; none if no places are known."""
+        return self._times(self.labels) if self.labels.has_places else []
+
+    def _times(self, labels: Labels) -> list[ActionTime]:
+        outcome, by_kind = self.outcome, not labels.has_places
+        path_s = np.array([outcome.path_s.get(name, 0.0) for name in outcome.compiled.labels])
+        columns = np.column_stack([outcome.label_s, self.label_times, path_s, outcome.label_waits_s])
+        if by_kind and self.labels.has_places:
+            sums = np.zeros((len(labels.names), columns.shape[1]))
+            np.add.at(sums, self.labels.kinds, columns)
+            columns = sums
+        names = [name_of(Kind(kind)) for kind in labels.kinds.tolist()]
+        places = [name[len(kind) :].removeprefix(" at ") for name, kind in zip(labels.names, names, strict=True)]
         found = [
-            ActionTime(label, float(seconds), times, outcome.path_s.get(label, 0.0))
-            for label, seconds, times in zip(outcome.compiled.labels, outcome.label_s, self.times, strict=True)
-            if seconds > 0 or outcome.path_s.get(label, 0.0) > 0
+            ActionTime(name, place, row[0], int(row[1]), *row[2:])
+            for name, place, row in zip(names, places, columns.tolist(), strict=True)
+            if row[0] > 0 or row[2] > 0
         ]
         return sorted(found, key=lambda one: (-one.path_s, -one.time_s))
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """Messages from rank to rank, those of collectives included, most bytes first; see `left_out_pairs`."""
+        outcome = self.outcome
+        order = np.argsort(-outcome.pair_traffic[:, 1], kind="stable")
+        rows = np.column_stack([outcome.pairs[order], outcome.pair_traffic[order]]).tolist()
+        return [Pair(int(sender), int(to), int(messages), size_bytes) for sender, to, messages, size_bytes in rows]
+
+    @property
+    def left_out_pairs(self) -> Pair | None:
+        """Messages of all further pairs, where there are too many to tell apart."""
+        messages, size_bytes = self.outcome.left_out_traffic.tolist()
+        return Pair(-1, -1, int(messages), size_bytes) if messages else None
+
+    @property
+    def path(self) -> list[PathPart]:
+        """Ranks, or ranges of as many, on which the critical path is, longest part first."""
+        bins, ranks = self.outcome.path_entity_s, len(self.hosts.node_of)
+        firsts = [-(-number * ranks // len(bins)) for number in range(len(bins) + 1)]
+        parts = [PathPart(firsts[n], firsts[n + 1] - 1, float(bins[n])) for n in range(len(bins)) if bins[n] > 0]
+        return sorted(parts, key=lambda one: -one.time_s)
+
+
+def _imbalances(run: RankActions, work_s: npt.NDArray[np.float64]) -> list[Imbalance]:
+    """The work of ranks before each place."""
+    computes = np.flatnonzero(run.actions["kind"] == Kind.COMPUTE)
+    lines, of_line = np.unique(run.actions["line"][computes], return_inverse=True)
+    ranks = run.num_ranks
+    keys, numbers = np.unique(of_line.reshape(-1) * ranks + run.rank_of[computes], return_inverse=True)
+    sums = np.bincount(numbers.reshape(-1), work_s[computes], minlength=len(keys))
+    found = []
+    for number, line in enumerate(lines.tolist()):
+        own = slice(*np.searchsorted(keys, [number * ranks, (number + 1) * ranks]))
+        total, at = float(sums[own].sum()), int(sums[own].argmax())
+        if total > 0:
+            most = float(sums[own][at])
+            found.append(
+                Imbalance(run.place_of_line(line), total, int(keys[own][at]) % ranks, most, most * ranks / total)
+            )
+    return sorted(found, key=lambda one: -one.time_s)

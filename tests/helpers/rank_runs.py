@@ -1,6 +1,7 @@
 """Runs of ranks written row by row, and their timeline programs by a slow, obvious translation."""
 
 import numpy as np
+from hypothesis import strategies as st
 
 from foretrace.replay.engine.program import (
     Await,
@@ -17,6 +18,8 @@ from foretrace.replay.engine.program import (
 from foretrace.replay.ranks.actions import ACTION, COLLECTIVES, Kind, RankActions
 
 FREE = Sharing()
+SPEED = 1e6
+"""Flops per second of the helpers below."""
 
 
 def action(kind, **fields):
@@ -129,3 +132,86 @@ def parts(run, row, kind, own, flops_per_s, choose, size):
     if request:
         steps = [Started(tuple(steps), request)]
     return steps + ([Run("compute", float(row["amount"]) / flops_per_s, FREE)] if row["amount"] > 0 else [])
+
+
+def send(to, size=128.0, kind=Kind.SEND, **fields):
+    return action(kind, peer=to, size_bytes=size, **fields)
+
+
+def receive(sender, kind=Kind.RECEIVE, **fields):
+    return action(kind, peer=sender, **({"size_bytes": -1.0} | fields))
+
+
+def compute(seconds):
+    return action(Kind.COMPUTE, amount=seconds * SPEED)
+
+
+@st.composite
+def rank_runs(draw):
+    """A run of 2 to 5 ranks: pieces that fit together, in loops that all ranks go through alike."""
+    count = draw(st.integers(2, 5))
+    members = draw(st.permutations(range(count)))[: draw(st.integers(1, count))]
+    communicators = (tuple(range(count)), tuple(members))
+    slots, highest = [], [0] * count
+    who, sizes = st.integers(0, count - 1), st.sampled_from([0.0, 1.0, 64.0, 128.0])
+    nonblocking = (Kind.ALLREDUCE, Kind.BCAST, Kind.BARRIER, Kind.ALLGATHER)
+
+    def request(rank):
+        highest[rank] += 1
+        return highest[rank]
+
+    def piece(rows):
+        kind = draw(st.sampled_from("mmmmxccn"))
+        one, other = draw(who), draw(who)
+        number = draw(st.integers(0, 1)) if {one, other} <= set(members) else 0
+        if kind == "m":
+            sends = draw(st.sampled_from([Kind.SEND, Kind.ISEND, Kind.SSEND, Kind.ISSEND]))
+            opens = sends in (Kind.ISEND, Kind.ISSEND)
+            if one == other:
+                sends, opens = Kind.ISEND, True
+            own = request(one) if opens else 0
+            tag = draw(st.integers(0, 2))
+            rows[one].append(send(other, draw(sizes), sends, tag=tag, communicator=number, request=own))
+            its = request(other) if draw(st.booleans()) else 0
+            sender, label = draw(st.sampled_from([one, one, -1])), draw(st.sampled_from([tag, tag, -1]))
+            receives = Kind.IRECEIVE if its else Kind.RECEIVE
+            rows[other].append(receive(sender, receives, tag=label, communicator=number, request=its))
+            for rank, open_ in ((one, own), (other, its)):
+                if open_ and draw(st.booleans()):
+                    slots.append(open_)
+                    rows[rank].append(action(Kind.WAIT, first_count=len(slots) - 1, peer=1))
+                elif open_ and draw(st.booleans()):
+                    rows[rank].append(action(Kind.WAIT, request=open_))
+        elif kind == "x":
+            for rank in range(count):
+                right, left = (rank + 1) % count, (rank - 1) % count
+                rows[rank].append(
+                    action(Kind.EXCHANGE, peer=right, request=left + 1, tag=3, second_tag=3, size_bytes=64.0)
+                )
+        elif kind == "c":
+            number = draw(st.integers(0, 1))
+            its = draw(
+                st.sampled_from([k for k in COLLECTIVES if not k.name.endswith("V") and k is not Kind.REDUCE_SCATTER])
+            )
+            size, root = draw(sizes), draw(st.integers(0, len(communicators[number]) - 1))
+            opens = its in nonblocking and draw(st.booleans())
+            work = draw(st.sampled_from([0.0, 0.0, 3e5])) if its in (Kind.ALLREDUCE, Kind.REDUCE, Kind.SCAN) else 0.0
+            for rank in communicators[number]:
+                own = request(rank) if opens else 0
+                fields = {"peer": root, "size_bytes": size, "communicator": number, "request": own, "amount": work}
+                rows[rank].append(action(its, **fields))
+        else:
+            rows[one].append(draw(st.sampled_from([compute(0.75), compute(0.0), action(Kind.SLEEP, amount=0.5)])))
+
+    ranks = [[] for _ in range(count)]
+    for _ in range(draw(st.integers(1, 4))):
+        rows = [[] for _ in range(count)]
+        for _ in range(draw(st.integers(1, 4))):
+            piece(rows)
+        times, inner = draw(st.sampled_from([1, 1, 3])), draw(st.sampled_from([1, 2]))
+        for own, body in zip(ranks, rows, strict=True):
+            body.append(action(Kind.WAIT_ALL))
+            own.append(repeat(times, compute(0.25), repeat(inner, *body)) if times > 1 else body)
+    for own in ranks:
+        own.append(action(Kind.FINALIZE))
+    return run_of(*ranks, communicators=communicators, slots=slots, requests=highest)
