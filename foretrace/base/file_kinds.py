@@ -96,7 +96,7 @@ DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 
 _RECOGNISED = (
     SIGNATURE, PART, STREAM, TIMING, PROFILE, INTERCONNECT, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS,
-    SWEEP_JOURNAL, REPORT,
+    REPORT, SWEEP_JOURNAL,
 )  # fmt: skip
 
 
