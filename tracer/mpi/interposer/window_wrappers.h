@@ -1,6 +1,17 @@
 /* Included by windows.c: once for counts of type `int`, and once for those of MPI 4's large counts (`_c`). COUNT and PLACE are
  * the types of counts and of displacements, NAMED the name of a call. */
 
+FT_RECORDED(NAMED(Win_create),
+            (void *base, MPI_Aint bytes, PLACE unit, MPI_Info info, MPI_Comm communicator, MPI_Win *window),
+            (base, bytes, unit, info, communicator, window), made(FT_NAME(NAMED(Win_create)), *window, communicator);)
+FT_RECORDED(NAMED(Win_allocate),
+            (MPI_Aint bytes, PLACE unit, MPI_Info info, MPI_Comm communicator, void *base, MPI_Win *window),
+            (bytes, unit, info, communicator, base, window), made(FT_NAME(NAMED(Win_allocate)), *window, communicator);)
+FT_RECORDED(NAMED(Win_allocate_shared),
+            (MPI_Aint bytes, PLACE unit, MPI_Info info, MPI_Comm communicator, void *base, MPI_Win *window),
+            (bytes, unit, info, communicator, base, window),
+            made(FT_NAME(NAMED(Win_allocate_shared)), *window, communicator);)
+
 FT_RECORDED(NAMED(Put), (TRANSFER_PARAMETERS(const void *buffer), MPI_Win window), (TRANSFER_ARGUMENTS, window),
             access(FT_CALL_PUT, window, target, ft_bytes(count, type));)
 FT_RECORDED(NAMED(Get), (TRANSFER_PARAMETERS(void *buffer), MPI_Win window), (TRANSFER_ARGUMENTS, window),

@@ -35,13 +35,6 @@ static void made(const char *name, MPI_Win window, MPI_Comm communicator)
     ft_window_made(window, communicator);
 }
 
-FT_RECORDED(Win_create, (void *base, MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm communicator, MPI_Win *window),
-            (base, bytes, unit, info, communicator, window), made("MPI_Win_create", *window, communicator);)
-FT_RECORDED(Win_allocate, (MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm communicator, void *base, MPI_Win *window),
-            (bytes, unit, info, communicator, base, window), made("MPI_Win_allocate", *window, communicator);)
-FT_RECORDED(Win_allocate_shared,
-            (MPI_Aint bytes, int unit, MPI_Info info, MPI_Comm communicator, void *base, MPI_Win *window),
-            (bytes, unit, info, communicator, base, window), made("MPI_Win_allocate_shared", *window, communicator);)
 FT_RECORDED(Win_create_dynamic, (MPI_Info info, MPI_Comm communicator, MPI_Win *window), (info, communicator, window),
             made("MPI_Win_create_dynamic", *window, communicator);)
 
