@@ -65,6 +65,7 @@ def replay_ranks(
     platform: str | os.PathLike[str],
     *,
     ranks_per_node: int = 1,
+    placement: str | os.PathLike[str] = "block",
     network_model: str = "SMPI",
     collectives: str = "mpich",
     algorithms: Mapping[str, str] | None = None,
@@ -77,6 +78,7 @@ def replay_ranks(
         trace: a time-independent trace: the list of its files, or one file with the actions of all ranks.
         platform: a cluster as SimGrid describes it.
         ranks_per_node: that share the cores of a node.
+        placement: "block", "round-robin", or a file with the number of the node of each rank.
         network_model: "CM02", "LV08" or "SMPI".
         collectives: whose choices of algorithms are followed: "mpich", "openmpi" or "simgrid".
         algorithms: others by collective, as in {"allreduce": "ring"}.
@@ -91,7 +93,8 @@ def replay_ranks(
     """
     where = changed(read_platform(Path(platform), network_model), latency=latency, bandwidth=bandwidth)
     found = run.replay_ranks(
-        read_time_independent(Path(trace)), where, ranks_per_node=ranks_per_node, library=collectives,
+        read_time_independent(Path(trace)), where, ranks_per_node=ranks_per_node,
+        placement=os.fspath(placement), library=collectives,
         algorithms=algorithms,
     )  # fmt: skip
     return shown_as(RankReplay, found)
