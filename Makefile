@@ -24,7 +24,7 @@ HERE := results/here.toml
 DEMO_INSTALLED := $(or $(wildcard $(INSTALLED)),$(VENV)/demo-$(STATE))
 
 # One runner for all measurements: `python -m foretrace.benchmarks` lists them.
-BENCHMARKS := ablate accuracy arrays bench bench-events bench-python bench-ranks bench-replay bench-streams built-idioms \
+BENCHMARKS := ablate accuracy arrays bench bench-events bench-python bench-ranks bench-replay bench-streams bench-sweep built-idioms \
 	compiler-reports copies curves dependences events idioms linear-algebra offload public-programs published \
 	random-loops residuals speedup
 
@@ -66,6 +66,7 @@ bench-python: ## measure what tracing Python costs, beside coverage.py (ARGS=--q
 bench-ranks: ## replay parallel runs beside SimGrid: makespans and speed (ARGS="--quick halo" for some)
 bench-replay: ## measure the replay's event loop beside SimPy's own (ARGS=--quick for a tenth of the work)
 bench-streams: ## measure what stored streams cost (ARGS=--quick for small programs)
+bench-sweep: ## sweep a signature over 1,000 machines, and 10,000 predictions (ARGS=--quick for a twentieth)
 built-idioms: ## build and trace programs with known idioms, and show which source, run and stripped binary tell
 compiler-reports: ## what gcc and clang report of labelled loops, against the dependence test on source
 copies: ## slowdown of two copies at once, predicted and measured, for six programs (ARGS=--realtime)
@@ -151,7 +152,7 @@ clean: ## remove what was built, the demo's and the benchmark's files and the vi
 test dev bench sanitize: PROGRAMS := valgrind
 published: PROGRAMS := brotli zstd
 validate: PROGRAMS := g++ gfortran
-test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail smpirun
+test: PROGRAMS += g++ gfortran aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc papi_avail smpirun mpirun.openmpi mpirun.mpich mpi4py
 bench-ranks: PROGRAMS := smpirun
 bench-events: PROGRAMS := papi_avail
 

@@ -40,8 +40,19 @@ packages_of() {
         aarch64-linux-gnu-gcc) printf '%s\n' gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
         riscv64-linux-gnu-gcc) printf '%s\n' gcc-riscv64-linux-gnu libc6-dev-riscv64-cross ;;
         smpirun) echo libsimgrid-dev ;;
+        mpirun.openmpi) printf '%s\n' openmpi-bin libopenmpi-dev ;;
+        mpirun.mpich) printf '%s\n' mpich libmpich-dev ;;
+        mpi4py) echo python3-mpi4py ;;
         papi_avail) printf '%s\n' papi-tools libpapi-dev ;;
         *) echo "$1" ;;
+    esac
+}
+
+# Whether a program is there, or a module of the system's Python.
+has() {
+    case "$1" in
+        mpi4py) /usr/bin/python3 -c 'import mpi4py' 2>/dev/null ;;
+        *) command -v "$1" >/dev/null ;;
     esac
 }
 
@@ -64,7 +75,7 @@ fi
 gcc -E - >/dev/null 2>&1 <<<'#include <stdio.h>' || missing+=(gcc libc6-dev)
 command -v qemu-x86_64 >/dev/null || missing+=(qemu-user)
 for program in "$@"; do
-    command -v "$program" >/dev/null || mapfile -t -O ${#missing[@]} missing < <(packages_of "$program")
+    has "$program" || mapfile -t -O ${#missing[@]} missing < <(packages_of "$program")
 done
 [ ${#missing[@]} -gt 0 ] || exit 0
 

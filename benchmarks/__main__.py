@@ -37,6 +37,7 @@ BENCHMARKS = {
     "bench-ranks": "peers.rank_replay",
     "bench-replay": "peers.replay_speed",
     "bench-streams": "peers.streams",
+    "bench-sweep": "peers.sweep_speed",
     "built-idioms": "validation.built_idioms",
     "compiler-reports": "validation.compiler_reports",
     "conditions": "harness.conditions",

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from .api.sources import Idioms as Idioms
     from .api.sources import idiom as idiom
     from .api.sources import idioms as idioms
+    from .api.sweeps import Sweep as Sweep
+    from .api.sweeps import sweep as sweep
     from .api.tracing import Trace as Trace
     from .api.tracing import TracedFunctionError as TracedFunctionError
     from .api.tracing import trace as trace
@@ -74,6 +76,7 @@ _HOMES = {
     "Replay": "foretrace.api.replays",
     "Signature": "foretrace.api.signatures",
     "Simulation": "foretrace.api.simulations",
+    "Sweep": "foretrace.api.sweeps",
     "Timing": "foretrace.api.measurements",
     "Trace": "foretrace.api.tracing",
     "TracedFunctionError": "foretrace.api.tracing",
@@ -91,6 +94,7 @@ _HOMES = {
     "replay": "foretrace.api.replays",
     "replay_ranks": "foretrace.api.rank_replays",
     "simulate": "foretrace.api.simulations",
+    "sweep": "foretrace.api.sweeps",
     "time": "foretrace.api.measurements",
     "trace": "foretrace.api.tracing",
     "triage": "foretrace.api.triages",

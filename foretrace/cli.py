@@ -25,6 +25,7 @@ VERBS = {
     "curve": "miss ratio over cache size, as a picture",
     "predict": "run time of a signature's program on other machines",
     "replay": "threads and copies of a program on a machine's cores, memory and accelerators",
+    "sweep": "many runs on many machines, under many changes",
     "idioms": "patterns of computation in source code: gathers, stencils, reductions and more",
     "triage": "which loops are worth porting to an accelerator",
     "events": "software-defined events: what libraries say that they do",

@@ -241,11 +241,18 @@ HOP_LATENCY = (
     Default(0.09e-6, 0.15e-6, 0.5e-6, "90 ns of an InfiniBand switch (m), 350 ns of Slingshot's (De Sensi et al., "
             "SC20), with the cable (m)"),
 )  # fmt: skip
-RENDEZVOUS = Default(1.0, 2.0, 3.0, "a request to send and its answer go ahead of a long message (m)", of="latency_s")
-"""Latency of a message above the eager threshold, whose points were not measured."""
+RENDEZVOUS = Default(
+    1.0,
+    2.0,
+    3.2,
+    "a request to send and its answer go ahead of a long message: 1.7 (cray-aries) and 3.2 (aws-efa-hpc6a) by the "
+    "steps in their times",
+    of="latency_s",
+)
+"""Latency of a message above the eager threshold, where times of messages were not measured."""
 _INTERCONNECTS = "over the interconnects that come with foretrace"
-NODE_LATENCY = (Default(1e-6, 2e-6, 20e-6, _INTERCONNECTS),)
-NODE_BANDWIDTH = (Default(24e9, 11e9, 1.2e9, _INTERCONNECTS),)
+NODE_LATENCY = (Default(0.9e-6, 1.6e-6, 13e-6, _INTERCONNECTS),)
+NODE_BANDWIDTH = (Default(24e9, 12e9, 2.8e9, _INTERCONNECTS),)
 
 # ---- accelerators: ranges over GPUs of about 2016 to 2024, `fast, typical, slow` -------------------------------
 

@@ -43,7 +43,7 @@ from .line_lifetime import line_lifetime
 from .linear_suite import Linear, linear_costs
 from .memory_suite import LOAD_BYTES, RANDOM, Point, bandwidth_points
 from .multimaps import Sweep, surface_points
-from .ping_pong import network_of
+from .ping_pong import Messages, network_of
 from .prefetch_suite import Mix, lookahead, stream_points
 from .sgbench import Loop, curves
 from .thread_suite import Team, thread_points
@@ -180,11 +180,12 @@ def measured_profile(
     return structs.replace(profile, surface=surface_points(measured.sweeps, hierarchy, _MEASURED))
 
 
-def with_network(profile: Profile, results: list[tuple[int, list[float]]]) -> Profile:
+def with_network(profile: Profile, measured: Messages) -> Profile:
     """The profile with the times of messages between two processes on the machine."""
-    network, messages = network_of(results, _MEASURED)
+    network, messages = network_of(measured, _MEASURED)
     notes = (*profile.notes, "The network's figures are those of two processes on this machine.")
-    return structs.replace(profile, network=network, messages=messages, notes=notes)
+    facts = (profile.metadata or {}) | {name: measured.facts[name] for name in ("mpi",) if name in measured.facts}
+    return structs.replace(profile, network=network, messages=messages, notes=notes, metadata=facts)
 
 
 def _core(measured: Measured, num_cores: int | None) -> Core:

@@ -105,3 +105,9 @@ class LimitError(ForetraceError):
     """A verb takes more memory or processor time than its limit, or than there is."""
 
     exit_code = 85
+
+
+class SweepError(ForetraceError):
+    """A sweep that was asked for cannot be made, or some of its points failed."""
+
+    exit_code = 80

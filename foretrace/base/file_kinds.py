@@ -55,6 +55,9 @@ PART = FileKind(
 STREAM = FileKind("a stored stream", "foretrace simulate FILE", lambda content: content.startswith(STREAM_MAGIC[:7]))
 TIMING = FileKind("a timing", "foretrace predict SIGNATURE --timing FILE", _json(b"foretrace.timing"))
 PROFILE = FileKind("a machine profile", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.profile/'))
+INTERCONNECT = FileKind(
+    "an interconnect", "foretrace machines show FILE", _searcher(rb'^schema = "foretrace\.interconnect/')
+)
 VALIDATION = FileKind("a validation", "foretrace validate --compare FILE", _json(b"foretrace.validate"))
 STACKS = FileKind("folded stacks", "a flame graph tool", _searcher(rb"\Aforetrace:[^\n;]*;"))
 PICTURE = FileKind(
@@ -78,18 +81,22 @@ EXPORTED_EVENTS = FileKind(
         or (content.startswith(b"PAR1") and b"foretrace.events" in content)
     ),
 )
+SWEEP_JOURNAL = FileKind(
+    "a journal of foretrace sweep", "foretrace sweep --journal FILE", _json(b"foretrace.sweep-journal")
+)
 REPORT = FileKind(
     "a report", "an editor, or a spreadsheet",
-    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d'),
+    _searcher(rb'\A<!-- foretrace report -->|^  "schema": "foretrace\.[a-z.-]+/\d|\APAR1(?s:.*)foretrace\.report'),
 )  # fmt: skip
-"""Report as JSON or Markdown."""
+"""Report as JSON, Markdown or Parquet."""
 CSV = FileKind("a table in CSV", REPORT.used_by, _searcher(rb"\A[a-z]\w*(?:,\w+)+\r?\n"))
 """A file that may be a report as CSV: nothing in it says who wrote it. `csv_report` decides before it is replaced."""
 DIN = FileKind("a din trace", "foretrace simulate FILE", lambda content: False)
 """Kinds of plain text that carry no mark of who wrote them: such a file is never replaced."""
 
 _RECOGNISED = (
-    SIGNATURE, PART, STREAM, TIMING, PROFILE, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS, REPORT,
+    SIGNATURE, PART, STREAM, TIMING, PROFILE, INTERCONNECT, VALIDATION, PICTURE, TIMELINE, STACKS, EXPORTED_EVENTS,
+    REPORT, SWEEP_JOURNAL,
 )  # fmt: skip
 
 

@@ -78,14 +78,25 @@ def table(
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[float], None] | None]:
-    """A progress bar on standard error, which takes the share done; None where standard error is no terminal."""
+def progress_bar(title: str, *, remaining: bool = False) -> Iterator[Callable[[float], None] | None]:
+    """A progress bar on standard error, which takes the share done; None where standard error is no terminal.
+
+    With `remaining` it also shows the time that is left, estimated from the shares so far.
+    """
     if not sys.stderr.isatty():
         yield None
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
-    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    left = (TextColumn("left"), TimeRemainingColumn()) if remaining else ()
+    columns = (TextColumn(title), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), *left)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=1.0)
         yield lambda done: bar.update(task, completed=done)

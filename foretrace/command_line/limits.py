@@ -48,6 +48,7 @@ LIMITS = {
     "curve": READING,
     "predict": READING,
     "replay": READING,
+    "sweep": Limits(4 * GIB, 360_000, "each of its processes; 600 s for one point"),
     "idioms": Limits(4 * GIB, 3600, "each of its processes; 120 s for one file"),
     "triage": READING,
     "events": Limits(4 * GIB, 600, "of a program that it runs: from its end"),

@@ -12,11 +12,14 @@ from foretrace.base.errors import ProfileError
 from foretrace.base.terminal import plain
 from foretrace.benchmarks.calibration.agreement import differences
 from foretrace.command_line.verb import VerbGroup
+from foretrace.profiles import interconnect as interconnects
 from foretrace.profiles.charts import charts_of, chosen
+from foretrace.profiles.interconnect import interconnect_of
 from foretrace.profiles.library import find
 from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.profile_file import read_profile
 from foretrace.profiles.published import read_published
+from foretrace.reports.interconnect_reports import interconnect_report, interconnects_report
 from foretrace.reports.machine_reports import (
     check_report,
     comparison_report,
@@ -31,13 +34,19 @@ from .output_options import Output, output_options
 
 
 @click.group(cls=VerbGroup, invoke_without_command=True, epilog="Example: foretrace machines show convey-hc1-fpga")
+@click.option("--networks", is_flag=True, help="List the interconnects that join nodes, in place of machines.")
 @click.pass_context
 @output_options()
-def command(context: click.Context, output: Output) -> None:
+def command(context: click.Context, networks: bool, output: Output) -> None:
     """List the machines that come with foretrace."""
     if context.invoked_subcommand is not None:
+        if networks:
+            raise click.UsageError(f"--networks does not go with {context.invoked_subcommand}", context)
         if output.format is not None:
             raise click.UsageError(f"put --{output.format} behind {context.invoked_subcommand}", context)
+        return
+    if networks:
+        output.show(interconnects_report([interconnect_of(name) for name in interconnects.names()]))
         return
     output.show(machines_report(machines()))
 
@@ -50,9 +59,17 @@ def command(context: click.Context, output: Output) -> None:
 )  # fmt: skip
 @output_options(pictures="its curves", json_help="Print one JSON object, with every figure.")
 def show(machine: str, wanted: tuple[str, ...], output: Output) -> None:
-    """Explain MACHINE, a known name or a profile's path: every figure and where it comes from, its curves drawn."""
+    """Explain MACHINE, a known name or a profile's path: every figure and where it comes from, its curves drawn.
+
+    MACHINE may also be the name of an interconnect (machines --networks).
+    """
     if wanted and not output.pictures:
         raise click.UsageError("--curve chooses what -o draws: name a picture")
+    if machine in interconnects.names():
+        if output.pictures:
+            raise ProfileError(f"{machine}: is an interconnect, which has no curve to draw")
+        output.show(interconnect_report(interconnect_of(machine)))
+        return
     profile = find(machine)
     if output.pictures:
         charts = charts_of(profile)

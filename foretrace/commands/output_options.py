@@ -15,7 +15,7 @@ from foretrace.base.errors import OutputError
 from foretrace.base.file_kinds import CSV, PICTURE, REPORT, csv_report
 from foretrace.base.files import check_output, write_atomically
 from foretrace.reports.model import Report
-from foretrace.reports.renderers import FORMATS, print_report, rendered
+from foretrace.reports.renderers import FORMATS, PARQUET, check_parquet, print_report, rendered
 
 Check = Callable[..., None]
 """Function that checks a path, and whether a file of the same kind may be replaced (`force`)."""
@@ -64,6 +64,7 @@ def output_options(
     files: bool = True,
     also: Sequence[str] = (),
     check: Check | None = None,
+    parquet: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Options of a verb that has a result. The command gets them as `output`, an `Output`.
 
@@ -74,7 +75,10 @@ def output_options(
         files: whether it has -o and --force; not where the verb has files of its own.
         also: other values of --format, which the command gets as `other_format`.
         check: refuses pictures that cannot be written, if they are not those that matplotlib draws.
+        parquet: whether files may be Parquet, too.
     """
+    endings = (*FORMATS, PARQUET) if parquet else FORMATS
+    listed = ", ".join(f".{name}" for name in endings)
     drawn = f", or a picture ({', '.join(PICTURES)}) of {pictures}" if pictures else ""
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -91,7 +95,9 @@ def output_options(
             name = next(iter(given), None)
             return command(
                 *args,
-                output=_checked(name, outputs, check if check else _check_picture if pictures else None, force=force),
+                output=_checked(
+                    name, outputs, check if check else _check_picture if pictures else None, endings, force=force
+                ),
                 **options,
             )
 
@@ -104,7 +110,7 @@ def output_options(
         if files:
             made = click.option(
                 "-o", "--output", "outputs", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
-                help=f"Also write the result (.json, .csv, .md){drawn} (repeatable).",
+                help=f"Also write the result ({listed}){drawn} (repeatable).",
             )(made)  # fmt: skip
         return click.option(
             "--format", "output_format", type=click.Choice((*FORMATS, *also)), metavar="|".join(FORMATS),
@@ -114,24 +120,26 @@ def output_options(
     return decorate
 
 
-def _checked(name: str | None, outputs: tuple[Path, ...], check: Check | None, *, force: bool) -> Output:
+def _checked(
+    name: str | None, outputs: tuple[Path, ...], check: Check | None, endings: Sequence[str], *, force: bool
+) -> Output:
     """Refuse early what cannot be written.
 
     Raises:
         OutputError: it has no ending of what can be made, exists, or cannot be written.
     """
-    files = tuple(path for path in outputs if path.suffix[1:] in FORMATS)
+    files = tuple(path for path in outputs if path.suffix[1:] in endings)
     for path in files:
+        if path.suffix[1:] == PARQUET:
+            check_parquet(path)
         check_output(path, CSV if path.suffix == ".csv" else REPORT, force=force)
     pictures = tuple(path for path in outputs if path not in files)
     for path in pictures:
         if check is None:
-            raise OutputError(f"{path}: must end in {_ENDINGS}")
+            listed = "".join(f".{ending}, " for ending in endings[:-1]).rstrip(", ")
+            raise OutputError(f"{path}: must end in {listed} or .{endings[-1]}")
         check(path, force=force)
     return Output(name, files, pictures, force)
-
-
-_ENDINGS = "".join(f".{name}, " for name in FORMATS[:-1]).rstrip(", ") + f" or .{FORMATS[-1]}"
 
 
 def _check_picture(path: Path, *, force: bool) -> None:

@@ -18,6 +18,7 @@ from foretrace.benchmarks.calibration.agreement import Difference
 from foretrace.benchmarks.calibration.agreement import summary as agreement
 from foretrace.profiles.accelerator import DeviceKind
 from foretrace.profiles.charts import charts_of, curve_title
+from foretrace.profiles.checks import Cited
 from foretrace.profiles.device_figures import device_figures
 from foretrace.profiles.figure import figures_of_record
 from foretrace.profiles.hierarchies import hierarchy_of
@@ -135,7 +136,7 @@ def machine_report(profile: Profile) -> Report:
     sections += [*_point_sections(profile), *_table_sections(profile)]
     for chart in charts_of(profile):
         sections += [Text([""]), chart]
-    lines = _source_lines(profile)
+    lines = source_lines(profile)
     lines += [f"note: {note}" for note in profile.notes]
     if profile.unstable:
         lines.append(
@@ -238,7 +239,8 @@ def comparison_report(
     )  # fmt: skip
 
 
-def _source_lines(profile: Profile) -> list[str]:
+def source_lines(profile: Cited) -> list[str]:
+    """What a profile or an interconnect cites, a line each."""
     lines = ["", "sources"]
     for key, source in profile.sources.items():
         opened = f", read on {source.read_on}" if source.read_on else ""

@@ -55,6 +55,7 @@ class Column:
         whole: its text is never shortened.
         left: whether it is flush left; as its kind if not given.
         wraps: its text goes on in the next line where the terminal ends; tables with such a column are never shortened.
+        type: of its values, for Parquet; None: as they are.
     """
 
     key: str
@@ -65,6 +66,7 @@ class Column:
     whole: bool = False
     left: bool | None = None
     wraps: bool = False
+    type: type[str] | type[int] | type[float] | type[bool] | None = None
 
     def of(self, record: Any) -> Any:
         """The value in a record, an enumeration's as text."""

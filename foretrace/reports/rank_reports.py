@@ -160,12 +160,6 @@ def _title_lines(replay: RankReplay) -> list[str]:
     return lines
 
 
-def _ranks(part: PathPart) -> str:
-    if part.first_rank == part.last_rank:
-        return f"rank {part.first_rank}"
-    return f"ranks {part.first_rank} to {part.last_rank}"
-
-
 def _nodes(replay: RankReplay) -> str:
     used = len(set(replay.hosts.node_of))
     return f" on {used} nodes" if used > 1 and replay.title else ""
@@ -173,6 +167,12 @@ def _nodes(replay: RankReplay) -> str:
 
 def _interval(replay: RankReplay) -> str:
     return f" ({format_seconds(replay.low_s)} to {format_seconds(replay.high_s)})" if replay.ends_s else ""
+
+
+def _ranks(part: PathPart) -> str:
+    if part.first_rank == part.last_rank:
+        return f"rank {part.first_rank}"
+    return f"ranks {part.first_rank} to {part.last_rank}"
 
 
 def _named(replay: RankReplay) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from foretrace.base.errors import OutputError
 from foretrace.base.terminal import json_bytes, plain
 from foretrace.profiles.charts import Chart
 
@@ -18,10 +21,14 @@ if TYPE_CHECKING:
 
 FORMATS = ("json", "csv", "md")
 """Formats of reports for other programs and for documents."""
+PARQUET = "parquet"
+"""Format of files alone."""
 
 
 def rendered(report: Report, name: str) -> bytes:
-    """A report in one of `FORMATS`."""
+    """A report in one of `FORMATS`, or as Parquet."""
+    if name == PARQUET:
+        return parquet(report.data)
     if name == "json":
         return json_bytes(dict(report.document()))
     text = csv_text(report.data) if name == "csv" else markdown(report)
@@ -144,6 +151,33 @@ def _markdown_chart(chart: Chart) -> str:
     from .terminal_charts import draw
 
     return "\n".join(f"    {plain(line)}" for line in draw(chart))
+
+
+def check_parquet(path: Path) -> None:
+    """Refuse a Parquet file early that could not be made.
+
+    Raises:
+        OutputError: pyarrow is missing.
+    """
+    if find_spec("pyarrow") is None:
+        raise OutputError(f"{path}: Parquet needs pyarrow; install it with: pip install 'foretrace[parquet]'")
+
+
+def parquet(data: Table) -> bytes:
+    """A table as Parquet: a column for each key, of its declared type."""
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
+    columns = {}
+    for column in data.keyed:
+        values = (column.of(record) for record in data.records)
+        plain_values = [plain(value) if isinstance(value, str) else value for value in values]
+        columns[column.key] = pyarrow.array(plain_values, types[column.type] if column.type is not None else None)
+    table = pyarrow.table(columns).replace_schema_metadata({"creator": "foretrace.report"})
+    out = io.BytesIO()
+    parquet.write_table(table, out)
+    return out.getvalue()
 
 
 def data_frame(data: Table) -> pandas.DataFrame:

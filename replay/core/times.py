@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from dataclasses import dataclass, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -110,23 +113,55 @@ class BlockTimes:
             return np.asarray(seconds / executions[:, None])
 
 
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """What a run depends on, besides the program: records as core_model.h declares them."""
+
+    core: bytes
+    instructions: bytes
+    operations: bytes
+
+    @classmethod
+    def of(cls, program: CoreProgram, core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> _Inputs:
+        record, operations = _core(core, cycle_s, costs, corner), _operations(program, costs, cycle_s)
+        if not costs.hits[:, 1:].any():  # what lies behind the nearest cache does not matter
+            record["lead"], record["n_levels"] = 0, 1
+            operations["latency"][:, 1:] = 0
+            for name in ("irregular", "random", "stream", "write_back"):
+                operations[name] = 0
+        return cls(record.tobytes(), _instructions(program, core, corner).tobytes(), operations.tobytes())
+
+
+_MOST_KEPT = 8
+_KEPT: WeakKeyDictionary[CoreProgram, deque[tuple[_Inputs, Floats]]] = WeakKeyDictionary()
+"""Inputs and cycles of the latest runs of each program: the same core comes back for other numbers of threads, other
+accelerators or another memory."""
+_LOCK = threading.Lock()
+
+
 def run_core(program: CoreProgram, core: CoreFigures, cycle_s: float, costs: OperationCosts, corner: int) -> BlockTimes:
     """Run the paths through the core model, with one corner of the core's figures."""
-    cycles = np.zeros((2, len(program.block_ids), _core_model.NUM_CAUSES))
-    operations = _operations(program, costs, cycle_s)
-    _core_model.run(
-        _core(core, cycle_s, costs, corner).tobytes(),
-        _instructions(program, core, corner).tobytes(),
-        program.registers,
-        program.blocks.tobytes(),
-        operations.tobytes(),
-        program.path,
-        program.branches,
-        program.depends,
-        program.store_distances,
-        program.line_distances,
-        cycles,
-    )
+    inputs = _Inputs.of(program, core, cycle_s, costs, corner)
+    with _LOCK:
+        kept = _KEPT.setdefault(program, deque(maxlen=_MOST_KEPT))
+        cycles = next((found for before, found in kept if before == inputs), None)
+    if cycles is None:
+        cycles = np.zeros((2, len(program.block_ids), _core_model.NUM_CAUSES))
+        _core_model.run(
+            inputs.core,
+            inputs.instructions,
+            program.registers,
+            program.blocks.tobytes(),
+            inputs.operations,
+            program.path,
+            program.branches,
+            program.depends,
+            program.store_distances,
+            program.line_distances,
+            cycles,
+        )
+        with _LOCK:
+            kept.append((inputs, cycles))
     return BlockTimes(program, cycles * cycle_s)
 
 

@@ -6,7 +6,8 @@ ranges of its operations, in the order in which regions first ran.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,6 @@ from foretrace.replay.base.spread import TYPICAL, Floats
 from foretrace.replay.figures.page_figures import PAGE_BYTES
 from foretrace.replay.memory.hit_rates import Misses
 from foretrace.replay.workload.workload import Workload
-from foretrace.tracer.signature.records import AddressRange, merge_ranges
 
 if TYPE_CHECKING:
     from .convolution import RegionTimes
@@ -37,26 +37,21 @@ def first_touches(workload: Workload, misses: Misses, page_bytes: int) -> Floats
     operations = workload.signature.operations
     line_bytes = misses.hierarchy.levels[-1].line_bytes
     missing = misses.misses[:, -1] if misses.misses.size else np.zeros(len(operations))
-    touched = merge_ranges(
-        AddressRange(one.first // page_bytes, -(-one.last_exclusive // page_bytes))
-        for one in workload.signature.provenance.mapped
+    touched = _Pages(
+        (one.first // page_bytes, -(-one.last_exclusive // page_bytes)) for one in workload.signature.provenance.mapped
     )
     pages = np.zeros(len(operations))
     for region in workload.regions:
         for operation_id in region.operations:
-            operation, lines = operations[operation_id], float(missing[operation_id])
-            first = operation.first // page_bytes
-            last_exclusive = max((operation.last_exclusive - 1) // page_bytes + 1, first + 1)
-            whole = AddressRange(first, last_exclusive)
+            lines = float(missing[operation_id])
+            operation = operations[operation_id]
             if not operation.executions or lines <= 0:
                 continue
-            with_it = merge_ranges([*touched, whole])
-            uncovered = float(_length(with_it) - _length(touched))
-            if DENSE * lines * line_bytes >= operation.range_bytes:
-                touched = with_it
-            else:
-                uncovered = min(lines * line_bytes / page_bytes, uncovered)
-            pages[operation_id] = uncovered
+            first = operation.first // page_bytes
+            last_exclusive = max((operation.last_exclusive - 1) // page_bytes + 1, first + 1)
+            is_dense = DENSE * lines * line_bytes >= operation.range_bytes
+            uncovered = float(touched.uncovered(first, last_exclusive, add=is_dense))
+            pages[operation_id] = uncovered if is_dense else min(lines * line_bytes / page_bytes, uncovered)
     of_regions = np.bincount(workload.operations.region, weights=pages, minlength=len(workload.regions))
     is_timed = workload.totals.python_lines > 0  # and that time holds what its pages took
     of_regions = np.where(is_timed, 0.0, of_regions)
@@ -90,8 +85,25 @@ def in_huge_pages(workload: Workload, pages: Floats, memory: Memory | None) -> F
     return pages * (1 - n_huge * (of_huge - huge_s / usual_s) / touched)
 
 
-def _length(ranges: Sequence[AddressRange]) -> int:
-    return sum(one.range_bytes for one in ranges)
+class _Pages:
+    """A set of pages: ranges that are sorted and do not meet."""
+
+    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
+        self._firsts: list[int] = []
+        self._ends: list[int] = []
+        for first, end in ranges:
+            self.uncovered(first, end, add=True)
+
+    def uncovered(self, first: int, end: int, *, add: bool) -> int:
+        """Number of the pages [first, end) that are not in the set; with `add` they are from now on."""
+        begin, behind = bisect_left(self._ends, first), bisect_right(self._firsts, end)
+        inside = zip(self._firsts[begin:behind], self._ends[begin:behind], strict=True)
+        found = max(end - first, 0) - sum(max(min(last, end) - max(one, first), 0) for one, last in inside)
+        if add and end > first:
+            if begin < behind:
+                first, end = min(first, self._firsts[begin]), max(end, self._ends[behind - 1])
+            self._firsts[begin:behind], self._ends[begin:behind] = [first], [end]
+        return found
 
 
 def with_page_faults(times: RegionTimes, pages: Floats, page_s: Floats) -> RegionTimes:

@@ -39,6 +39,8 @@ def predict_on(
     cores: int | None = None,
     model: Model = Model.CORE,
     asked: AskedEvent | None = None,
+    *,
+    loops: bool = True,
 ) -> tuple[Prediction, ...]:
     """Predict a program on a machine.
 
@@ -50,28 +52,34 @@ def predict_on(
             work.
         model: what gives a region its time.
         asked: an event to predict by, on one core that does all work.
+        loops: whether all loops are listed, or, without `asked`, only compiled code that was not seen.
 
     Raises:
         PredictionError: a number is out of range, or signature and profile do not tell enough.
     """
     workload = program if isinstance(program, Workload) else Workload.of(program)
     if counts is not None:
-        return predict_threads(workload, profile, counts, cores, model)
+        return predict_threads(workload, profile, counts, cores, model, loops=loops)
     check_cores(profile, cores, "predict")
     threads, reason = replayed_threads(workload.signature)
     if cores != 1 and threads > 1:
         try:
-            return predict_threads(workload, profile, None, cores, model)
+            return predict_threads(workload, profile, None, cores, model, loops=loops)
         except PredictionError as error:
             reason = f"its {threads} threads cannot be replayed ({error})"
-    alone = predict(workload, profile, model) if asked is None else with_event(workload, profile, asked, model)
+    if asked is not None:
+        alone = with_event(workload, profile, asked, model)
+    else:
+        alone = predict(workload, profile, model, loops=loops)
     if cores == 1 or not reason:
         return (alone,)
     warnings = [f"{text}: {reason}" if text.endswith(TURNS) else text for text in alone.warnings]
     return (replace(alone, warnings=tuple(warnings)),)
 
 
-def _asked(workload: Workload, question: EventQuestion, counts: Sequence[int] | None, cores: int | None) -> AskedEvent:
+def asked_of(
+    workload: Workload, question: EventQuestion, counts: Sequence[int] | None, cores: int | None
+) -> AskedEvent:
     """Relation of a program's work to an event.
 
     Raises:
@@ -111,7 +119,7 @@ def predict_each(
         PredictionError: the signature holds nothing to predict, or the event does not tell what is asked.
     """
     workload = Workload.of(signature)
-    asked = None if question is None else _asked(workload, question, counts, cores)
+    asked = None if question is None else asked_of(workload, question, counts, cores)
 
     def predicted(profile: Profile) -> tuple[Prediction, ...]:
         found = predict_on(workload, profile, counts, cores, model, asked)

@@ -25,7 +25,7 @@ from .records import NodeReplay, PathPart, ResourceUse, WhatIf
 
 @with_room
 def replay_on(
-    signature: Signature,
+    program: Signature | Workload,
     profile: Profile,
     *,
     cores: int | None = None,
@@ -38,7 +38,7 @@ def replay_on(
     """Replay a program on a machine.
 
     Args:
-        signature: of the program.
+        program: its signature, or what follows from it.
         profile: of the host.
         cores: to use; None: all that the profile names, or as many as there are copies if it names none.
         threads: of each copy; None: as it was traced.
@@ -55,8 +55,9 @@ def replay_on(
             cores than asked for.
     """
     check(profile, cores, threads, copies, offloading)
-    workload = Workload.of(signature)
-    most = threads or (1 if signature.tree is None or offloading else len(signature.tree.threads))
+    workload = program if isinstance(program, Workload) else Workload.of(program)
+    tree = workload.signature.tree
+    most = threads or (1 if tree is None or offloading else len(tree.threads))
     made = Node.of(
         workload, profile, cores_of(profile, cores, copies, most), copies, offloading, threads, model,
         cores_given=cores is not None,

@@ -58,6 +58,8 @@ def predict_threads(
     counts: Sequence[int] | None,
     cores: int | None = None,
     model: Model = Model.CORE,
+    *,
+    loops: bool = True,
 ) -> tuple[Prediction, ...]:
     """Predict a program with each of some numbers of threads.
 
@@ -67,6 +69,7 @@ def predict_threads(
         counts: numbers of threads; None: as many as worked when the program was traced.
         cores: for them to run on; None: all of the machine.
         model: what gives a region its time.
+        loops: whether all loops are listed, or only compiled code that was not seen.
 
     Returns:
         a prediction for each number, in this order, with its `scaling`; the `loops` are core seconds. One thread is
@@ -91,7 +94,7 @@ def predict_threads(
     node = Node.of(
         workload, profile, cores_of(profile, cores, 1, most), 1, None, None, model, cores_given=cores is not None
     )
-    alone = prediction_of(node.conditions.run)
+    alone = prediction_of(node.conditions.run, loops=loops)
     work = node.work
     spun_s = work.waited_s if work is not None and len(work.tree.threads) > 1 else 0.0
     if spun_s > _NOTABLE * alone.time_s:

@@ -7,6 +7,7 @@ convolution.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -55,9 +56,8 @@ def core_regions(
     if workload.core is None:
         return None
     share, half = _Share(workload), workload.core.first_half
-
-    def costs(corner: int) -> OperationCosts:
-        return operation_costs(workload, misses, figures, corner)
+    irregular = irregular_shares(workload.operations, misses, float(figures.memory.line_bytes[0]))
+    costs = functools.cache(lambda corner: operation_costs(workload, misses, figures, corner, irregular))
 
     typical = run_core(workload.core, figures.core, figures.cycle_s, costs(TYPICAL), TYPICAL)
     by_cause = share.regions(typical)
@@ -151,8 +151,11 @@ def _trailing_lines(workload: Workload, hits: Floats, memory: MemoryFigures) -> 
     return np.where(goes_through, np.maximum(found, 0), 0)
 
 
-def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures, corner: int) -> OperationCosts:
-    """Costs of each memory operation on a machine, for the core model."""
+def operation_costs(
+    workload: Workload, misses: Misses, figures: MachineFigures, corner: int, irregular: Floats | None = None
+) -> OperationCosts:
+    """Costs of each memory operation on a machine, for the core model; `irregular` is that of `irregular_shares`, which
+    all corners share."""
     operations, memory = workload.operations, figures.memory
     latency, random = (
         memory.latency_by_range(operations.range_bytes, corner),
@@ -160,7 +163,8 @@ def operation_costs(workload: Workload, misses: Misses, figures: MachineFigures,
     )
     stream = memory.line_s[corner][nearest_group(operations.access_bytes, memory.access_bytes)]
     stream[:, :-1] = memory.line_s[corner].min(axis=0)[:-1]  # the widest: the core's own work is counted by itself
-    irregular = irregular_shares(operations, misses, float(memory.line_bytes[0]))
+    if irregular is None:
+        irregular = irregular_shares(operations, misses, float(memory.line_bytes[0]))
     hits = access_hits(misses, corner)
     late = irregular.copy()
     late[:, -1] += (1 - irregular[:, -1]) * _late_lines(workload, hits, irregular, memory, corner)

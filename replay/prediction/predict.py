@@ -246,18 +246,22 @@ def _said_of_share(held: float, least: float, size_bytes: float) -> str:
     return f"{kept} (at least {format_bytes(round(least))}, at most all)" if least < held else f"{kept} (at most all)"
 
 
-def predict(signature: Signature | Workload, profile: Profile, model: Model = Model.CORE) -> Prediction:
+def predict(
+    signature: Signature | Workload, profile: Profile, model: Model = Model.CORE, *, loops: bool = True
+) -> Prediction:
     """The time of a program on a host, by the detailed core model or by the convolution as published.
+
+    Without `loops` it lists none but compiled code that was not seen.
 
     Raises:
         PredictionError: signature and profile together do not tell enough.
     """
     workload = signature if isinstance(signature, Workload) else Workload.of(signature)
-    return prediction_of(HostRun.of(workload, profile, model))
+    return prediction_of(HostRun.of(workload, profile, model), loops=loops)
 
 
-def prediction_of(run: HostRun) -> Prediction:
-    """The prediction that follows from a workload on a host."""
+def prediction_of(run: HostRun, *, loops: bool = True) -> Prediction:
+    """The prediction that follows from a workload on a host; without `loops` as `predict` says."""
     workload, profile, times = run.workload, run.profile, run.times
     time_s = _replayed_s(run)
     low_s, high_s = _ends_s(run, time_s)
@@ -273,7 +277,7 @@ def prediction_of(run: HostRun) -> Prediction:
         bound_by=max(by_bound, key=lambda bound: by_bound[bound]),
         complete=workload.signature.provenance.complete,
         hit_rates=run.misses.hit_rates,
-        loops=_region_times(run, time_s),
+        loops=_region_times(run, time_s, loops=loops),
         time_by_bound_s=dict(sorted(by_bound.items(), key=lambda item: -item[1])),
         errors=run.errors(),
         assumptions=run.assumptions,
@@ -363,7 +367,7 @@ def _most_s(provenance: Provenance, figures: MachineFigures) -> float:
     return (provenance.most_lines or 0.0) * float(figures.python_line_s[SLOW])
 
 
-def _region_times(run: HostRun, total_s: float) -> tuple[LoopTime, ...]:
+def _region_times(run: HostRun, total_s: float, *, loops: bool) -> tuple[LoopTime, ...]:
     workload, times = run.workload, run.times
     typical = times.time_s[TYPICAL]
     first_calls = _first_calls(workload)
@@ -371,6 +375,8 @@ def _region_times(run: HostRun, total_s: float) -> tuple[LoopTime, ...]:
     regions = []
     for index in np.argsort(-typical, kind="stable"):
         region = workload.regions[index]
+        if not loops and region.kind is not LoopKind.COMPILED:
+            continue
         low, high = combined(run.errors_of_region(int(index)))
         regions.append(
             LoopTime(

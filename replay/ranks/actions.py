@@ -70,22 +70,6 @@ class RankActions:
         return np.repeat(np.arange(self.num_ranks, dtype=np.int32), np.diff(self.firsts))
 
     @property
-    def times(self) -> npt.NDArray[np.float64]:
-        """[actions] how often each happens: the product of the repetitions around it."""
-        kind = self.actions["kind"]
-        found = np.ones(len(kind))
-        around = [1.0]
-        last = 0
-        for at in np.flatnonzero((kind == Kind.REPEAT) | (kind == Kind.END_REPEAT)).tolist():
-            found[last:at] = around[-1]
-            last = at
-            if kind[at] == Kind.REPEAT:
-                around.append(around[-1] * float(self.actions["amount"][at]))
-            else:
-                around.pop()
-        return found
-
-    @property
     def sizes(self) -> npt.NDArray[np.int64]:
         """[communicators] number of members of each."""
         return np.array([len(members) for members in self.communicators] or [self.num_ranks], np.int64)

@@ -123,7 +123,7 @@ class RankReplay:
         """The result of a run's simulation."""
         often, labels = run.times, Labels.of(run)
         kinds = run.actions["kind"]
-        times = np.bincount(kinds, often, minlength=len(Kind))
+        times = np.bincount(kinds, often, minlength=len(Kind)).astype(np.int64)
         of_labels = np.bincount(labels.numbers(run, kinds, slice(None)), often, minlength=len(labels.names))
         times[[Kind.REPEAT, Kind.END_REPEAT]] = 0
         left_out = dict(run.left_out)

@@ -40,7 +40,7 @@ def read_time_independent(path: Path, ranks: int | None = None) -> RankActions:
     Raises:
         TraceFileError: a file is missing or too long, or a line is wrong.
     """
-    files = _files(path)
+    files = files_of(path)
     num_ranks = ranks or (_ranks_of(files[0]) if len(files) == 1 else len(files))
     if not 1 <= num_ranks <= MOST_RANKS:
         raise TraceFileError(f"{path}: {num_ranks} ranks, must be 1 to {MOST_RANKS}")
@@ -119,7 +119,7 @@ def _pieces(path: Path, most_bytes: int) -> Iterator[bytes]:
         yield rest
 
 
-def _files(path: Path) -> list[Path]:
+def files_of(path: Path) -> list[Path]:
     """The files of a list, relative to it, or to the current folder as SimGrid has it; a file with actions itself."""
     text = b""
     for piece in _pieces(path, MOST_BYTES):

@@ -43,8 +43,8 @@ def topology_of(text: str, nodes: int) -> Topology:
     topology = _MAKERS[kind](sizes, nodes)
     if topology.nodes < nodes:
         raise PredictionError(f"network: {text} has {topology.nodes} nodes, {nodes} are needed")
-    if topology.nodes > MOST_NODES:
-        raise PredictionError(f"network: {text} has {topology.nodes} nodes, can have {MOST_NODES}")
+    if topology.nodes > 2 * MOST_NODES:
+        raise PredictionError(f"network: {text} has {topology.nodes} nodes, can have {2 * MOST_NODES}")
     return topology
 
 
@@ -85,7 +85,12 @@ def _fat_tree(sizes: str, nodes: int) -> Topology:
     half = ports // 2
     if half < 2:
         raise PredictionError(f"network: switches of a fat tree with {ports} ports, must be at least 4")
-    levels = next(n for n in range(1, MOST_DIMENSIONS + 1) if 2 * half**n >= nodes or n == MOST_DIMENSIONS)
+    levels = next((n for n in range(1, MOST_DIMENSIONS + 1) if 2 * half**n >= nodes), None)
+    if levels is None:
+        raise PredictionError(
+            f"network: a fat tree of switches with {ports} ports has {2 * half**MOST_DIMENSIONS} nodes at most, "
+            f"{nodes} are needed"
+        )
     if levels == 1:
         return FatTree((nodes,), (1,), (1,))
     down = [half] * (levels - 1)

@@ -37,7 +37,9 @@ def test_it_shows_itself(replayed, tmp_path):
     assert "critical path: allreduce" in str(replayed)
     replayed.save(tmp_path / "timeline.svg")
     assert (tmp_path / "timeline.svg").read_text().startswith("<?xml")
-    with pytest.raises(ValueError, match="there is no table 'x': ranks, actions, places, imbalances"):
+    with pytest.raises(
+        ValueError, match="there is no table 'x': ranks, actions, places, imbalances, critical path, pairs, links"
+    ):
         replayed.to_dataframe("x")
 
 

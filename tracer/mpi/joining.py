@@ -147,13 +147,13 @@ def _merge_rising_tags(records: dict[int, RawRank], calls: dict[int, npt.NDArray
     merged = 0
     for rank, record in records.items():
         for row in record.rising.tolist():
-            number, least, most, times = row
+            number, half, least, most, times = row
             if not 0 <= number < len(calls[rank]):
                 raise SignatureError(f"rank {rank}: tags rise of a call that there is not")
             merged += times
             call = calls[rank][number]
-            least = min(least, int(call["tag"]))
-            for key in _keys(record, call, rank):
+            least = min(least, int(call["second_tag" if half else "tag"]))
+            for key in [_second_key(record, call, rank)] if half else _keys(record, call, rank):
                 known = ranges.get(key, (least, most))
                 ranges[key] = (min(known[0], least), max(known[1], most))
     if not ranges:
@@ -165,8 +165,7 @@ def _merge_rising_tags(records: dict[int, RawRank], calls: dict[int, npt.NDArray
                 if least <= call["tag"] <= most:
                     call["tag"] = least
             if call["kind"] == CallKind.EXCHANGE:
-                key = (record.communicators[call["communicator"]], int(call["second_peer"]), rank)
-                least, most = ranges.get(key, (0, -1))
+                least, most = ranges.get(_second_key(record, call, rank), (0, -1))
                 if least <= call["second_tag"] <= most:
                     call["second_tag"] = least
     return merged
@@ -181,3 +180,8 @@ def _keys(record: RawRank, call: np.void, rank: int) -> list[tuple[object, int, 
     if kind not in _RECEIVES:
         return []
     return [(members, sender, rank) for sender in ((peer,) if peer >= 0 else members)]
+
+
+def _second_key(record: RawRank, call: np.void, rank: int) -> tuple[object, int, int]:
+    """The same of what an exchange receives."""
+    return record.communicators[call["communicator"]], int(call["second_peer"]), rank

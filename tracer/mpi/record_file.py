@@ -22,7 +22,7 @@ SITE = np.dtype(
     [(name, "<i8") for name in ("first_module", "module_bytes", "first_function", "function_bytes", "offset", "line")]
 )
 LEFT_OUT = np.dtype([(name, "<i8") for name in ("first_name", "name_bytes", "times")])
-RISING = np.dtype([(name, "<i8") for name in ("call", "least", "most", "times")])
+RISING = np.dtype([(name, "<i8") for name in ("call", "half", "least", "most", "times")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class RawRank:
         run: number of the run, the same for all its ranks.
         library: version of the MPI library, as it calls itself.
         calls, steps, slots, counts: as in a `RankRecord`; sites are those of this rank, -1: not known.
-        rising: `RISING`, calls whose tags rose by a constant stride and were recorded as one, the first.
+        rising: `RISING`, calls whose tags rose by a constant stride and were recorded as one, the first; half 1:
+            those of what an exchange receives.
     """
 
     rank: int

@@ -95,7 +95,7 @@ static int32_t own_count;
 struct pair {
     int32_t before, own; /* own 0: free */
     int32_t row;
-    int32_t rising; /* row of its tags, from 1 */
+    int32_t rising[2]; /* rows of its tags, and of those of an exchange's second half, from 1 */
 };
 static uint64_t hash_of_pair(const struct pair *pair)
 {
@@ -116,14 +116,14 @@ static int32_t last_own;
 
 /* Tags of messages that are alike else. */
 struct tags {
-    int64_t kind, site, peer, communicator; /* kind 0: free */
+    int64_t kind, half, site, peer, communicator; /* kind 0: free */
     int64_t first, last, stride, rises;
     int64_t least, most; /* of those recorded as one */
     int32_t number;      /* of tags that rise, from 1; 0 as long as they were not seen to */
 };
 static uint64_t hash_of_tags(const struct tags *tags)
 {
-    return hash_of(tags, 4 * sizeof(int64_t));
+    return hash_of(tags, 5 * sizeof(int64_t));
 }
 static bool are_tags_used(const struct tags *tags)
 {
@@ -131,11 +131,12 @@ static bool are_tags_used(const struct tags *tags)
 }
 static bool are_same_tags(const struct tags *one, const struct tags *other)
 {
-    return !memcmp(one, other, 4 * sizeof(int64_t));
+    return !memcmp(one, other, 5 * sizeof(int64_t));
 }
 FT_TABLE_TYPE(tag_table, struct tags);
 FT_TABLE(tag_table, struct tags, 64, hash_of_tags, are_tags_used, are_same_tags)
 static struct tag_table tag_table;
+enum { MOST_RISING = 0x7fff }; /* two numbers fit in 32 bits */
 static int32_t rising_count;
 
 static bool has_tag(int64_t kind)
@@ -145,50 +146,56 @@ static bool has_tag(int64_t kind)
 }
 
 /* Tags that go on rising by what they rose before, or do so again: then the call is recorded with the first of them. */
-static struct tags *rising_tags(const struct ft_call_row *said)
+static struct tags *rising_tags(const struct ft_call_row *said, int half)
 {
-    if (!has_tag(said->kind) || !tag_table_make_room(&tag_table))
+    if (!has_tag(said->kind) || (half && said->kind != FT_CALL_EXCHANGE) || !tag_table_make_room(&tag_table))
         return NULL;
-    const struct tags like = {.kind = said->kind,
-                              .site = said->site,
-                              .peer = said->peer,
-                              .communicator = said->communicator,
-                              .last = said->tag};
+    const int64_t tag = half ? said->second_tag : said->tag;
+    const struct tags like = {
+        .kind = said->kind,
+        .half = half,
+        .site = said->site,
+        .peer = half ? said->second_peer : said->peer,
+        .communicator = said->communicator,
+        .last = tag,
+    };
     struct tags *tags = tag_table_at(&tag_table, &like);
     if (!tags->kind) {
         *tags = like;
         tag_table.used++;
         return NULL;
     }
-    const int64_t stride = said->tag - tags->last;
-    const bool is_again = tags->number && said->tag >= tags->least && said->tag <= tags->most;
+    const int64_t stride = tag - tags->last;
+    const bool is_again = tags->number && tag >= tags->least && tag <= tags->most;
     if (stride != tags->stride) {
         if (!tags->number)
             tags->first = tags->last;
         tags->rises = 0;
         tags->stride = stride;
     }
-    tags->last = said->tag;
+    tags->last = tag;
     if (!is_again && (stride == 0 || ++tags->rises < FT_RISES_BEFORE))
+        return NULL;
+    if (!tags->number && rising_count == MOST_RISING)
         return NULL;
     if (!tags->number) {
         tags->number = ++rising_count;
-        tags->least = tags->most = said->tag;
+        tags->least = tags->most = tag;
     }
-    tags->least = said->tag < tags->least ? said->tag : tags->least;
-    tags->most = said->tag > tags->most ? said->tag : tags->most;
+    tags->least = tag < tags->least ? tag : tags->least;
+    tags->most = tag > tags->most ? tag : tags->most;
     return tags;
 }
 
-static void note_rising(struct pair *pair, int64_t tag)
+static void note_rising(struct pair *pair, int half, int64_t tag)
 {
-    if (!pair->rising) {
+    if (!pair->rising[half]) {
         if (!ft_reserve(&ft_calls.rising, &rising_capacity, (uint32_t)ft_calls.rising_length, sizeof *ft_calls.rising))
             return;
-        ft_calls.rising[ft_calls.rising_length++] = (struct ft_rising_row){pair->row, tag, tag, 0};
-        pair->rising = (int32_t)ft_calls.rising_length;
+        ft_calls.rising[ft_calls.rising_length++] = (struct ft_rising_row){pair->row, half, tag, tag, 0};
+        pair->rising[half] = (int32_t)ft_calls.rising_length;
     }
-    struct ft_rising_row *row = &ft_calls.rising[pair->rising - 1];
+    struct ft_rising_row *row = &ft_calls.rising[pair->rising[half] - 1];
     row->least = tag < row->least ? tag : row->least;
     row->most = tag > row->most ? tag : row->most;
     row->times++;
@@ -204,25 +211,28 @@ static int64_t row_of(struct ft_call_row *said)
 {
     if (!owns_make_room(&owns) || !pairs_make_room(&pairs))
         return -1;
-    const int64_t tag = said->tag;
-    int32_t rising = 0;
+    const int64_t actual[2] = {said->tag, said->second_tag};
+    int32_t numbers[2] = {0, 0};
     struct own *own = find_own(said, 0);
-    if (!own->number) {
-        const struct tags *tags = rising_tags(said);
-        if (tags) {
-            rising = tags->number;
-            said->tag = tags->first;
-            own = find_own(said, rising);
+    if (!own->number)
+        for (int half = 0; half < 2; half++) {
+            const struct tags *tags = rising_tags(said, half);
+            if (tags) {
+                numbers[half] = tags->number;
+                *(half ? &said->second_tag : &said->tag) = tags->first;
+            }
         }
-    }
-    const struct pair like = {last_own, own->number ? own->number : own_count + 1, 0, 0};
+    const int32_t rising = numbers[0] | numbers[1] << 16;
+    if (rising)
+        own = find_own(said, rising);
+    const struct pair like = {last_own, own->number ? own->number : own_count + 1, 0, {0, 0}};
     struct pair *pair = pairs_at(&pairs, &like);
     if (!pair->own) {
         if (ft_calls.length >= FT_MOST_CALLS ||
             !ft_reserve(&ft_calls.rows, &rows_capacity, (uint32_t)ft_calls.length, sizeof *ft_calls.rows))
             return -1;
         ft_calls.rows[ft_calls.length] = *said;
-        *pair = (struct pair){like.before, like.own, (int32_t)ft_calls.length++, 0};
+        *pair = (struct pair){like.before, like.own, (int32_t)ft_calls.length++, {0, 0}};
         pairs.used++;
     }
     if (!own->number) {
@@ -231,8 +241,9 @@ static int64_t row_of(struct ft_call_row *said)
         owns.used++;
     }
     last_own = own->number;
-    if (rising)
-        note_rising(pair, tag);
+    for (int half = 0; half < 2; half++)
+        if (numbers[half])
+            note_rising(pair, half, actual[half]);
     return pair->row;
 }
 

@@ -47,9 +47,10 @@ struct ft_left_out_row {
     int64_t first_name, name_bytes, times;
 };
 
-/* Calls with tags that rose by the same stride each time, recorded with the first of the tags. */
+/* Calls with tags that rose by the same stride each time, recorded with the first of the tags: what they send (half 0),
+ * or what an exchange receives (half 1). */
 struct ft_rising_row {
-    int64_t call, least, most, times;
+    int64_t call, half, least, most, times;
 };
 
 #endif

@@ -29,10 +29,10 @@ bool ft_enter(const char *name, const void *returns_to, const void *frame);
 /* Leave a wrapper that ft_enter let in. */
 void ft_leave(void);
 
-/* Begin to record: MPI is initialised. */
 /* The program is about to initialise MPI. */
 void ft_before(void);
 
+/* Begin to record: MPI is initialised. */
 void ft_begin(void);
 
 /* Write the record: the rank came to MPI_Finalize, or ends without. */

@@ -1,22 +1,32 @@
 /* Wrappers of one-sided communication. A call of all ranks of a window has -1 for its partner. */
 #include "recorder.h"
 
-static void access(enum ft_call_kind kind, MPI_Win window, int target, int64_t bytes)
+static void record(enum ft_call_kind kind, const struct ft_communicator *among, int peer, int64_t bytes)
+{
+    struct ft_call_row call = {.kind = kind, .communicator = among->number, .peer = peer, .size_bytes = bytes};
+    ft_record(&call);
+}
+
+static const struct ft_communicator *members_of(MPI_Win window)
 {
     const struct ft_communicator *among = ft_communicator_of_window(window);
-    if (!among) {
+    if (!among)
         ft_left_out_because("of a window that was not recorded");
-        return;
-    }
-    if (target == MPI_PROC_NULL || target >= among->size)
-        return;
-    struct ft_call_row call = {
-        .kind = kind,
-        .communicator = among->number,
-        .peer = target < 0 ? -1 : among->members[target],
-        .size_bytes = bytes,
-    };
-    ft_record(&call);
+    return among;
+}
+
+static void access(enum ft_call_kind kind, MPI_Win window, int target, int64_t bytes)
+{
+    const struct ft_communicator *among = members_of(window);
+    if (among && target != MPI_PROC_NULL && target >= 0 && target < among->size)
+        record(kind, among, among->members[target], bytes);
+}
+
+static void access_all(enum ft_call_kind kind, MPI_Win window)
+{
+    const struct ft_communicator *among = members_of(window);
+    if (among)
+        record(kind, among, -1, 0);
 }
 
 static void made(const char *name, MPI_Win window, MPI_Comm communicator)
@@ -63,12 +73,12 @@ FT_RECORDED(Compare_and_swap,
             access(FT_CALL_PUT, window, target, ft_bytes(2, type));
             access(FT_CALL_GET, window, target, ft_bytes(1, type));)
 
-FT_RECORDED(Win_fence, (int promises, MPI_Win window), (promises, window), access(FT_CALL_FENCE, window, -1, 0);)
+FT_RECORDED(Win_fence, (int promises, MPI_Win window), (promises, window), access_all(FT_CALL_FENCE, window);)
 FT_RECORDED(Win_lock, (int kind, int target, int promises, MPI_Win window), (kind, target, promises, window),
             access(FT_CALL_LOCK, window, target, 0);)
 FT_RECORDED(Win_unlock, (int target, MPI_Win window), (target, window), access(FT_CALL_UNLOCK, window, target, 0);)
-FT_RECORDED(Win_lock_all, (int promises, MPI_Win window), (promises, window), access(FT_CALL_LOCK, window, -1, 0);)
-FT_RECORDED(Win_unlock_all, (MPI_Win window), (window), access(FT_CALL_UNLOCK, window, -1, 0);)
+FT_RECORDED(Win_lock_all, (int promises, MPI_Win window), (promises, window), access_all(FT_CALL_LOCK, window);)
+FT_RECORDED(Win_unlock_all, (MPI_Win window), (window), access_all(FT_CALL_UNLOCK, window);)
 
 FT_COUNTED(Win_flush, (int target, MPI_Win window), (target, window))
 FT_COUNTED(Win_flush_all, (MPI_Win window), (window))

@@ -1,0 +1,1 @@
+"""Sweeps: many runs on many machines under many changes, on many processes, resumable."""
