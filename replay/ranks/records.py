@@ -121,7 +121,7 @@ class RankReplay:
         cls, run: RankActions, where: tuple[Platform, Hosts], library: str, algorithms: dict[str, str], outcome: Outcome
     ) -> RankReplay:
         """The result of a run's simulation."""
-        often, labels = run.times, Labels.of(run)
+        often, labels = times_of(run, places_of(run)), Labels.of(run)
         kinds = run.actions["kind"]
         times = np.bincount(kinds, often, minlength=len(Kind)).astype(np.int64)
         of_labels = np.bincount(labels.numbers(run, kinds, slice(None)), often, minlength=len(labels.names))
