@@ -11,7 +11,7 @@ from foretrace.profiles.ranges import Assumption
 from foretrace.replay.engine.outcome import Outcome
 
 from .actions import Kind, RankActions
-from .checks import name_of
+from .checks import name_of, places_of, times_of
 from .platform import Platform
 from .programs import Hosts, Labels
 
