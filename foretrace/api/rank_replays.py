@@ -78,6 +78,7 @@ def replay_ranks(
     machine: MachineLike | None = None,
     nodes: int | None = None,
     ranks_per_node: int | None = None,
+    placement: str | os.PathLike[str] | None = None,
     network: str | None = None,
     topology: str | None = None,
     timed_on: MachineLike | None = None,
@@ -97,6 +98,8 @@ def replay_ranks(
         machine: a host's name, profile, or the path of its TOML file: each node is one.
         nodes: number of nodes of the machine; None: as many as are needed.
         ranks_per_node: that share a node; None: 1 of a platform, as many as a machine has cores.
+        placement: of ranks on a platform's nodes: "block" (the default), "round-robin", or a file with the number of
+            the node of each rank.
         network: what joins the machine's nodes: an interconnect's name or TOML file, or "2us,12.5GB/s".
         topology: of the network, as in "torus:4x4"; None: the interconnect's.
         timed_on, like: of a run that was timed, the machine it was timed on, and a signature whose times on both
@@ -125,10 +128,12 @@ def replay_ranks(
         if not isinstance(run, str | os.PathLike):
             raise PredictionError("on a platform a run is replayed from its file")
         found = run_on_platform(
-            read_ranks(Path(run)), where, ranks_per_node=ranks_per_node or 1, library=collectives or "mpich",
-            algorithms=algorithms,
+            read_ranks(Path(run)), where, ranks_per_node=ranks_per_node or 1,
+            placement=os.fspath(placement or "block"), library=collectives or "mpich", algorithms=algorithms,
         )  # fmt: skip
         return shown_as(RankReplay, found)
+    if placement is not None:
+        raise PredictionError("placement is of a platform's nodes")
     if (timed_on is None) != (like is None):
         raise PredictionError("timed_on and like go together: the machine, and what is predicted on both")
     assert machine is not None

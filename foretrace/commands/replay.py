@@ -94,6 +94,11 @@ from .output_options import Output, output_options
 @click.option("--latency", metavar="Fx", help="What if the links' latency were F times as long, as in 0.5x.")
 @click.option("--bandwidth", metavar="Fx", help="What if the links' bandwidth were F times as high, as in 2x.")
 @click.option(
+    "--placement",
+    metavar="P",
+    help="Of ranks on the platform's nodes: block (the default), round-robin, or a file with the node of each rank.",
+)
+@click.option(
     "--write-trace",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -105,7 +110,7 @@ def command(
     accelerators: int | None, policy: str | None, model: str, assumptions: bool, platform: Path | None,
     nodes: int | None, ranks_per_node: int | None, network: str | None, topology: str | None, timed_on: str | None,
     like: Path | None, network_model: str | None, collectives: str | None, algorithm: tuple[str, ...],
-    latency: str | None, bandwidth: str | None, write_trace: Path | None, output: Output,
+    latency: str | None, bandwidth: str | None, placement: str | None, write_trace: Path | None, output: Output,
 ) -> None:  # fmt: skip
     """Replay a program on a machine: its threads, or copies of it, share cores, caches, memory, devices.
 
@@ -134,14 +139,15 @@ def command(
         _show(
             replay_ranks(
                 actions, where, ranks_per_node=1 if ranks_per_node is None else ranks_per_node,
-                library=collectives or "mpich", algorithms=_algorithms(algorithm),
+                placement=placement or "block", library=collectives or "mpich", algorithms=_algorithms(algorithm),
                 most_segments=MOST_SEGMENTS if output.pictures else 0,
             ),
             output,
         )  # fmt: skip
         return
-    if network_model is not None or write_trace is not None:
-        option = "--network-model" if write_trace is None else "--write-trace"
+    of_platforms = {"--network-model": network_model, "--write-trace": write_trace, "--placement": placement}
+    option = next((name for name, given in of_platforms.items() if given is not None), None)
+    if option is not None:
         raise click.UsageError(f"{option} goes with --platform")
     if machine is None:
         raise click.UsageError("name the machine with --machine, or a cluster with --platform")

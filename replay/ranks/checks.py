@@ -28,6 +28,19 @@ def places_of(run: RankActions) -> dict[Kind, Ints]:
     return {kind: order[bounds[kind] : bounds[kind + 1]] for kind in Kind}
 
 
+def times_of(run: RankActions, places: Mapping[Kind, Ints]) -> npt.NDArray[np.float64]:
+    """[actions] how often each happens: the product of the loops around it."""
+    begins, ends = loops(run, places)
+    if not len(begins):
+        return np.ones(len(run.actions))
+    times = run.actions["amount"][begins]
+    change, never = np.zeros((2, len(run.actions) + 1))
+    change[begins], never[begins] = np.log(np.maximum(times, 1)), times < 1
+    change[ends], never[ends] = -change[begins], -never[begins]
+    often = np.exp(np.cumsum(change)[:-1])
+    return np.where(np.cumsum(never)[:-1] > 0.5, 0.0, np.where(often < 1e12, np.rint(often), often))
+
+
 def check_actions(run: RankActions, places: Mapping[Kind, Ints]) -> None:
     """Refuse actions that refer to what does not exist.
 

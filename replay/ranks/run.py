@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from foretrace.base.errors import PredictionError
 from foretrace.replay.engine.simulation import MOST_SEGMENTS, run_compiled
 
 from .actions import RankActions
 from .collectives import recipes
+from .placement import nodes_of
 from .platform import Platform
 from .programs import Hosts, compile_ranks
 from .records import RankReplay
@@ -20,17 +20,19 @@ def replay_ranks(
     platform: Platform,
     *,
     ranks_per_node: int = 1,
+    placement: str = "block",
     library: str = "mpich",
     algorithms: Mapping[str, str] | None = None,
     most_segments: int = MOST_SEGMENTS,
     folding: bool = True,
 ) -> RankReplay:
-    """Replay a run: its ranks fill the nodes of a platform one after the other.
+    """Replay a run on the nodes of a platform.
 
     Args:
         run: what its ranks do.
         platform: where they do it.
         ranks_per_node: that share the cores of a node.
+        placement: "block", "round-robin", or a file: see `placement.nodes_of`.
         library: MPI library whose choices of algorithms collectives follow; `algorithms` names others, by collective.
         most_segments: of the timeline; more are counted and left out.
         folding: whether repeated periods are added up at once.
@@ -38,15 +40,7 @@ def replay_ranks(
     Raises:
         PredictionError: there are too few nodes, ranks deadlock, or a choice does not exist.
     """
-    if ranks_per_node < 1:
-        raise PredictionError(f"replay: {ranks_per_node} ranks per node, must be at least 1")
-    needed = -(-run.num_ranks // ranks_per_node)
-    if needed > platform.nodes:
-        raise PredictionError(
-            f"replay: {run.num_ranks} ranks, {ranks_per_node} per node, need {needed} nodes; "
-            f"{platform.name} has {platform.nodes}"
-        )
-    nodes = tuple(rank // ranks_per_node for rank in range(run.num_ranks))
+    nodes = nodes_of(placement, run.num_ranks, platform.nodes, ranks_per_node)
     hosts = Hosts(nodes, platform.cores, platform.flops_per_s, platform.network)
     choose = partial(recipes, library, named=algorithms)
     choose(run.num_ranks)  # refuses names that do not exist, whether or not they are used

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from foretrace.base.errors import PredictionError, TraceFileError
 from foretrace.replay.engine.network import Crossbar, FatTree, Torus
+from foretrace.replay.ranks.placement import nodes_of
 from foretrace.replay.ranks.platform import MODELS, changed, read_platform
 from foretrace.replay.ranks.run import replay_ranks
 from foretrace.replay.ranks.time_independent import read_time_independent
@@ -107,7 +108,7 @@ def test_too_many_ranks_are_refused(tmp_path):
     where = read_platform(written(tmp_path / "p.xml", PLAIN))
     (tmp_path / "t").write_text("".join(f"{rank} compute 1\n" for rank in range(9)))
     run = read_time_independent(tmp_path / "t")
-    with pytest.raises(PredictionError, match="9 ranks, 2 per node, need 5 nodes; c has 4"):
+    with pytest.raises(PredictionError, match="9 ranks, 2 per node, need 5 nodes; there are 4"):
         replay_ranks(run, where, ranks_per_node=2)
     with pytest.raises(PredictionError, match="0 ranks per node"):
         replay_ranks(run, where, ranks_per_node=0)
@@ -119,6 +120,42 @@ def test_ranks_of_a_node_share_its_cores(tmp_path):
     run = read_time_independent(tmp_path / "t")
     ends_s = [replay_ranks(run, where, ranks_per_node=count).makespan_s for count in (1, 2, 4)]
     assert ends_s == pytest.approx([1.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("placement", "per_node", "nodes"),
+    [("block", 2, (0, 0, 1, 1, 2)), ("round-robin", 2, (0, 1, 2, 0, 1)), ("block", 1, (0, 1, 2, 3, 4)),
+     ("round-robin", 5, (0,) * 5)],
+)  # fmt: skip
+def test_ranks_are_placed_in_blocks_or_in_turn(placement, per_node, nodes):
+    assert nodes_of(placement, 5, 5, per_node) == nodes
+
+
+def test_a_file_says_where_each_rank_is(tmp_path):
+    where = read_platform(written(tmp_path / "p.xml", PLAIN))
+    (tmp_path / "t").write_text("".join(f"{rank} compute 2e9\n" for rank in range(3)))
+    (tmp_path / "nodes").write_text("3\n0\n3\n")
+    found = replay_ranks(read_time_independent(tmp_path / "t"), where, placement=str(tmp_path / "nodes"))
+    assert found.hosts.node_of == (3, 0, 3)
+    assert found.outcome.end_s == pytest.approx([2.0, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0\n1\n", "nodes: 2 nodes for 3 ranks"),
+        ("0 1 4", "rank 2: there is no node '4'; there are 4, from 0"),
+        ("0 -1 1", "rank 1: there is no node '-1'"),
+        ("0 x 1", "rank 1: there is no node 'x'"),
+        (None, "neither block nor round-robin, and No such file or directory"),
+    ],
+)
+def test_placements_that_do_not_fit_are_refused_in_one_line(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "nodes").write_text(text)
+    with pytest.raises((PredictionError, TraceFileError), match=message) as raised:
+        nodes_of(str(tmp_path / "nodes"), 3, 4, 1)
+    assert "\n" not in str(raised.value)
 
 
 def test_links_change_by_factors(tmp_path):
