@@ -70,6 +70,12 @@ from .output_options import Output, output_options
 )
 @click.option("--topology", metavar="T", help="Of the network: crossbar, torus:4x4, fat-tree:...; as it says itself.")
 @click.option(
+    "--io-bandwidth",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="GB/S",
+    help="At which each rank of a recorded run reads and writes files; left out, and counted, if not given.",
+)
+@click.option(
     "--timed-on",
     metavar="M",
     help="The machine that a run was timed on (trace --mpi --native), to scale its computation.",
@@ -109,8 +115,9 @@ def command(
     run: Path, machine: str | None, cores: int | None, threads: int | None, copies: int, accelerator: str | None,
     accelerators: int | None, policy: str | None, model: str, assumptions: bool, platform: Path | None,
     nodes: int | None, ranks_per_node: int | None, network: str | None, topology: str | None, timed_on: str | None,
-    like: Path | None, network_model: str | None, collectives: str | None, algorithm: tuple[str, ...],
-    latency: str | None, bandwidth: str | None, placement: str | None, write_trace: Path | None, output: Output,
+    like: Path | None, io_bandwidth: float | None, network_model: str | None, collectives: str | None,
+    algorithm: tuple[str, ...], latency: str | None, bandwidth: str | None, placement: str | None,
+    write_trace: Path | None, output: Output,
 ) -> None:  # fmt: skip
     """Replay a program on a machine: its threads, or copies of it, share cores, caches, memory, devices.
 
@@ -118,10 +125,11 @@ def command(
     joined by a network.
     """
     of_one_node = (cores, threads, accelerator, accelerators, policy)
-    of_ranks = (nodes, ranks_per_node, network, topology, timed_on, like, collectives, latency, bandwidth)
+    of_ranks = (nodes, ranks_per_node, network, topology, timed_on, like, io_bandwidth, collectives, latency, bandwidth)
     if platform is not None:
         if copies != 1 or any(
-            given is not None for given in (machine, *of_one_node, nodes, network, topology, timed_on, like)
+            given is not None
+            for given in (machine, *of_one_node, nodes, network, topology, timed_on, like, io_bandwidth)
         ):
             raise click.UsageError(
                 "--platform says where ranks run: options of a machine, its cores, threads, copies and accelerators, "
@@ -162,6 +170,7 @@ def command(
         layout = Layout(
             nodes, ranks_per_node, None if network is None else interconnect_of(network), topology, collectives or "",
             _algorithms(algorithm), _factor("--latency", latency), _factor("--bandwidth", bandwidth),
+            None if io_bandwidth is None else 1e9 * io_bandwidth,
         )  # fmt: skip
         ratio = None if timed_on is None or like is None else TimedOn(find(timed_on), read_signature(like))
         _show(

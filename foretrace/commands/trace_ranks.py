@@ -165,4 +165,4 @@ def _say(lines: Iterable[str]) -> None:
 
 def _say_done(output: Path) -> None:
     if sys.stderr.isatty():
-        _say([f"wrote {output}", f"next: foretrace replay {output} --platform FILE"])
+        _say([f"wrote {output}", f"next: foretrace replay {output} --machine M"])

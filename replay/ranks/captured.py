@@ -16,14 +16,17 @@ from .actions import ACTION, RankActions
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 _WAITS = (CallKind.WAIT, CallKind.WAIT_ALL)
+_LEFT_OUT = (CallKind.PUT, CallKind.GET, CallKind.LOCK, CallKind.UNLOCK)
+_OF_FILES = (CallKind.FILE_READ, CallKind.FILE_WRITE)
 _BY_RANK = (
     CallKind.ALLTOALLV, CallKind.SCATTERV, CallKind.ALLGATHERV, CallKind.GATHERV, CallKind.REDUCE_SCATTER,
 )  # fmt: skip
 
 
 def actions_of(
-    run: RankRun, before_s: Sequence[Floats], origin: str, demands: Sequence[npt.NDArray[np.int32]] | None = None
-) -> RankActions:
+    run: RankRun, before_s: Sequence[Floats], origin: str, demands: Sequence[npt.NDArray[np.int32]] | None = None,
+    io_bytes_per_s: float | None = None,
+) -> RankActions:  # fmt: skip
     """The actions of a recorded run: each call, and before it a computation.
 
     Args:
@@ -31,6 +34,7 @@ def actions_of(
         before_s: of each rank, [calls] seconds of the computation before each call, every time that it happens.
         origin: file of the run.
         demands: of each rank, [calls] numbers of the demands of these computations; 0 for all if not given.
+        io_bytes_per_s: at which each rank reads and writes files; None: that is left out, and counted.
     """
     communicators = _Communicators(len(run.ranks))
     parts, counts, slots, requests = [], [], [], []
@@ -39,8 +43,10 @@ def actions_of(
     for rank, record in enumerate(run.ranks):
         demand = np.zeros(len(record.calls), np.int32) if demands is None else demands[rank]
         numbers = np.array(communicators.numbers(record), np.int32)
-        parts.append(_actions(record, before_s[rank], demand, numbers, (first_count, first_slot)))
+        parts.append(_actions(record, before_s[rank], demand, numbers, (first_count, first_slot), io_bytes_per_s))
         left_out.update(record.left_out)
+        for kind in (*_LEFT_OUT, *(_OF_FILES if io_bytes_per_s is None else ())):
+            left_out[kind.name.lower()] += int(record.calls["times"][record.calls["kind"] == kind].sum())
         counts.append(record.counts.astype(np.float64))
         slots.append(record.slots.astype(np.int32))
         first_count += len(record.counts)
@@ -55,7 +61,7 @@ def actions_of(
         communicators=tuple(communicators.members),
         slots=np.concatenate(slots),
         places=tuple(map(_place, run.sites)),
-        left_out=dict(left_out),
+        left_out=dict(+left_out),
         unfinished=tuple(rank for rank, record in enumerate(run.ranks) if not record.is_complete),
     )
 
@@ -96,6 +102,7 @@ def _actions(
     demand: npt.NDArray[np.int32],
     communicators: npt.NDArray[np.int32],
     firsts: tuple[int, int],
+    io_bytes_per_s: float | None,
 ) -> npt.NDArray[np.void]:
     """The actions of a rank; `firsts` are the first of its counts, and of its slots, among those of all ranks."""
     calls, steps = record.calls, record.steps
@@ -111,6 +118,11 @@ def _actions(
     templates["kind"][is_wait] = CallKind.WAIT
     templates["peer"][is_wait] = calls["slots"][is_wait]
     templates["first_count"][is_wait] = firsts[1] + calls["first_slot"][is_wait]
+    is_file, is_left_out = np.isin(calls["kind"], _OF_FILES), np.isin(calls["kind"], _LEFT_OUT)
+    templates["amount"][is_file] = calls["size_bytes"][is_file] / (io_bytes_per_s or np.inf)
+    for name, value in (("kind", CallKind.SLEEP), ("request", 0)):
+        templates[name][is_file | is_left_out] = value
+    templates["kind"][calls["kind"] == CallKind.FENCE] = CallKind.BARRIER
     is_exchange = calls["kind"] == CallKind.EXCHANGE
     templates["request"][is_exchange] = calls["second_peer"][is_exchange] + 1
     is_call = steps["call"] >= 0

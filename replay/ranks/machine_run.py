@@ -43,6 +43,7 @@ class Layout:
         library: whose choices of collective algorithms are followed; "" for those of the library that was recorded.
         algorithms: of collectives, by name, instead.
         latency, bandwidth: factors of a what-if on the network's figures.
+        io_bytes_per_s: at which each rank reads and writes files; None: these calls are left out, and counted.
     """
 
     nodes: int | None = None
@@ -53,6 +54,7 @@ class Layout:
     algorithms: Mapping[str, str] = field(default_factory=dict)
     latency: float = 1.0
     bandwidth: float = 1.0
+    io_bytes_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +113,9 @@ def replay_run(
     choose(len(run.ranks))  # refuses names that do not exist, whether or not they are used
     ends_s = []
     for network, factor in ((networks.fast, costs.low), (networks.slow, costs.high)):
-        _, outcome = _simulated(run, origin, costs, factor, replace(hosts, network=network), choose, 0)
+        _, outcome = _simulated(run, origin, costs, factor, replace(hosts, network=network), choose, 0, layout)
         ends_s.append(outcome.makespan_s)
-    actions, outcome = _simulated(run, origin, costs, 1.0, hosts, choose, most_segments)
+    actions, outcome = _simulated(run, origin, costs, 1.0, hosts, choose, most_segments, layout)
     found = RankReplay.of(
         actions, (Platform(profile.name, hosts.cores, 1.0, hosts.network), hosts), library, dict(layout.algorithms),
         outcome,
@@ -181,11 +183,12 @@ def _computation(
 
 
 def _simulated(
-    run: RankRun, origin: str, costs: ComputeCosts, factor: float, hosts: Hosts, choose: Choose, most_segments: int
-) -> tuple[RankActions, Outcome]:
+    run: RankRun, origin: str, costs: ComputeCosts, factor: float, hosts: Hosts, choose: Choose, most_segments: int,
+    layout: Layout,
+) -> tuple[RankActions, Outcome]:  # fmt: skip
     """The run's actions, with computation that takes `factor` as long, and their simulation."""
     before_s = [seconds * factor for seconds in costs.before_s]
-    actions = actions_of(run, before_s, origin, costs.demand_of)
+    actions = actions_of(run, before_s, origin, costs.demand_of, layout.io_bytes_per_s)
     return actions, run_compiled(compile_ranks(actions, hosts, choose), most_segments=most_segments)
 
 

@@ -131,6 +131,26 @@ class TestTimed:
         assert alone.makespan_s == pytest.approx(0.5, rel=1e-3)
         assert shared.makespan_s == pytest.approx(1.0, rel=1e-3)
 
+    def test_files_take_what_they_cost_or_are_counted(self, traced):
+        one, other = (record(0.5, 3, CallKind.FILE_WRITE) for _ in range(2))
+        for each in (one, other):
+            each.calls["size_bytes"] = 2_000_000_000
+        signature = signature_of(run_of(one, other), traced)
+        without = replay_run(signature, find(_MACHINE))
+        assert without.left_out == {"file_write": 6}
+        assert without.makespan_s == pytest.approx(1.5, rel=1e-3)
+        written = replay_run(signature, find(_MACHINE), Layout(io_bytes_per_s=1e9))
+        assert written.left_out == {}
+        assert written.makespan_s == pytest.approx(3 * (0.5 + 2.0), rel=1e-3)
+
+    def test_one_sided_transfers_are_counted_and_fences_are_barriers(self, traced):
+        put = signature_of(run_of(record(0.5, 3, CallKind.PUT), record(0.5, 3, CallKind.PUT)), traced)
+        assert replay_run(put, find(_MACHINE)).left_out == {"put": 6}
+        fenced = signature_of(run_of(record(0.5, 3, CallKind.FENCE), record(1.0, 3, CallKind.FENCE)), traced)
+        found = replay_run(fenced, find(_MACHINE))
+        assert found.left_out == {}
+        assert found.outcome.end_s.tolist() == pytest.approx([3.0, 3.0], rel=1e-3)
+
     def test_timed_costs_are_means(self):
         costs = timed_costs(run_of(record(0.25, 4)), ratio=2.0)
         assert costs.before_s[0].tolist() == [0.5]
