@@ -53,6 +53,7 @@ BENCHMARKS = {
     "public-programs": "validation.public_programs",
     "published": "validation.published",
     "random-loops": "validation.random_loops",
+    "rank-runs": "validation.rank_runs",
     "residuals": "validation.residuals",
     "source-trees": "validation.source_trees",
     "speedup": "validation.speedup",

@@ -135,6 +135,7 @@ def _title_lines(replay: RankReplay) -> list[str]:
     lines = [
         f"{ranks} ranks{_nodes(replay)} on {replay.platform.name}: "
         f"{format_seconds(replay.makespan_s)}{_interval(replay)}",
+        *([] if replay.recorded_s is None else [f"it took {format_seconds(replay.recorded_s)} when it was recorded"]),
         f"{outcome.messages:,.0f} messages, {format_bytes(outcome.sent_bytes)} in all; collectives as "
         f"{replay.library} does them{_named(replay)}",
         f"the rank that computes most computes {replay.imbalance:.2f} times the mean",
@@ -192,6 +193,7 @@ def document(replay: RankReplay) -> dict[str, Any]:
         "title": replay.title,
         "makespan_s": replay.makespan_s,
         "low_s": replay.low_s,
+        "recorded_s": replay.recorded_s,
         "high_s": replay.high_s,
         "assumptions": list(map(str, replay.assumptions)),
         "warnings": list(replay.warnings),

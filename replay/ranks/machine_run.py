@@ -123,6 +123,7 @@ def replay_run(
     return replace(
         found,
         title=profile.title,
+        recorded_s=max(record.wall_s for record in run.ranks) or None if is_timed(run) else None,
         ends_s=(min(*ends_s, outcome.makespan_s), max(*ends_s, outcome.makespan_s)),
         assumptions=(*of_costs, *assumed.listed),
         warnings=_warnings(run, timed_on, hosts),

@@ -96,6 +96,7 @@ class RankReplay:
         unfinished: ranks that did not come to the end of MPI.
         title: of the machine; "" for a platform.
         ends_s: of the makespan's interval; None where no figure has a range.
+        recorded_s: how long the run took when it was timed, on the machine that it was recorded on; None: not known.
         assumptions, warnings: on the machine, and on the run.
     """
 
@@ -113,6 +114,7 @@ class RankReplay:
     unfinished: tuple[int, ...] = ()
     title: str = ""
     ends_s: tuple[float, float] | None = None
+    recorded_s: float | None = None
     assumptions: tuple[Assumption, ...] = ()
     warnings: tuple[str, ...] = ()
 

@@ -81,6 +81,7 @@ def _completed(record: RawRank, calls: npt.NDArray[np.void]) -> RankRecord:
         counts=record.counts,
         communicators=record.communicators,
         processor_s=record.processor_s,
+        wall_s=record.wall_s,
         is_complete=record.is_complete,
         left_out=record.left_out,
     )

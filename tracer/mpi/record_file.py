@@ -11,13 +11,13 @@ import numpy.typing as npt
 from foretrace.base.errors import SignatureError
 from foretrace.tracer.signature.rank_records import CALL, STEP, CallKind, Ints
 
-MAGIC, VERSION = b"FTRANK\r\n", 1
+MAGIC, VERSION = b"FTRANK\r\n", 2
 MOST_RANKS = 1 << 20
 _NUMBERS = (
     "version", "header_bytes", "rank", "ranks", "calls", "steps", "slots", "counts", "communicators", "members",
     "sites", "left_out", "rising_tags", "text_bytes", "first_library", "library_bytes", "run", "is_complete",
 )  # fmt: skip
-HEADER = np.dtype([("magic", "S8"), *((name, "<i8") for name in _NUMBERS), ("processor_s", "<f8")])
+HEADER = np.dtype([("magic", "S8"), *((name, "<i8") for name in _NUMBERS), ("processor_s", "<f8"), ("wall_s", "<f8")])
 SITE = np.dtype(
     [(name, "<i8") for name in ("first_module", "module_bytes", "first_function", "function_bytes", "offset", "line")]
 )
@@ -61,6 +61,7 @@ class RawRank:
     left_out: dict[str, int]
     rising: npt.NDArray[np.void]
     processor_s: float
+    wall_s: float
     is_complete: bool
 
 
@@ -114,6 +115,7 @@ def _read(content: bytes) -> RawRank:
         left_out={_text(text, first, length): times for first, length, times in parts["left_out"].tolist()},
         rising=parts["rising_tags"],
         processor_s=float(header["processor_s"]),
+        wall_s=float(header["wall_s"]),
         is_complete=number["is_complete"] != 0,
     )
 

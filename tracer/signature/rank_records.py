@@ -112,6 +112,7 @@ class RankRecord:
         slots, counts: int64, see `CALL`.
         communicators: of each, the ranks in MPI_COMM_WORLD of its members, in order; the first is MPI_COMM_WORLD.
         processor_s: processor time of the rank's thread between MPI_Init and MPI_Finalize, without the calls.
+        wall_s: time between the two, while it was recorded.
         is_complete: whether it came to MPI_Finalize.
         left_out: calls by name that were not recorded, and how often.
         work: int64 [rows, 3]: (call, node of the execution tree, executions of basic blocks that are the node's own)
@@ -126,6 +127,7 @@ class RankRecord:
     processor_s: float
     is_complete: bool
     left_out: dict[str, int] = field(default_factory=dict)
+    wall_s: float = 0.0
     work: Ints = field(default_factory=lambda: NO_WORK)
 
 

@@ -32,6 +32,7 @@ def _packed(kind: str, column: str, *length: int | str, **more: Any) -> Column:
 _RANK = columns(
     rank=Identity,
     processor_s=Annotated[float, Column(unit="s")],
+    wall_s=Annotated[float, Column(unit="s")],
     is_complete=bool,
     left_out=str,
     calls=Rows,
@@ -63,6 +64,7 @@ def _rows(run: RankRun) -> Iterable[Sequence[Any]]:
     members = [np.array([rank for one in record.communicators for rank in one], np.int64) for record in ranks]
     yield range(len(ranks))
     yield [record.processor_s for record in ranks]
+    yield [record.wall_s for record in ranks]
     yield [record.is_complete for record in ranks]
     yield [json_text.encode(record.left_out).decode() for record in ranks]
     for name in ("calls", "steps", "slots", "counts", "communicators"):
@@ -130,6 +132,7 @@ def _record(row: dict[str, Any]) -> RankRecord:
         counts=row["count"],
         communicators=tuple(tuple(members[a:b]) for a, b in zip([0, *ends], ends, strict=False)),
         processor_s=row["processor_s"],
+        wall_s=row["wall_s"],
         is_complete=row["is_complete"],
         left_out=json_text.decode(row["left_out"], dict[str, int]),
         work=np.array([row["work_call"], row["work_node"], row["work_executions"]]).T.reshape(-1, 3),

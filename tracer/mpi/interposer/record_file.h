@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #define FT_RECORD_MAGIC "FTRANK\r\n"
-#define FT_RECORD_VERSION 1
+#define FT_RECORD_VERSION 2
 
 struct ft_record_header {
     char magic[8];
@@ -19,7 +19,7 @@ struct ft_record_header {
     int64_t first_library, library_bytes; /* version of the MPI library, in the text */
     int64_t run;                          /* a number that all ranks of the run have, and no other run */
     int64_t is_complete;                  /* came to MPI_Finalize */
-    double processor_s;
+    double processor_s, wall_s;           /* computation; from the start of MPI to its end */
 };
 
 /* A call; `CALL` of tracer/signature/rank_records.py. */

@@ -100,7 +100,7 @@ static int64_t bytes_of(const struct ft_left_out_call *call)
     return (int64_t)(strlen(call->name) + (*call->why ? strlen(call->why) + 3 : 0));
 }
 
-static void put_header(bool is_complete, double processor_s)
+static void put_header(bool is_complete, double processor_s, double wall_s)
 {
     struct ft_record_header header = {
         .magic = FT_RECORD_MAGIC,
@@ -120,6 +120,7 @@ static void put_header(bool is_complete, double processor_s)
         .run = self.run,
         .is_complete = is_complete,
         .processor_s = processor_s,
+        .wall_s = wall_s,
     };
     ft_fold_walk(count_step, &header.steps);
     for (int64_t i = 0; i < ft_communicators.length; i++)
@@ -168,7 +169,7 @@ static void say(const char *what)
     (void)ignored;
 }
 
-void ft_writer_write(bool is_complete, double processor_s)
+void ft_writer_write(bool is_complete, double processor_s, double wall_s)
 {
     if (getpid() != self.process) /* a fork */
         return;
@@ -178,7 +179,7 @@ void ft_writer_write(bool is_complete, double processor_s)
         say(strerror(errno));
         return;
     }
-    put_header(is_complete, processor_s);
+    put_header(is_complete, processor_s, wall_s);
     put(ft_calls.rows, ft_calls.length * (int64_t)sizeof *ft_calls.rows);
     ft_fold_walk(put_step, NULL);
     put(ft_calls.slots, ft_calls.slots_length * 8);

@@ -22,6 +22,6 @@ extern struct ft_left_out_calls ft_left_out_calls;
 bool ft_writer_begin(void);
 
 /* Write the file: nothing is allocated, so that a handler of a signal may call it. It is whole or not there. */
-void ft_writer_write(bool is_complete, double processor_s);
+void ft_writer_write(bool is_complete, double processor_s, double wall_s);
 
 #endif

@@ -27,6 +27,7 @@ static struct {
     int64_t left_ns;  /* when the last call was left */
     int64_t gap_ns;   /* computation since the last call that was recorded */
     int64_t total_ns; /* computation */
+    int64_t begun_ns; /* by the clock */
     int64_t recorded; /* number of the call, while in its wrapper; -1: none yet */
     int64_t site;     /* of the call; NO_SITE: not looked for yet */
     const void *returns_to, *frame;
@@ -197,6 +198,13 @@ void ft_record_request(struct ft_call_row *call, const int64_t *counts, int64_t 
         ft_left_out_because("no memory");
 }
 
+static int64_t wall_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 void ft_before(void)
 {
     if (recorder.state != BEFORE)
@@ -218,6 +226,7 @@ void ft_begin(void)
     ft_communicator_of(MPI_COMM_WORLD);
     watch_termination();
     ft_clock_start();
+    recorder.begun_ns = wall_ns();
     recorder.state = RECORDING;
     recorder.left_ns = ft_clock_now_ns();
 }
@@ -227,7 +236,7 @@ void ft_end(bool is_complete)
     if (recorder.state != RECORDING || is_changing)
         return;
     recorder.state = ENDED;
-    ft_writer_write(is_complete, 1e-9 * (double)recorder.total_ns);
+    ft_writer_write(is_complete, 1e-9 * (double)recorder.total_ns, 1e-9 * (double)(wall_ns() - recorder.begun_ns));
 }
 
 /* The launcher ends the program, as when another rank was killed. */
