@@ -15,6 +15,7 @@ import msgspec
 from foretrace.base.names import brief_name, demangle, function_text, mangled_name, place_text, short_name
 from foretrace.base.units import format_bytes, format_count, format_seconds
 from foretrace.tracer.recording.recording import signal_name
+from foretrace.tracer.signature.rank_records import RankRun
 from foretrace.tracer.signature.records import (
     AddressRange,
     Frame,
@@ -193,6 +194,24 @@ def document(signature: Signature) -> dict[str, Any]:
             {"module": module, "function": demangle(function), "caller": demangle(caller), "instructions": instructions}
             for (module, function, caller), instructions in outside_loops(signature).most_common()
         ],
+        "parallel_run": None
+        if signature.ranks is None
+        else {
+            "library": signature.ranks.library,
+            "processor": signature.ranks.processor,
+            "ranks": [
+                {
+                    "rank": rank,
+                    "calls": int(record.calls["times"].sum()),
+                    "steps": len(record.steps),
+                    "processor_s": record.processor_s,
+                    "wall_s": record.wall_s,
+                    "complete": record.is_complete,
+                    "left_out": record.left_out,
+                }
+                for rank, record in enumerate(signature.ranks.ranks)
+            ],
+        },
         "events": [event_reports.event_document(event) for event in signature.events.events],
     }
 
@@ -224,6 +243,8 @@ def _facts(signature: Signature) -> list[str]:
         )
     if p.unseen.time_share or unseen_report.is_notable(p.unseen):
         lines.append(f"time          {unseen_report.line(p.unseen)}")
+    if signature.ranks is not None:
+        lines.append(f"parallel run  {_parallel_run(signature.ranks)}")
     if p.processes:
         followed = sum(process.followed for process in p.processes)
         beside = len(p.processes) - followed
@@ -297,6 +318,14 @@ def _sampling_lines(sampling: Sampling) -> list[str]:
         operations = f"{sampling.unmeasured_operations} operations, {sampling.unmeasured_share:.2%} of the accesses,"
         lines.append(f"{margin}{operations} ran in no burst: their misses are guesses")
     return lines
+
+
+def _parallel_run(run: RankRun) -> str:
+    calls = sum(int(record.calls["times"].sum()) for record in run.ranks)
+    steps = sum(len(record.steps) for record in run.ranks)
+    timed = "" if any(len(record.work) for record in run.ranks) else ", computation timed"
+    library = run.library.splitlines()[0].strip() if run.library.strip() else "an MPI library"
+    return f"{len(run.ranks)} ranks of {library}: {calls:,} calls in {steps:,} steps{timed}"
 
 
 def _ended(process: ProcessRecord) -> str:

@@ -131,7 +131,12 @@ class Workload:
             PredictionError: the signature holds no block that ran.
         """
         if not any(block.executions for block in signature.blocks):
-            raise PredictionError("the signature holds no basic block that ran: there is nothing to predict")
+            why = (
+                "the parallel run was timed, not traced: foretrace replay predicts it"
+                if signature.ranks is not None
+                else "the signature holds no basic block that ran: there is nothing to predict"
+            )
+            raise PredictionError(why)
         region_of_block, members = _region_of_blocks(signature)
         regions = _regions(signature, region_of_block, members)
         operations = _operation_arrays(signature, region_of_block)

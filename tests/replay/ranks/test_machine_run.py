@@ -1,5 +1,7 @@
 """Recorded parallel runs on machines: what computation costs, where ranks run, and what one rank alone takes."""
 
+import json
+import subprocess
 from dataclasses import replace
 
 import msgspec
@@ -16,7 +18,7 @@ from foretrace.replay.prediction.predict import predict
 from foretrace.replay.ranks.compute_costs import predicted_costs, timed_costs
 from foretrace.replay.ranks.machine_run import Layout, TimedOn, library_of, places_of, replay_run
 from foretrace.replay.workload.workload import Workload
-from foretrace.tracer.signature.file import read_signature
+from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.rank_records import CALL, STEP, CallKind, CallSite, RankRecord, RankRun
 
 _MACHINE = "epyc-9654"
@@ -193,3 +195,22 @@ def test_a_signature_without_ranks_is_refused(traced):
 )
 def test_the_library_decides_whose_algorithms_are_followed(version, library):
     assert library_of(version) == library
+
+
+class TestInfo:
+    def test_it_says_what_the_ranks_called(self, traced, tmp_path):
+        write_signature(traced, tmp_path / "halo.sig")
+        text, document = (
+            subprocess.run(foretrace("info", tmp_path / "halo.sig", *how), capture_output=True, text=True).stdout
+            for how in ((), ("--json",))
+        )
+        calls = [int(one.calls["times"].sum()) for one in traced.ranks.ranks]
+        library = traced.ranks.library.splitlines()[0].strip()
+        assert f"parallel run  2 ranks of {library}: {sum(calls):,} calls" in text
+        ranks = json.loads(document)["parallel_run"]["ranks"]
+        assert [one["calls"] for one in ranks] == calls
+        assert all(one["complete"] and one["wall_s"] > 0 for one in ranks)
+
+    def test_a_timed_run_is_predicted_by_replay_alone(self, traced):
+        with pytest.raises(PredictionError, match="was timed, not traced: foretrace replay predicts it"):
+            predict(signature_of(run_of(record(0.5), record(0.5)), traced), find(_MACHINE))
