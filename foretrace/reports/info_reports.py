@@ -324,7 +324,7 @@ def _parallel_run(run: RankRun) -> str:
     calls = sum(int(record.calls["times"].sum()) for record in run.ranks)
     steps = sum(len(record.steps) for record in run.ranks)
     timed = "" if any(len(record.work) for record in run.ranks) else ", computation timed"
-    library = run.library.splitlines()[0].strip() if run.library.strip() else "an MPI library"
+    library = " ".join((run.library.splitlines() or [""])[0].split()) or "an MPI library"
     return f"{len(run.ranks)} ranks of {library}: {calls:,} calls in {steps:,} steps{timed}"
 
 

@@ -205,7 +205,7 @@ class TestInfo:
             for how in ((), ("--json",))
         )
         calls = [int(one.calls["times"].sum()) for one in traced.ranks.ranks]
-        library = traced.ranks.library.splitlines()[0].strip()
+        library = " ".join(traced.ranks.library.splitlines()[0].split())
         assert f"parallel run  2 ranks of {library}: {sum(calls):,} calls" in text
         ranks = json.loads(document)["parallel_run"]["ranks"]
         assert [one["calls"] for one in ranks] == calls
