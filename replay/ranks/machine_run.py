@@ -126,7 +126,7 @@ def replay_run(
         recorded_s=max(record.wall_s for record in run.ranks) or None if is_timed(run) else None,
         ends_s=(min(*ends_s, outcome.makespan_s), max(*ends_s, outcome.makespan_s)),
         assumptions=(*of_costs, *assumed.listed),
-        warnings=_warnings(run, timed_on, hosts),
+        warnings=_warnings(signature, timed_on, hosts),
     )
 
 
@@ -193,8 +193,13 @@ def _simulated(
     return actions, run_compiled(compile_ranks(actions, hosts, choose), most_segments=most_segments)
 
 
-def _warnings(run: RankRun, timed_on: TimedOn | None, hosts: Hosts) -> tuple[str, ...]:
-    found = []
+def _warnings(signature: Signature, timed_on: TimedOn | None, hosts: Hosts) -> tuple[str, ...]:
+    run, found = signature.ranks, []
+    assert run is not None
+    if not signature.provenance.complete:
+        found.append(f"the run was not recorded whole: {signature.provenance.incomplete_reason}")
+    if not is_timed(run) and signature.provenance.threads > len(run.ranks):
+        found.append("ranks had threads of their own: what these did counts as the rank's own, one after the other")
     if is_timed(run) and timed_on is None:
         found.append(
             f"computation takes as long as on the machine that the run was recorded on ({run.processor}); name that "

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import foretrace
+from foretrace.base.errors import PredictionError
 from foretrace.benchmarks.peers.rank_replay import halo, platform, write_trace
 from foretrace.replay.engine.network import Crossbar
 
@@ -54,3 +55,18 @@ def test_what_is_not_there_is_one_error(files):
         foretrace.replay_ranks(Path("nothing.txt"), files[1])
     with pytest.raises(foretrace.ForetraceError, match="there is no library lam; there are mpich, openmpi, simgrid"):
         foretrace.replay_ranks(*files, collectives="lam")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "name either the machine or the platform"),
+        ({"machine": "epyc-9654", "platform": "c.xml"}, "name either the machine or the platform"),
+        ({"platform": "c.xml", "nodes": 2}, "are of a machine, not of a platform"),
+        ({"platform": "c.xml", "network": "infiniband-hdr"}, "are of a machine, not of a platform"),
+        ({"machine": "epyc-9654", "timed_on": "epyc-9654"}, "timed_on and like go together"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(options, said):
+    with pytest.raises(PredictionError, match=said):
+        foretrace.replay_ranks("app.sig", **options)

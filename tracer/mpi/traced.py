@@ -16,7 +16,7 @@ from foretrace.base.processor import cpu_model
 from foretrace.tracer.session.launch import CompiledProgram
 from foretrace.tracer.session.options import TraceOptions
 from foretrace.tracer.signature.merging import merged
-from foretrace.tracer.signature.rank_records import Ints, RankRun
+from foretrace.tracer.signature.rank_records import RankRun
 from foretrace.tracer.signature.records import ProcessRecord, Provenance, Signature
 
 from .building import interposer
@@ -90,21 +90,14 @@ def joined_traces(parts: Sequence[Part], run: RankRun) -> tuple[Signature, RankR
     first = traces[0].provenance
     signature = merged(traces, _provenance(traces, first))
     ranks = list(run.ranks)
-    offset = 0
+    first_node = 0
     for part in parts:
-        if part.trace is None or not part.trace.blocks:
+        if part.trace is None or part.trace.tree is None or signature.tree is None or not part.trace.blocks:
             continue
-        if part.trace.tree is not None and signature.tree is not None:
-            work = part.work + np.array([0, offset, 0])
-            ranks[part.record.rank] = replace(ranks[part.record.rank], work=_with_merged(work, signature))
-            offset += len(part.trace.tree)
+        rank = part.record.rank
+        ranks[rank] = replace(ranks[rank], work=part.work + np.array([0, first_node, 0]))
+        first_node += len(part.trace.tree)
     return signature, replace(run, ranks=tuple(ranks))
-
-
-def _with_merged(work: Ints, signature: Signature) -> Ints:
-    """Work of nodes that the signature has."""
-    assert signature.tree is not None
-    return work[work[:, 1] < len(signature.tree)]
 
 
 def _provenance(traces: Sequence[Signature], first: Provenance) -> Provenance:
