@@ -14,6 +14,7 @@ from warm_command_line import warm_command_line
 from foretrace.base.errors import ProfileError
 from foretrace.cache_sim.base.hierarchy import Hierarchy
 from foretrace.profiles.hierarchies import hierarchy_of
+from foretrace.profiles.interconnect import interconnect_from
 from foretrace.profiles.library import find, names
 from foretrace.profiles.plausibility import doubts
 from foretrace.profiles.points import IndexMode
@@ -266,12 +267,13 @@ def test_sources_are_cited_whole():
 
 def test_the_example_of_the_documentation_is_a_profile():
     blocks = re.findall(r"^```toml\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     example = parse_profile(blocks[0].encode())
     assert example.caches[1].ways is None
     assert parse_profile(format_profile(example).encode()) == example
-    # The second block is a part of a file: with the rest of the Convey's profile it is the curve that is shipped.
-    table = tomllib.loads(format_profile(find("convey-hc1-fpga"))) | tomllib.loads(blocks[1])
+    assert interconnect_from(tomllib.loads(blocks[1])).network.latency_s > 0
+    # The third block is a part of a file: with the rest of the Convey's profile it is the curve that is shipped.
+    table = tomllib.loads(format_profile(find("convey-hc1-fpga"))) | tomllib.loads(blocks[2])
     assert parse_profile(tomli_w.dumps(table).encode()) == find("convey-hc1-fpga")
 
 
@@ -284,7 +286,7 @@ def shown_in_the_documentation():
 
 
 def test_the_steps_of_the_documentation_print_what_it_shows(tmp_path):
-    example = re.findall(r"^```toml\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)[2]
+    example = re.findall(r"^```toml\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)[3]
     (tmp_path / "mine.toml").write_text(example)
     executable = Path(sys.executable).parent / "foretrace"
     commands = 0

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from foretrace.base.errors import OutputError
-from foretrace.commands.output_options import Output, _checked
+from foretrace.commands.output_options import FORMATS, Output, _checked
 from foretrace.reports.model import COUNT, SECONDS, Column, Report, Table, Text, Tree, for_programs
 from foretrace.reports.renderers import csv_text, data_frame, markdown, print_report, rendered
 
@@ -103,8 +103,8 @@ def test_a_report_is_written_and_replaced_only_with_force(tmp_path, ending):
     Output(None, (path,)).show(report(), prints=False)
     assert path.read_bytes() == rendered(report(), ending)
     with pytest.raises(OutputError, match="exists"):
-        _checked(None, (path,), None, force=False)
-    Output(None, _checked(None, (path,), None, force=True).files, force=True).show(report(), prints=False)
+        _checked(None, (path,), None, FORMATS, force=False)
+    Output(None, _checked(None, (path,), None, FORMATS, force=True).files, force=True).show(report(), prints=False)
     assert path.read_bytes() == rendered(report(), ending)
 
 
@@ -112,7 +112,7 @@ def test_a_file_of_others_is_never_replaced(tmp_path):
     path = tmp_path / "notes.md"
     path.write_text("# mine\n")
     with pytest.raises(OutputError, match=r"notes\.md"):
-        _checked(None, (path,), None, force=True)
+        _checked(None, (path,), None, FORMATS, force=True)
 
 
 def test_json_is_the_document(tmp_path):
