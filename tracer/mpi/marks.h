@@ -7,8 +7,9 @@
 
 enum ft_mpi_mark {
     FT_MPI_MARK_ENTER = 1,
-    FT_MPI_MARK_LEAVE,      /* and the call was recorded */
-    FT_MPI_MARK_LEAVE_ALONE /* and it was not: its work goes to the next that is */
+    FT_MPI_MARK_LEAVE,       /* and the call was recorded */
+    FT_MPI_MARK_LEAVE_ALONE, /* and it was not: its work goes to the next that is */
+    FT_MPI_MARK_BEGIN        /* MPI was initialised: what came before is no call's */
 };
 
 #endif

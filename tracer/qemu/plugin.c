@@ -609,8 +609,9 @@ static void library_call(unsigned int vcpu, uint64_t what, uint64_t call)
         cursors[vcpu] = waiting_cursors[vcpu];
         waiting_cursors[vcpu] = NULL;
         atomic_fetch_sub(&n_in_library, 1);
-        if (what == FT_MPI_MARK_LEAVE)
-            ft_write(cursors[vcpu], (uint64_t)FT_TAG_CALL << FT_TAG_SHIFT | (call & FT_ADDRESS_MASK));
+        if (what == FT_MPI_MARK_LEAVE || what == FT_MPI_MARK_BEGIN)
+            ft_write(cursors[vcpu], (uint64_t)FT_TAG_CALL << FT_TAG_SHIFT |
+                                        (what == FT_MPI_MARK_BEGIN ? FT_NO_CALL : call & FT_ADDRESS_MASK));
     }
 }
 

@@ -34,6 +34,7 @@ static bool add(struct ft_tree_works *sum, struct ft_tree_works *more)
         return false;
     }
     *sum = *more;
+    *more = (struct ft_tree_works){0};
     return true;
 }
 
@@ -60,6 +61,16 @@ static bool add_copy(struct ft_tree_works *sum, const struct ft_tree_works *work
     if (bytes)
         memcpy(copy.rows, works->rows, bytes);
     return add(sum, &copy);
+}
+
+bool ft_rank_calls_begin(struct ft_rank_calls *calls, struct ft_tree *tree)
+{
+    struct ft_tree_works before = {0};
+    if (!ft_tree_work(tree, &before))
+        return false;
+    free(calls->ahead.rows);
+    calls->ahead = (struct ft_tree_works){0};
+    return add(&calls->behind, &before);
 }
 
 bool ft_rank_calls_read(struct ft_rank_calls *calls, uint32_t call, struct ft_tree *tree)

@@ -20,6 +20,9 @@ struct ft_rank_calls {
     struct ft_tree_works behind; /* and that calls took since the last sample */
 };
 
+/* The calls begin here: what the thread did before is no call's. False when memory ran out. */
+bool ft_rank_calls_begin(struct ft_rank_calls *calls, struct ft_tree *tree);
+
 /* A call, before which the thread did what is new in the tree. False when memory ran out. */
 bool ft_rank_calls_read(struct ft_rank_calls *calls, uint32_t call, struct ft_tree *tree);
 

@@ -476,6 +476,8 @@ static enum ft_read_status read_events(struct ft_reader *reader, const uint64_t 
 static enum ft_read_status read_call(struct ft_reader *reader, uint64_t word)
 {
     const uint64_t call = word & FT_ADDRESS_MASK;
+    if (call == FT_NO_CALL)
+        return !reader->tree || ft_rank_calls_begin(&reader->rank_calls, reader->tree) ? FT_READ_IDLE : FT_READ_MEMORY;
     if (call >= FT_MAX_CALLS)
         return ft_reader_corrupt(reader, "a call's number is impossible");
     return !reader->tree || ft_rank_calls_read(&reader->rank_calls, (uint32_t)call, reader->tree) ? FT_READ_IDLE

@@ -196,7 +196,7 @@ struct ft_header {
  *                         number, bit 32 (FT_EVENT_REAL) set if the second, its value, is a double and no int64. Only at a
  *                         chunk's beginning
  *   tag FT_TAG_CALL       a rank of a parallel run called its MPI library, which is not in the stream: bits 47..0 the number
- *                         of the call (tracer/mpi)
+ *                         of the call (tracer/mpi), or FT_NO_CALL where MPI begins
  *   tag FT_TAG_SYNCHRONISATION  how the thread waits for others, or they for it: bits 50..48 enum ft_synchronisation, bits
  *                         47..0 an event
  */
@@ -210,6 +210,7 @@ struct ft_header {
 #define FT_TAG_EVENTS 0xffbu
 #define FT_TAG_CALL 0xffau
 #define FT_TAG_MAX 0xff9u
+#define FT_NO_CALL FT_ADDRESS_MASK
 #define FT_INSTRUCTIONS_PER_BLOCK 2u
 #define FT_MAX_BULK_WORDS 4096u
 

@@ -227,6 +227,7 @@ void ft_begin(void)
     watch_termination();
     ft_clock_start();
     recorder.begun_ns = wall_ns();
+    mark(FT_MPI_MARK_BEGIN, 0);
     recorder.state = RECORDING;
     recorder.left_ns = ft_clock_now_ns();
 }
