@@ -271,7 +271,7 @@ def record_bytes(rank=0, ranks=1, run=7, calls=(), steps=(), sites=(), text=b"",
         for name, value in call.items():
             row[name] = value
     head = {
-        "version": 1, "header_bytes": record_file.HEADER.itemsize, "rank": rank, "ranks": ranks, "run": run,
+        "version": record_file.VERSION, "header_bytes": record_file.HEADER.itemsize, "rank": rank, "ranks": ranks, "run": run,
         "calls": len(calls), "steps": len(steps), "communicators": 1, "members": ranks, "sites": len(sites),
         "text_bytes": len(text), "is_complete": 1, **(changed or {}),
     }  # fmt: skip
@@ -305,7 +305,7 @@ def test_a_truncated_record_is_refused(cut):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"version": 2}, {"ranks": 0}, {"rank": 1}, {"rank": -1}, {"ranks": 1 << 40}, {"calls": -1}, {"calls": 1 << 60},
+        {"version": 3}, {"ranks": 0}, {"rank": 1}, {"rank": -1}, {"ranks": 1 << 40}, {"calls": -1}, {"calls": 1 << 60},
         {"text_bytes": 1 << 62}, {"members": 3}, {"library_bytes": 5}, {"first_library": -1, "library_bytes": 2},
         {"header_bytes": 8}, {"communicators": 0},
     ],
