@@ -10,7 +10,7 @@ from foretrace.base.units import format_seconds
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.records import NodeReplay
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.offload.policy import Policy
 from foretrace.reports.replay_reports import entity_table
 
 from .machines import MachineLike, find_machine

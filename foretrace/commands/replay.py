@@ -7,22 +7,16 @@ from pathlib import Path
 import click
 
 from foretrace.command_line.verb import Verb
-from foretrace.profiles.interconnect import interconnect_of
-from foretrace.profiles.library import find
 from foretrace.replay.base.records import Model
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
-from foretrace.replay.node.machine_run import Offloading
-from foretrace.replay.node.replay import replay_on
-from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.ranks.collectives import LIBRARIES
-from foretrace.replay.ranks.machine_run import Layout, TimedOn, replay_run
 from foretrace.replay.ranks.platform import MODELS, changed, read_platform
 from foretrace.replay.ranks.records import RankReplay
 from foretrace.replay.ranks.run import replay_ranks
 from foretrace.replay.ranks.run_files import read_ranks
 from foretrace.replay.ranks.trace_writer import write_time_independent
 from foretrace.reports.rank_reports import rank_report
-from foretrace.reports.replay_reports import replay_report
 from foretrace.reports.timelines import check_timeline, write_timeline
 from foretrace.tracer.signature.file import read_signature
 
@@ -159,8 +153,17 @@ def command(
         raise click.UsageError(f"{option} goes with --platform")
     if machine is None:
         raise click.UsageError("name the machine with --machine, or a cluster with --platform")
+    # Slow to import, and not needed for a platform.
+    from foretrace.profiles.library import find
+    from foretrace.replay.node.machine_run import Offloading
+    from foretrace.replay.node.replay import replay_on
+    from foretrace.reports.replay_reports import replay_report
+
     signature = read_signature(run)
     if signature.ranks is not None:
+        from foretrace.profiles.interconnect import interconnect_of
+        from foretrace.replay.ranks.machine_run import Layout, TimedOn, replay_run
+
         if copies != 1 or any(given is not None for given in of_one_node):
             raise click.UsageError(
                 "options of cores, threads, copies and accelerators do not go with a parallel run yet"

@@ -9,7 +9,6 @@ from typing import Any
 
 from foretrace.base.errors import ForetraceError
 from foretrace.base.units import format_hz, format_seconds
-from foretrace.profiles.ranges import Assumption
 from foretrace.replay.base.ranking import Rank, ranks
 from foretrace.replay.base.records import LEAST_SHOWN_SHARE, LoopTime, LoopTotal, Prediction
 from foretrace.replay.base.totals import By, totals
@@ -259,14 +258,3 @@ def assumption_lines(predictions: Sequence[Prediction], *, in_full: bool) -> lis
     several = len({prediction.machine for prediction in predictions}) > 1
     lines = [f"  {text} ({', '.join(on)})" if several else f"  {text}" for text, on in made.items()]
     return [Text(["", "assumed", *lines])]
-
-
-def assumed_figures(assumptions: Sequence[Assumption], *, in_full: bool) -> list[Section]:
-    """Each assumption once, or how many figures they are about."""
-    texts = dict.fromkeys(str(assumption) for assumption in assumptions)
-    if not texts:
-        return []
-    if in_full:
-        return [Text(["", "assumed", *(f"  {text}" for text in texts)])]
-    figures = "1 figure is" if len(texts) == 1 else f"{len(texts)} figures are"
-    return [Text(["", f"{figures} in no profile and assumed; --assumptions lists them"])]

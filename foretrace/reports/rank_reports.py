@@ -8,8 +8,8 @@ from typing import Any
 from foretrace.base.units import format_bytes, format_seconds
 from foretrace.replay.ranks.records import PathPart, RankReplay
 
+from .assumed_figures import assumed_figures
 from .model import BYTES, INTEGER, RATIO, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
-from .prediction_reports import assumed_figures
 from .replay_groups import groups_of
 
 _MOST_RANKS, _MOST_LINKS, _MOST_ACTIONS, _MOST_PARTS = 16, 8, 8, 4

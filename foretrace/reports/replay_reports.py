@@ -7,8 +7,8 @@ from typing import Any
 from foretrace.base.units import format_bytes, format_seconds
 from foretrace.replay.node.records import NodeReplay, ResourceUse
 
+from .assumed_figures import assumed_figures
 from .model import INTEGER, SECONDS, SHARE, Column, Report, Section, Table, Text, document_of
-from .prediction_reports import assumed_figures
 from .replay_groups import groups_of
 
 _MOST_ENTITIES = 16

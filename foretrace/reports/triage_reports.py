@@ -14,12 +14,12 @@ from foretrace.replay.prediction.predict import NOTABLE_SHARE
 from foretrace.tracer.signature.verdicts import LoopVerdict
 from foretrace.tracer.source.joining import Join, Joined
 
+from .assumed_figures import assumed_figures
 from .data_flow_reports import allocation_name
 from .join_reports import join_lines, joined_document, never_ran_document, never_ran_lines
 from .model import BYTES, INTEGER, RATIO, SECONDS, Column, Report, Section, Table, Text, bound, document_of
 from .places import PLACE
 from .prediction_documents import hit_rates_document
-from .prediction_reports import assumed_figures
 
 _MAX_ARRAYS = 8
 """Arrays with a row of their own."""

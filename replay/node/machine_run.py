@@ -15,8 +15,9 @@ from foretrace.replay.engine.simulation import DeadlockError
 from foretrace.replay.machine.machine import Machine, cache_of
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.memory.shared_cache import last_caches
-from foretrace.replay.offload.decisions import Decider, Policy, Program
+from foretrace.replay.offload.decisions import Decider, Program
 from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.offload.program import OffloadedProgram
 from foretrace.replay.prediction.conditions import CACHE, CORES, MEMORY, Conditions
 from foretrace.replay.threads.job_programs import JobPrograms, check_conserved, in_job

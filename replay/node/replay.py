@@ -11,7 +11,7 @@ from foretrace.replay.base.records import Model, Prediction
 from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.program import Waking
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
-from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.prediction.conditions import CORES, MEMORY, waking_of
 from foretrace.replay.prediction.deep_trees import with_room
 from foretrace.replay.prediction.predict import NOTABLE_SHARE, TURNS, prediction_of, warnings_of, warnings_of_run

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from foretrace.replay.base.records import Decision, OffloadCost
 from foretrace.replay.base.spread import TYPICAL
@@ -19,16 +18,6 @@ from foretrace.replay.machine.machine import Accelerator
 from foretrace.replay.offload.devices.device import Way
 
 from .residency import HOST, Moved, Residency, Versions, results_of
-
-
-class Policy(StrEnum):
-    """Who goes to an accelerator."""
-
-    NEVER = "never"
-    ALWAYS = "always"
-    THRESHOLD = "threshold"
-    GREEDY = "greedy"
-    PLAN = "plan"
 
 
 @dataclass(frozen=True, slots=True)

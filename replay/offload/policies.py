@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from foretrace.replay.offload.devices.gather_scatter import break_even_bytes, curves_of
 from foretrace.replay.offload.devices.kernels import Candidate
 
-from .decisions import Pays, Policy, decided_beforehand, pays_now
+from .decisions import Pays, decided_beforehand, pays_now
 from .plan import Planner
+from .policy import Policy
 
 
 def policy_offers(

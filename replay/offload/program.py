@@ -11,10 +11,11 @@ from foretrace.replay.offload.devices.kernels import Offers
 from foretrace.replay.offload.devices.work import Work
 from foretrace.replay.prediction.predict import HostRun
 
-from .decisions import Pays, Policy, Program
+from .decisions import Pays, Program
 from .host_threads import HostTimes
 from .plan import Planner
 from .policies import policy_offers
+from .policy import Policy
 from .ranks import HostRuns, activities
 
 

@@ -42,11 +42,11 @@ from foretrace.replay.workload.workload import Workload
 from foretrace.tracer.signature.records import IdiomKind, Signature, told_apart
 
 from .changes import would_change
-from .decisions import Policy
 from .host_threads import HostTimes
 from .listing import counts_of, listed_nodes
 from .plan import Planner
 from .policies import policy_offers
+from .policy import Policy
 from .program import node_names, work_for
 from .ranks import activities, replay
 from .reasons import Verdict, break_even_footprint, break_even_launch_s, explanation, flip, reason

@@ -15,7 +15,7 @@ from typing import Any
 from foretrace.base.errors import SweepError, quoted
 from foretrace.replay.base.records import Model
 from foretrace.replay.node.machine_run import MOST_COPIES, MOST_THREADS
-from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.ranks.collectives import LIBRARIES
 from foretrace.replay.ranks.platform import MODELS
 

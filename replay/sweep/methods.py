@@ -19,7 +19,7 @@ from foretrace.replay.events.predictions import AskedEvent, EventQuestion
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.predictions import asked_of, predict_on
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.ranks.machine_run import Layout, replay_run
 from foretrace.replay.ranks.platform import changed, read_platform
 from foretrace.replay.ranks.records import RankReplay

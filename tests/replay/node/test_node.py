@@ -21,7 +21,7 @@ from foretrace.profiles.profile import Memory
 from foretrace.replay.memory.bandwidth import MemoryBandwidth
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.offload.decisions import Policy
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.offload.triage import triage
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.file import read_signature, write_signature

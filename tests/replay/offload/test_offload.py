@@ -19,9 +19,9 @@ from foretrace.profiles.profile import CurvePoint, GatherScatterCurve, Link, Mem
 from foretrace.replay.base.records import Answer
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.offload.devices.demand import written_back
 from foretrace.replay.offload.devices.device import Device
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.offload.program import work_for
 from foretrace.replay.offload.triage import checked_cores, triage
 from foretrace.replay.prediction.predict import HostRun

@@ -10,9 +10,10 @@ from offload_samples import divisions, planner_of, random_planner, work_of
 
 from foretrace.replay.base.spread import exactly
 from foretrace.replay.offload.cut import Network
-from foretrace.replay.offload.decisions import Policy, decided_beforehand
+from foretrace.replay.offload.decisions import decided_beforehand
 from foretrace.replay.offload.devices.device import Way
 from foretrace.replay.offload.policies import kernels_of
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.offload.ranks import activities, replay
 from foretrace.tracer.signature.data_flow_records import OUTSIDE
 

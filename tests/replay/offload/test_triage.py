@@ -24,8 +24,8 @@ from foretrace.profiles.profile import Memory
 from foretrace.replay.base.records import Instance, Place
 from foretrace.replay.node.machine_run import Offloading
 from foretrace.replay.node.replay import replay_on
-from foretrace.replay.offload.decisions import Policy
 from foretrace.replay.offload.devices.gather_scatter import LOADERS_CODE, is_loader
+from foretrace.replay.offload.policy import Policy
 from foretrace.replay.offload.triage import program_gain, triage
 from foretrace.replay.prediction.predict import predict
 from foretrace.tracer.signature.records import IdiomKind

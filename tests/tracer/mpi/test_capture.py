@@ -271,7 +271,8 @@ def record_bytes(rank=0, ranks=1, run=7, calls=(), steps=(), sites=(), text=b"",
         for name, value in call.items():
             row[name] = value
     head = {
-        "version": record_file.VERSION, "header_bytes": record_file.HEADER.itemsize, "rank": rank, "ranks": ranks, "run": run,
+        "version": record_file.VERSION, "header_bytes": record_file.HEADER.itemsize, "rank": rank, "ranks": ranks,
+        "run": run,
         "calls": len(calls), "steps": len(steps), "communicators": 1, "members": ranks, "sites": len(sites),
         "text_bytes": len(text), "is_complete": 1, **(changed or {}),
     }  # fmt: skip
