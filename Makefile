@@ -102,7 +102,7 @@ docs: $(INSTALLED) ## write docs/figures.md anew from the declarations of the pr
 	@$(BIN)/python -P -m foretrace.profiles.figures_page > docs/figures.md
 
 prose: $(INSTALLED) ## list docstrings that hint at a thing and do not name it, and a sample of all to be read (ARGS=7: another)
-	@$(BIN)/python -P tests/helpers/prose.py $(ARGS)
+	@$(BIN)/python tests/helpers/prose.py $(ARGS)
 
 lint: $(INSTALLED) ## check style and types
 	@$(BIN)/ruff check

@@ -101,7 +101,7 @@ def _program(process: ProcessRecord) -> str:
 
 PROCESSES = (
     Column("number", "process", INTEGER),
-    Column("parent", "begun by", INTEGER, lambda process: process.parent if process.number else None),
+    Column("parent", "begun by", INTEGER, lambda process: None if process.parent == process.number else process.parent),
     Column("instructions", "instructions", COUNT),
     Column("accesses", "accesses", COUNT),
     Column("threads", "threads", INTEGER, drop=1),

@@ -104,10 +104,10 @@ def rank_table(replay: RankReplay) -> Table:
         Column("compute_s", "computes", SECONDS, lambda rank: float(replay.compute_s[rank])),
         Column("partner_s", "waits for partners", SECONDS, lambda rank: float(replay.partner_s[rank])),
         Column("transfer_s", "waits for transfers", SECONDS, lambda rank: float(replay.transfer_s[rank])),
-        Column("late_sender_s", "for late senders", SECONDS, lambda rank: float(outcome.late_s[rank, 0])),
-        Column("late_receiver_s", "for late receivers", SECONDS, lambda rank: float(outcome.late_s[rank, 1])),
-        Column("as_late_sender_s", "others for its sends", SECONDS, lambda rank: float(outcome.late_s[rank, 2])),
-        Column("as_late_receiver_s", "for its receives", SECONDS, lambda rank: float(outcome.late_s[rank, 3])),
+        Column("late_sender_s", "for late senders", SECONDS, lambda rank: float(outcome.late_s[rank, 0]), drop=1),
+        Column("late_receiver_s", "for late receivers", SECONDS, lambda rank: float(outcome.late_s[rank, 1]), drop=1),
+        Column("as_late_sender_s", None, SECONDS, lambda rank: float(outcome.late_s[rank, 2])),
+        Column("as_late_receiver_s", None, SECONDS, lambda rank: float(outcome.late_s[rank, 3])),
         Column("end_s", "ends", SECONDS, lambda rank: float(outcome.end_s[rank])),
     )
     return Table(columns, range(len(replay.hosts.node_of)))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from foretrace.tracer.signature.rank_records import COLLECTIVES, END, REPEAT, CallKind, CallSite, RankRecord, RankRun
+from foretrace.tracer.signature.rank_records import END, REPEAT, CallKind, CallSite, RankRecord, RankRun
 
 from .actions import ACTION, RankActions
 
@@ -36,7 +36,7 @@ def actions_of(
         demands: of each rank, [calls] numbers of the demands of these computations; 0 for all if not given.
         io_bytes_per_s: at which each rank reads and writes files; None: that is left out, and counted.
     """
-    communicators = _Communicators(len(run.ranks))
+    communicators = _Communicators()
     parts, counts, slots, requests = [], [], [], []
     first_count = first_slot = 0
     left_out: Counter[str] = Counter()
@@ -78,8 +78,8 @@ class _Communicators:
     """The communicators of a run. Each rank lists its own: those with the same members, created in the same order, are
     one."""
 
-    def __init__(self, num_ranks: int) -> None:
-        """Begin with that of all ranks."""
+    def __init__(self) -> None:
+        """Begin without any."""
         self.members: list[tuple[int, ...]] = []
         self._numbers: dict[tuple[tuple[int, ...], int], int] = {}
 
@@ -153,8 +153,3 @@ def timed_s(record: RankRecord) -> Floats:
 def is_timed(run: RankRun) -> bool:
     """Whether the computation between calls was timed, not traced."""
     return not any(len(record.work) for record in run.ranks)
-
-
-def num_collectives(run: RankRun) -> int:
-    """Number of collective operations that ranks took part in."""
-    return sum(int(r.calls["times"][np.isin(r.calls["kind"], COLLECTIVES)].sum()) for r in run.ranks)

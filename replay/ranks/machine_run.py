@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 from foretrace.base.errors import PredictionError
+from foretrace.base.units import format_seconds
 from foretrace.profiles.interconnect import Interconnect
 from foretrace.profiles.profile import MachineKind, Profile
 from foretrace.profiles.ranges import Assumption, Assumptions
 from foretrace.replay.base.records import Model
+from foretrace.replay.engine.network import Network
 from foretrace.replay.engine.outcome import Outcome
-from foretrace.replay.engine.simulation import MOST_SEGMENTS, run_compiled
+from foretrace.replay.engine.simulation import MOST_SEGMENTS
 from foretrace.replay.memory.shared_cache import last_caches
 from foretrace.replay.prediction.conditions import Conditions
 from foretrace.replay.prediction.deep_trees import with_room
 from foretrace.replay.prediction.predict import predict
 from foretrace.replay.workload.workload import Workload
-from foretrace.tracer.signature.rank_records import RankRun
 from foretrace.tracer.signature.records import Signature
 
 from .actions import RankActions
 from .captured import actions_of, is_timed
-from .collectives import recipes
 from .compute_costs import ComputeCosts, predicted_costs, timed_costs
 from .machine_network import network_between
+from .placement import nodes_of
 from .platform import Platform
-from .programs import Choose, Hosts, compile_ranks
+from .programs import Hosts
 from .records import RankReplay
+from .run import simulate_ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +106,22 @@ def replay_run(
         profile, layout.interconnect, nodes, assumed, topology=layout.topology, overheads=False,
         latency=layout.latency, bandwidth=layout.bandwidth,
     )  # fmt: skip
-    node_of = tuple(rank // per_node for rank in range(len(run.ranks)))
+    node_of = nodes_of("block", len(run.ranks), nodes, per_node)
     hosts = Hosts(node_of, (profile.core.cores if profile.core else None) or per_node, 1.0, networks.typical)
     costs, hosts, of_costs = _computation(signature, hosts, profile, per_node, timed_on, model)
     library = layout.library or library_of(run.library)
-    choose = partial(recipes, library, named=layout.algorithms)
-    choose(len(run.ranks))  # refuses names that do not exist, whether or not they are used
-    ends_s = []
-    for network, factor in ((networks.fast, costs.low), (networks.slow, costs.high)):
-        _, outcome = _simulated(run, origin, costs, factor, replace(hosts, network=network), choose, 0, layout)
-        ends_s.append(outcome.makespan_s)
-    actions, outcome = _simulated(run, origin, costs, 1.0, hosts, choose, most_segments, layout)
+
+    def simulated(factor: float, network: Network, most_segments: int = 0) -> tuple[RankActions, Outcome]:
+        before_s = [seconds * factor for seconds in costs.before_s]
+        actions = actions_of(run, before_s, origin, costs.demand_of, layout.io_bytes_per_s)
+        here = replace(hosts, network=network)
+        return actions, simulate_ranks(actions, here, library, layout.algorithms, most_segments=most_segments)
+
+    ends_s = [
+        simulated(factor, network)[1].makespan_s
+        for factor, network in ((costs.low, networks.fast), (costs.high, networks.slow))
+    ]
+    actions, outcome = simulated(1.0, networks.typical, most_segments)
     found = RankReplay.of(
         actions, (Platform(profile.name, hosts.cores, 1.0, hosts.network), hosts), library, dict(layout.algorithms),
         outcome,
@@ -126,7 +132,7 @@ def replay_run(
         recorded_s=max(record.wall_s for record in run.ranks) or None if is_timed(run) else None,
         ends_s=(min(*ends_s, outcome.makespan_s), max(*ends_s, outcome.makespan_s)),
         assumptions=(*of_costs, *assumed.listed),
-        warnings=_warnings(signature, timed_on, hosts),
+        warnings=_warnings(signature, timed_on, hosts, costs),
     )
 
 
@@ -183,23 +189,18 @@ def _computation(
     return costs, shared, (*conditions.run.assumptions, *conditions.assumptions)
 
 
-def _simulated(
-    run: RankRun, origin: str, costs: ComputeCosts, factor: float, hosts: Hosts, choose: Choose, most_segments: int,
-    layout: Layout,
-) -> tuple[RankActions, Outcome]:  # fmt: skip
-    """The run's actions, with computation that takes `factor` as long, and their simulation."""
-    before_s = [seconds * factor for seconds in costs.before_s]
-    actions = actions_of(run, before_s, origin, costs.demand_of, layout.io_bytes_per_s)
-    return actions, run_compiled(compile_ranks(actions, hosts, choose), most_segments=most_segments)
-
-
-def _warnings(signature: Signature, timed_on: TimedOn | None, hosts: Hosts) -> tuple[str, ...]:
+def _warnings(signature: Signature, timed_on: TimedOn | None, hosts: Hosts, costs: ComputeCosts) -> tuple[str, ...]:
     run, found = signature.ranks, []
     assert run is not None
     if not signature.provenance.complete:
         found.append(f"the run was not recorded whole: {signature.provenance.incomplete_reason}")
     if not is_timed(run) and signature.provenance.threads > len(run.ranks):
         found.append("ranks had threads of their own: what these did counts as the rank's own, one after the other")
+    if costs.rest_s > 0:
+        found.append(
+            f"{format_seconds(costs.rest_s)} of all ranks together are not in it: what ran before MPI was initialised, "
+            "and after the last call"
+        )
     if is_timed(run) and timed_on is None:
         found.append(
             f"computation takes as long as on the machine that the run was recorded on ({run.processor}); name that "

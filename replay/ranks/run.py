@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
+from foretrace.replay.engine.outcome import Outcome
 from foretrace.replay.engine.simulation import MOST_SEGMENTS, run_compiled
 
 from .actions import RankActions
@@ -42,8 +43,24 @@ def replay_ranks(
     """
     nodes = nodes_of(placement, run.num_ranks, platform.nodes, ranks_per_node)
     hosts = Hosts(nodes, platform.cores, platform.flops_per_s, platform.network)
+    outcome = simulate_ranks(run, hosts, library, algorithms, most_segments=most_segments, folding=folding)
+    return RankReplay.of(run, (platform, hosts), library, dict(algorithms or {}), outcome)
+
+
+def simulate_ranks(
+    run: RankActions,
+    hosts: Hosts,
+    library: str,
+    algorithms: Mapping[str, str] | None,
+    *,
+    most_segments: int,
+    folding: bool = True,
+) -> Outcome:
+    """Simulate a run on hosts; the arguments are those of `replay_ranks`.
+
+    Raises:
+        PredictionError: ranks deadlock, or a choice does not exist.
+    """
     choose = partial(recipes, library, named=algorithms)
     choose(run.num_ranks)  # refuses names that do not exist, whether or not they are used
-    compiled = compile_ranks(run, hosts, choose)
-    outcome = run_compiled(compiled, most_segments=most_segments, folding=folding)
-    return RankReplay.of(run, (platform, hosts), library, dict(algorithms or {}), outcome)
+    return run_compiled(compile_ranks(run, hosts, choose), most_segments=most_segments, folding=folding)

@@ -19,7 +19,7 @@ from foretrace.tracer.signature.records import Provenance, Signature
 
 from .joining import Joined, join_ranks
 from .native import RankOutcome
-from .parts import Part, found_parts, only_one, part_path, read_part, trace_path, write_part
+from .parts import Part, found_parts, only_one, part_path, read_part, remove_stale_lock, trace_path, write_part
 
 ENGINE = "native, MPI calls recorded"
 _LONGEST_WAIT_S = 10.0
@@ -109,6 +109,7 @@ def join_parts(output: Path, *, force: bool) -> Written:
         raise SignatureError(
             f"{output}: there are parts of runs with {' and '.join(map(str, sorted(sizes)))} ranks; remove those of one"
         )
+    remove_stale_lock(output)
     with only_one(output) as is_ours:
         if not is_ours:
             raise OutputError(

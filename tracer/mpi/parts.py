@@ -8,9 +8,10 @@ system does for all nodes alike.
 from __future__ import annotations
 
 import os
+import platform
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -128,16 +129,39 @@ def read_part(path: Path) -> Part:
         raise SignatureError(f"{path}: is damaged: {error}") from None
 
 
+def _lock_of(output: Path) -> Path:
+    return output.with_name(f"{output.name}.joining")
+
+
+def remove_stale_lock(output: Path) -> None:
+    """Remove the lock file of a process of this machine that was killed while it joined the parts."""
+    lock = _lock_of(output)
+    try:
+        node, process = lock.read_text().split()
+        if node == platform.node() and process.isdecimal():
+            os.kill(int(process), 0)
+    except ProcessLookupError:
+        lock.unlink(missing_ok=True)
+    except (OSError, ValueError):  # there is none, it was not written whole, or is another user's
+        return
+
+
 @contextmanager
 def only_one(output: Path) -> Iterator[bool]:
-    """Whether this process is the one that joins the parts: False while another does."""
-    lock = output.with_name(f"{output.name}.joining")
+    """Whether this process is the one that joins the parts: False while another does.
+
+    The lock file names its process, so that `remove_stale_lock` can tell whether that was killed meanwhile.
+    """
+    lock = _lock_of(output)
     try:
-        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+        with lock.open("x") as file:
+            file.write(f"{platform.node()} {os.getpid()}\n")
     except FileExistsError:
         yield False
         return
     except OSError as error:
+        with suppress(OSError):  # a full disk leaves an empty one
+            lock.unlink(missing_ok=True)
         raise OutputError(f"{lock}: cannot be made: {error.strerror}") from None
     try:
         yield True

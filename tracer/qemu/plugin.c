@@ -95,6 +95,7 @@ struct translation {
 
 static struct ft_cursor *cursors[MAX_VCPUS];
 static struct ft_cursor *waiting_cursors[MAX_VCPUS]; /* of threads in an MPI library; NULL: others */
+static struct ft_cursor *scratch_cursors[MAX_VCPUS]; /* that such threads have meanwhile */
 static atomic_uint n_in_library; /* of those: threads that begin meanwhile are the library's, and not traced */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct block **table;
@@ -587,31 +588,41 @@ static void vcpu_starts(qemu_plugin_id_t id, unsigned int vcpu)
     ft_threads_start(vcpu, cursors[vcpu]);
 }
 
+/* False if the thread is in none. */
+static bool leave_library(unsigned int vcpu)
+{
+    if (!waiting_cursors[vcpu])
+        return false;
+    cursors[vcpu] = waiting_cursors[vcpu];
+    waiting_cursors[vcpu] = NULL;
+    atomic_fetch_sub(&n_in_library, 1);
+    return true;
+}
+
 static void vcpu_ends(qemu_plugin_id_t id, unsigned int vcpu)
 {
     (void)id;
-    if (waiting_cursors[vcpu])
-        ft_writer_close(waiting_cursors[vcpu]);
+    leave_library(vcpu);
     ft_writer_close(cursors[vcpu]);
+    if (scratch_cursors[vcpu])
+        ft_writer_close(scratch_cursors[vcpu]);
+    scratch_cursors[vcpu] = NULL;
 }
 
 /* A rank enters its MPI library, which is not traced, or comes back from it (tracer/mpi/marks.h). */
 static void library_call(unsigned int vcpu, uint64_t what, uint64_t call)
 {
-    struct ft_cursor *scratch;
-    if (what == FT_MPI_MARK_ENTER && !waiting_cursors[vcpu] && (scratch = ft_writer_scratch())) {
-        scratch->block_id = cursors[vcpu]->block_id;
+    if (what == FT_MPI_MARK_ENTER && !scratch_cursors[vcpu])
+        scratch_cursors[vcpu] = ft_writer_scratch();
+    if (what == FT_MPI_MARK_ENTER && !waiting_cursors[vcpu] && scratch_cursors[vcpu]) {
+        scratch_cursors[vcpu]->block_id = cursors[vcpu]->block_id;
         waiting_cursors[vcpu] = cursors[vcpu];
-        cursors[vcpu] = scratch;
+        cursors[vcpu] = scratch_cursors[vcpu];
         atomic_fetch_add(&n_in_library, 1);
-    } else if (what != FT_MPI_MARK_ENTER && waiting_cursors[vcpu]) {
-        ft_writer_close(cursors[vcpu]);
-        cursors[vcpu] = waiting_cursors[vcpu];
-        waiting_cursors[vcpu] = NULL;
-        atomic_fetch_sub(&n_in_library, 1);
-        if (what == FT_MPI_MARK_LEAVE || what == FT_MPI_MARK_BEGIN)
-            ft_write(cursors[vcpu], (uint64_t)FT_TAG_CALL << FT_TAG_SHIFT |
-                                        (what == FT_MPI_MARK_BEGIN ? FT_NO_CALL : call & FT_ADDRESS_MASK));
+    } else if (what != FT_MPI_MARK_ENTER && leave_library(vcpu) &&
+               (what == FT_MPI_MARK_LEAVE || what == FT_MPI_MARK_BEGIN)) {
+        ft_write(cursors[vcpu], (uint64_t)FT_TAG_CALL << FT_TAG_SHIFT |
+                                    (what == FT_MPI_MARK_BEGIN ? FT_NO_CALL : call & FT_ADDRESS_MASK));
     }
 }
 

@@ -1,9 +1,11 @@
 """Captures of parallel runs that go wrong, and what users are told."""
 
 import os
+import platform
 import re
 import signal
 import subprocess
+import sys
 import textwrap
 
 import numpy as np
@@ -357,6 +359,20 @@ def test_one_process_joins(tmp_path):
     with parts.only_one(tmp_path / "a") as first, parts.only_one(tmp_path / "a") as second:
         assert (first, second) == (True, False)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_goes_with_its_process(tmp_path):
+    lock = tmp_path / "a.joining"
+    with parts.only_one(tmp_path / "a"):
+        parts.remove_stale_lock(tmp_path / "a")
+        assert lock.exists()
+    ended = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    for content, stays in (
+        (f"{platform.node()} {ended.stdout}", False), (f"another-{platform.node()} {ended.stdout}", True), ("", True),
+    ):  # fmt: skip
+        lock.write_text(content)
+        parts.remove_stale_lock(tmp_path / "a")
+        assert lock.exists() == stays
 
 
 # ---- the launcher and the library -----------------------------------------------------------------------------------
