@@ -68,7 +68,7 @@ class Cited(Protocol):
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        """What its figures' sources are the keys of."""
+        """Sources by the keys that its figures name."""
         ...
 
 
@@ -77,22 +77,22 @@ class Headed(Cited, Protocol):
 
     @property
     def name(self) -> str:
-        """By which it is found."""
+        """Name by which it is found."""
         ...
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
+        """Title for people."""
         ...
 
     @property
     def date(self) -> str:
-        """Of the file."""
+        """Date of the file."""
         ...
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know."""
+        """Notes that a reader must know."""
         ...
 
 

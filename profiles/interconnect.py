@@ -10,8 +10,6 @@ import datetime
 import functools
 import os
 import re
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 import msgspec
@@ -25,10 +23,12 @@ from .checks import check_figures, check_header, check_messages, suggestion
 from .points import MessagePoint
 from .profile import NodeNetwork, Source, SourceKind
 from .profile_file import check_shape, file_text, located
+from .shipped_files import ShippedFiles
 
 SCHEMA = "foretrace.interconnect/1"
 TOPOLOGIES = ("crossbar", "torus", "fat-tree", "dragonfly")
 DEFAULT_TOPOLOGY = "crossbar"
+_INTERCONNECTS = ShippedFiles("interconnects")
 
 _TIMES_S = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
 _SCALES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
@@ -143,8 +143,7 @@ def format_interconnect(interconnect: Interconnect) -> str:
 
 def names() -> tuple[str, ...]:
     """Names of the interconnects that come with foretrace, sorted."""
-    files = (entry.name for entry in _folder().iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
+    return _INTERCONNECTS.names()
 
 
 def interconnect_of(text: str) -> Interconnect:
@@ -203,10 +202,6 @@ def _of_two_figures(text: str) -> Interconnect:
     return interconnect
 
 
-def _folder() -> Traversable:
-    return resources.files(__package__) / "interconnects"
-
-
 @functools.cache
 def _shipped(name: str) -> Interconnect:
-    return parse_named(f"{name}.toml", (_folder() / f"{name}.toml").read_bytes())
+    return parse_named(f"{name}.toml", _INTERCONNECTS.content(name))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import os
-from importlib import resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from foretrace.base.errors import ProfileError
@@ -13,12 +11,14 @@ from foretrace.base.errors import ProfileError
 from .checks import suggestion
 from .profile import Profile
 from .profile_file import parse_named, read_profile
+from .shipped_files import ShippedFiles
+
+_MACHINES = ShippedFiles("machines")
 
 
 def names() -> tuple[str, ...]:
     """Names of the machines that come with foretrace, sorted."""
-    files = (entry.name for entry in _machines().iterdir())
-    return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
+    return _MACHINES.names()
 
 
 def find(name_or_path: str) -> Profile:
@@ -44,12 +44,7 @@ def content(name_or_path: str) -> bytes:
     Raises:
         OSError: it cannot be read.
     """
-    place = _machines() / f"{name_or_path}.toml" if name_or_path in names() else Path(name_or_path)
-    return place.read_bytes()
-
-
-def _machines() -> Traversable:
-    return resources.files(__package__) / "machines"
+    return _MACHINES.content(name_or_path) if name_or_path in names() else Path(name_or_path).read_bytes()
 
 
 @functools.cache

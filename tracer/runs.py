@@ -58,7 +58,7 @@ class Run(ABC):
     outcome: Outcome | None = None
 
     def __init__(self, engine: Engine, command: tuple[str, ...]) -> None:
-        """As the attributes."""
+        """Take the attributes."""
         self.engine, self.command = engine, command
 
     @abstractmethod

@@ -71,3 +71,15 @@ def format_seconds(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours} h {minutes} min"
+
+
+def parse_factor(text: str) -> float:
+    """The factor of a what-if: 0.5 of "0.5x" or "0.5".
+
+    Raises:
+        ValueError: it is no positive number.
+    """
+    factor = float(text.removesuffix("x"))
+    if not 0 < factor < math.inf:
+        raise ValueError(f"{factor} is no positive number")
+    return factor

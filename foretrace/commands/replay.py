@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from foretrace.base.units import parse_factor
 from foretrace.command_line.verb import Verb
 from foretrace.replay.base.records import Model
 from foretrace.replay.engine.simulation import MOST_SEGMENTS
@@ -211,12 +212,9 @@ def _show(replay: RankReplay, output: Output, *, assumptions: bool = False) -> N
 def _factor(option: str, text: str | None) -> float:
     """The factor of a what-if: "0.5x"; 1 if it is not given."""
     try:
-        factor = 1.0 if text is None else float(text.removesuffix("x"))
+        return 1.0 if text is None else parse_factor(text)
     except ValueError:
-        factor = 0.0
-    if not 0 < factor < float("inf"):
-        raise click.UsageError(f"{option} {text}: must be a positive factor, as in 0.5x")
-    return factor
+        raise click.UsageError(f"{option} {text}: must be a positive factor, as in 0.5x") from None
 
 
 def _algorithms(given: tuple[str, ...]) -> dict[str, str]:

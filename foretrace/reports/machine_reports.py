@@ -240,7 +240,7 @@ def comparison_report(
 
 
 def source_lines(profile: Cited) -> list[str]:
-    """What a profile or an interconnect cites, a line each."""
+    """Citations of a profile or an interconnect, a line each."""
     lines = ["", "sources"]
     for key, source in profile.sources.items():
         opened = f", read on {source.read_on}" if source.read_on else ""

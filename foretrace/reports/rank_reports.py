@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from foretrace.base.units import format_bytes, format_seconds
+from foretrace.replay.ranks.programs import MOST_PLACES
 from foretrace.replay.ranks.records import PathPart, RankReplay
 
 from .assumed_figures import assumed_figures
@@ -147,6 +148,11 @@ def _title_lines(replay: RankReplay) -> list[str]:
         lines.append(f"critical path: {', '.join(parts)}{rest}; it changes rank {outcome.path_hops:,.0f} times")
     if replay.left_out_pairs:
         lines.append(f"{format_bytes(replay.left_out_pairs.size_bytes)} are of pairs of ranks too many to tell apart")
+    if replay.labels.merged:
+        lines.append(
+            f"{replay.labels.merged:,} kinds of calls at source lines are more than the {MOST_PLACES} that are told "
+            "apart: times are by kind alone"
+        )
     if outcome.periods_estimated:
         lines.append(f"{format_seconds(outcome.estimated_s)} of it are estimated from a window of many iterations")
     for name, times in replay.left_out.items():
@@ -211,6 +217,7 @@ def document(replay: RankReplay) -> dict[str, Any]:
         "ranks": [document_of(rank, *table.keyed) for rank in table.records],
         "by_action": [document_of(one, *_ACTIONS) for one in replay.by_action],
         "by_place": [document_of(one, *_PLACES) for one in replay.by_place],
+        "merged_places": replay.labels.merged,
         "imbalances": [document_of(one, *_IMBALANCES) for one in replay.imbalances],
         "critical_path": [document_of(one, *_PATH) for one in replay.path],
         "critical_path_hops": outcome.path_hops,

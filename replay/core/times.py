@@ -115,7 +115,7 @@ class BlockTimes:
 
 @dataclass(frozen=True, slots=True)
 class _Inputs:
-    """What a run depends on, besides the program: records as core_model.h declares them."""
+    """Inputs of a run besides the program: records as core_model.h declares them."""
 
     core: bytes
     instructions: bytes

@@ -117,14 +117,14 @@ static const char *wrong_class(const struct ft_engine *e, const struct ft_class 
 /* Links of the network's topology, at most INT32_MAX + 1. */
 static int64_t links_of(const struct ft_network *net)
 {
-    const int64_t width = net->is_duplex ? 2 : 1, most = INT64_C(1) << 31;
+    const int64_t nodes = net->nodes, most = INT64_C(1) << 31;
     if (net->topology == FT_CROSSBAR)
-        return width * net->nodes + (net->has_backbone != 0);
+        return 2 * nodes + (net->has_backbone != 0);
     if (net->topology == FT_TORUS)
-        return width * net->nodes * net->dimensions;
+        return 2 * nodes * net->dimensions;
     int64_t links = 0, below = 1, switches = 1;
     for (int32_t l = 0; l < net->dimensions; l++) {
-        const double added = (double)(net->nodes / below * width) * (double)switches * net->up[l] * net->parallel[l];
+        const double added = (double)(2 * (nodes / below)) * (double)switches * net->up[l] * net->parallel[l];
         if (links + added >= (double)most || (double)switches * net->up[l] >= (double)most)
             return most;
         links += (int64_t)added;
@@ -689,85 +689,21 @@ PyMODINIT_FUNC PyInit__engine(void)
         long value;
     } constants[] = {
 #define C(name) {#name, FT_##name}
-        C(END),
-        C(RUN),
-        C(LOOP),
-        C(NEXT),
-        C(BARRIER),
-        C(LOCK),
-        C(UNLOCK),
-        C(POST),
-        C(WAIT),
-        C(BROADCAST),
-        C(SPAWN),
-        C(JOIN),
-        C(SLEEP),
-        C(USE),
-        C(CALL),
-        C(JUMP),
-        C(SEND),
-        C(RECEIVE),
-        C(AWAIT),
-        C(COLLECTIVE),
-        C(RAN),
-        C(DEVICE),
-        C(SLEPT),
-        C(AT_BARRIER),
-        C(AT_LOCK),
-        C(AT_WAIT),
-        C(AT_JOIN),
-        C(AT_QUEUE),
-        C(AT_CALL),
-        C(AT_PARTNER),
-        C(AT_TRANSFER),
-        C(FOLDED),
-        C(NUM_KINDS),
-        C(READY),
-        C(RUNNING),
-        C(TIMED),
-        C(QUEUED),
-        C(CALLING),
-        C(UNBORN),
-        C(DONE),
-        C(FINISHED),
-        C(PAUSED),
-        C(CALLED),
-        C(DEADLOCK),
-        C(NOT_OWNED),
-        C(TOO_DEEP),
-        C(NO_MEMBER),
-        C(DISAGREE),
-        C(TRUNCATED),
-        C(REQUEST_OPEN),
-        C(NO_REQUEST),
-        C(TOO_MANY),
-        C(MAX_NESTING),
-        C(REGISTERS),
-        C(LINEAR_GATHER),
-        C(LINEAR_SCATTER),
-        C(LINEAR_EXCHANGE),
-        C(LINEAR_SCAN),
-        C(BINOMIAL_BCAST),
-        C(BINOMIAL_REDUCE),
-        C(BINOMIAL_SCATTER),
-        C(BINOMIAL_GATHER),
-        C(RECURSIVE_DOUBLING),
-        C(DOUBLING_GATHER),
-        C(HALVING_SCATTER),
-        C(RABENSEIFNER),
-        C(RING),
-        C(PAIRWISE),
-        C(EXCLUSIVE_OR),
-        C(BRUCK),
-        C(BRUCK_GATHER),
-        C(DISSEMINATION),
-        C(CHAIN),
-        C(COUNTS_FROM),
-        C(COUNTS_OF_PAIRS),
-        C(COUNTS_TO),
-        C(CROSSBAR),
-        C(TORUS),
-        C(FAT_TREE)};
+        C(END),         C(RUN),          C(LOOP),        C(NEXT),
+        C(BARRIER),     C(LOCK),         C(UNLOCK),      C(POST),
+        C(WAIT),        C(BROADCAST),    C(SPAWN),       C(JOIN),
+        C(SLEEP),       C(USE),          C(CALL),        C(JUMP),
+        C(SEND),        C(RECEIVE),      C(AWAIT),       C(COLLECTIVE),
+        C(RAN),         C(DEVICE),       C(SLEPT),       C(AT_BARRIER),
+        C(AT_LOCK),     C(AT_WAIT),      C(AT_JOIN),     C(AT_QUEUE),
+        C(AT_CALL),     C(AT_PARTNER),   C(AT_TRANSFER), C(FOLDED),
+        C(NUM_KINDS),   C(READY),        C(RUNNING),     C(TIMED),
+        C(QUEUED),      C(CALLING),      C(UNBORN),      C(DONE),
+        C(FINISHED),    C(PAUSED),       C(CALLED),      C(DEADLOCK),
+        C(NOT_OWNED),   C(TOO_DEEP),     C(NO_MEMBER),   C(DISAGREE),
+        C(TRUNCATED),   C(REQUEST_OPEN), C(NO_REQUEST),  C(TOO_MANY),
+        C(MAX_NESTING), C(REGISTERS),    C(COUNTS_FROM), C(COUNTS_OF_PAIRS),
+        C(COUNTS_TO),   C(CROSSBAR),     C(TORUS),       C(FAT_TREE)};
     PyObject *made = PyModule_Create(&module);
     PyObject *type = made ? PyType_FromSpec(&spec) : NULL;
     bool good = type && PyModule_AddObjectRef(made, "Engine", type) == 0;

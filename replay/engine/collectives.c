@@ -332,7 +332,7 @@ static int come(struct ft_engine *e, int32_t number, const struct ft_operation *
     return FT_GOES_ON;
 }
 
-/* ---- beside an entity ---- */
+/* ---- tasks: non-blocking collectives ---- */
 
 static int32_t new_task(struct ft_engine *e)
 {

@@ -149,13 +149,14 @@ struct ft_regime {
 enum ft_topology { FT_NO_NETWORK, FT_CROSSBAR, FT_TORUS, FT_FAT_TREE };
 enum { FT_MAX_DIMENSIONS = 8 };
 
-/* How messages travel. Nodes are joined by links, which are resources from `first_link` on; see network.c. A flow has
+/* How messages travel. Nodes are joined by links, each of them two resources, one for each
+ * direction, from `first_link` on; see network.c. A flow has
  * at most window_bytes / (2 x latency); its penalty is latency + weight_bytes / bandwidth of each link; answers take
  * `back_share` of its rate on the way back. Messages within a node have the own regimes, which are behind the others;
  * if n_own_regimes is -1, those of messages between nodes. */
 struct ft_network {
     int32_t topology, nodes, first_link, links, n_regimes, n_own_regimes, dimensions, dimension[FT_MAX_DIMENSIONS],
-        up[FT_MAX_DIMENSIONS], parallel[FT_MAX_DIMENSIONS], has_backbone, is_duplex, unused;
+        up[FT_MAX_DIMENSIONS], parallel[FT_MAX_DIMENSIONS], has_backbone;
     double link_latency_s, link_bytes_per_s, backbone_latency_s, backbone_bytes_per_s, own_latency_s, own_bytes_per_s;
     double eager_below, detached_below, envelope_bytes, window_bytes, weight_bytes, back_share;
 };

@@ -26,7 +26,7 @@ class DeadlockError(PredictionError):
 
 
 def failure(status: int, compiled: Compiled, engine: _engine.Engine) -> PredictionError:
-    """What went wrong in a simulation that ended with a status, in one line."""
+    """Failure of a simulation that ended with a status, in one line."""
     if status == _engine.DEADLOCK:
         lines = (_waits_for(compiled, engine, number) for number in range(len(compiled.entities)))
         waits = [line for line in lines if line is not None]
@@ -79,7 +79,7 @@ def _disagreement(compiled: Compiled, engine: _engine.Engine) -> PredictionError
 
 
 def _collective(compiled: Compiled, entity: int, at: int) -> str:
-    """What a member of a communicator takes part in: "rank 3 calls bcast of 8 bytes at main.c:12"."""
+    """Collective that a member of a communicator calls: "rank 3 calls bcast of 8 bytes at main.c:12"."""
     operation = compiled.operations[at]
     its = compiled.traffic.collectives[int(operation["a"])]
     size = "" if its["sizes_differ"] or its["first_count"] >= 0 else f" of {operation['x']:g} bytes"
@@ -92,7 +92,7 @@ def _name(compiled: Compiled, label: int) -> str:
 
 
 def _place(compiled: Compiled, operation: int) -> str:
-    """Where an operation is from: " at main.c:12"."""
+    """Place of an operation in its source: " at main.c:12"."""
     place = compiled.place_of(operation) if compiled.place_of else ""
     return f" at {place}" if place else ""
 

@@ -35,11 +35,10 @@ static bool add(struct ft_engine *e, int *n, int32_t link, double weight)
 /* Adds the links of a direction; their number on the way, links of a backbone not counted. */
 static int crossbar(struct ft_engine *e, int *n, int32_t from, int32_t to, double weight)
 {
-    const int32_t width = e->network.is_duplex ? 2 : 1;
-    add(e, n, width * from, weight);
+    add(e, n, 2 * from, weight);
     if (e->network.has_backbone)
-        add(e, n, width * e->network.nodes, weight);
-    add(e, n, width * to + width - 1, weight);
+        add(e, n, 2 * e->network.nodes, weight);
+    add(e, n, 2 * to + 1, weight);
     return 2;
 }
 
@@ -60,7 +59,7 @@ static int torus(struct ft_engine *e, int *n, int32_t from, int32_t to, double w
             else
                 next = here == 0 ? at - product + product * size : at - product;
             const int32_t link = (up ? at : next) * net->dimensions + d;
-            add(e, n, net->is_duplex ? 2 * link + !up : link, weight);
+            add(e, n, 2 * link + !up, weight);
             at = next;
             hops++;
         }
@@ -76,7 +75,6 @@ static int torus(struct ft_engine *e, int *n, int32_t from, int32_t to, double w
 static int fat_tree(struct ft_engine *e, int *n, int32_t from, int32_t to, double weight)
 {
     const struct ft_network *net = &e->network;
-    const int32_t width = net->is_duplex ? 2 : 1;
     int32_t first[FT_MAX_DIMENSIONS], copies[FT_MAX_DIMENSIONS], copy[FT_MAX_DIMENSIONS + 1], way[FT_MAX_DIMENSIONS];
     int32_t below = 1, levels = 0;
     copy[0] = 0;
@@ -92,7 +90,7 @@ static int fat_tree(struct ft_engine *e, int *n, int32_t from, int32_t to, doubl
         const int32_t port = to / paths % (net->up[l] * net->parallel[l]), child = from / below * copies[l] + copy[l];
         way[l] = port % net->up[l];
         const int32_t link = (child * net->up[l] + way[l]) * net->parallel[l] + port / net->up[l];
-        add(e, n, width * (first[l] + link), weight);
+        add(e, n, 2 * (first[l] + link), weight);
         copy[l + 1] = copy[l] * net->up[l] + way[l];
         paths *= net->up[l];
         below *= net->dimension[l];
@@ -102,7 +100,7 @@ static int fat_tree(struct ft_engine *e, int *n, int32_t from, int32_t to, doubl
         below /= net->dimension[l];
         const int32_t child = to / below * copies[l] + copy[l];
         const int32_t link = (child * net->up[l] + way[l]) * net->parallel[l] + from % net->parallel[l];
-        add(e, n, width * (first[l] + link) + width - 1, weight);
+        add(e, n, 2 * (first[l] + link) + 1, weight);
     }
     return 2 * levels;
 }
@@ -187,7 +185,7 @@ static bool is_same_pair(const struct ft_pair *one, const struct ft_pair *other)
 }
 FT_TABLE(ft_pair_table, struct ft_pair, 256, hash_of_pair, is_pair_used, is_same_pair)
 
-/* Pair 0 is what is left out when there are too many. */
+/* Pair 0 sums up the messages of pairs for which the table has no room. */
 static void count_pair(struct ft_engine *e, int32_t from, int32_t to, double bytes)
 {
     const struct ft_pair like = {from, to, 0};

@@ -20,7 +20,7 @@ _DTYPE = np.dtype(
         for name in ("topology", "nodes", "first_link", "links", "num_regimes", "num_own_regimes", "num_dimensions")
     ]
     + [(name, "i4", MOST_DIMENSIONS) for name in ("dimension", "up", "parallel")]
-    + [(name, "i4") for name in ("has_backbone", "is_duplex", "unused")]
+    + [("has_backbone", "i4")]
     + [
         (name, "f8")
         for name in (
@@ -226,7 +226,6 @@ class Network:
         record["num_dimensions"] = len(dimension)
         for name, values in (("dimension", dimension), ("up", up), ("parallel", parallel)):
             record[name][: len(values)] = values
-        record["is_duplex"] = 1
         if isinstance(self.topology, Crossbar) and self.topology.backbone_bytes_per_s:
             record["has_backbone"] = 1
             record["backbone_latency_s"] = self.topology.backbone_latency_s

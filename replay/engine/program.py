@@ -213,7 +213,9 @@ class Collective:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Collectives on one communicator that proceed in sequence beside the entity; `request` is done after the last."""
+    """A non-blocking collective: steps on one communicator, in sequence, while the entity goes on. `request` ends with
+    the last.
+    """
 
     steps: tuple[Collective, ...]
     request: int

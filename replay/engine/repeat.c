@@ -204,8 +204,8 @@ static void look_at_traffic(struct ft_engine *e, struct ft_traffic *t)
     e->paid -= (int64_t)(t->n_shape + t->n_left) / SUMS_PER_UNIT;
 }
 
-/* The ways to the messages on their way, of which `arrivals` has the flows, and to tasks, which are known by their
- * numbers from now on. */
+/* Keeps the critical paths to messages in flight, whose flows are in `arrivals`, and to tasks, which have new numbers
+ * from now on. */
 static void keep_paths(struct ft_engine *e, struct ft_traffic *t)
 {
     const size_t labels = e->n_path;
@@ -426,8 +426,8 @@ static double periods(struct ft_engine *e, const struct ft_snapshot *s, bool exa
     return isfinite(most) && most >= 1 ? most : 0;
 }
 
-/* A message that was on its way all the time has come further in each period; others are others of the same kind, as
- * are collectives beside their entity. */
+/* A message in flight all the time has come further in each period; those that ended are replaced by later ones of the
+ * same kind, and so are tasks. */
 static void skip_flows(struct ft_engine *e, const struct ft_snapshot *s, double m, double shift)
 {
     for (uint32_t i = 0; e->network.nodes && i < e->traffic.n_left; i++) { /* as of_traffic has left it */

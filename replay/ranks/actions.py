@@ -91,11 +91,11 @@ class RankActions:
         return np.array([len(members) for members in self.communicators] or [self.num_ranks], np.int64)
 
     def place(self, action: int) -> str:
-        """Where an action is from: file and line."""
+        """Place of an action in its source: file and line."""
         return self.place_of_line(int(self.actions["line"][action]))
 
     def place_of_line(self, line: int) -> str:
-        """What a number of `line` stands for."""
+        """Place that a number of `line` stands for."""
         if self.places:
             return self.places[line] if 0 <= line < len(self.places) else ""
         if not self.files:

@@ -67,7 +67,7 @@ def actions_of(
 
 
 def _place(site: CallSite) -> str:
-    """Where a call is made: file and line, or function or offset in a module."""
+    """Text of a call site: file and line, or function or offset in a module."""
     if site.file:
         return f"{Path(site.file).name}:{site.line}"
     module = Path(site.module).name

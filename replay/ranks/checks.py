@@ -1,4 +1,4 @@
-"""What actions refer to: ranks of communicators, requests, sizes by rank, loops."""
+"""Checks of the things that actions refer to: ranks of communicators, requests, sizes by rank, loops."""
 
 from __future__ import annotations
 

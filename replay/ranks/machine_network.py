@@ -129,7 +129,7 @@ def network_between(
 
 
 def _charged(overhead_s: Range, shortest_s: Range) -> Range:
-    """An overhead, of which two fit into the shortest message's time."""
+    """An overhead, bounded so that a send and a receive together take no longer than the shortest message."""
     return Range(*(min(part_s, MOST_CHARGED / 2 * all_s) for part_s, all_s in zip(overhead_s, shortest_s, strict=True)))
 
 
@@ -157,7 +157,7 @@ class Line(NamedTuple):
 
     @property
     def latency_s(self) -> float:
-        """That of the shortest message."""
+        """Latency of the shortest message."""
         return self.pieces[0].latency_s
 
     def scaled(self, latency: float, bandwidth: float) -> Line:

@@ -34,7 +34,7 @@ from .run import simulate_ranks
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where ranks run, and how they communicate there.
+    """Placement of ranks on nodes, and their communication there.
 
     Attributes:
         nodes: number of nodes; None: as many as are needed.
@@ -60,7 +60,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class TimedOn:
-    """What is known of a run whose computation was timed: the machine that it ran on, and a signature like it."""
+    """Reference for a run whose computation was timed: the machine that it ran on, and a signature like it."""
 
     machine: Profile
     like: Signature
@@ -161,7 +161,7 @@ def places_of(ranks: int, profile: Profile, layout: Layout) -> tuple[int, int]:
 
 
 def library_of(version: str) -> str:
-    """Whose choices of algorithms an MPI library follows, by what it calls itself: "openmpi", or else "mpich"."""
+    """Name of the choices of algorithms that an MPI library of this version text makes: "openmpi", or else "mpich"."""
     return "openmpi" if "open mpi" in version.lower() else "mpich"
 
 

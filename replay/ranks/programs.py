@@ -33,7 +33,7 @@ Table = npt.NDArray[np.void]
 Conditions = tuple[tuple[float, float], ...]
 
 MOST_PLACES = 192
-"""Kinds of actions at different places that are told apart; with more, only kinds are."""
+"""Largest number of pairs of a kind of action and a place. A run with more has labels for the kinds alone."""
 _PATH_BINS = 64
 
 
@@ -88,15 +88,18 @@ class Labels:
         kinds: of each label.
         lines: of each label, as `ACTION` has them; -1 where places are not told apart.
         names: of the labels.
+        merged: number of pairs of a kind and a place, where these are more than `MOST_PLACES` and not told apart.
     """
 
     kinds: Ints
     lines: Ints
     names: tuple[str, ...]
+    merged: int = 0
 
     @classmethod
     def of(cls, run: RankActions) -> Labels:
         """The labels of a run."""
+        merged = 0
         if run.places:
             actions, step = run.actions, len(run.places) + 1
             kinds, lines = actions["kind"].astype(np.int64), np.clip(actions["line"], -1, len(run.places) - 1) + 1
@@ -107,12 +110,13 @@ class Labels:
                 places = [f" at {run.place_of_line(line)}" if line >= 0 else "" for line in lines.tolist()]
                 names = [name_of(Kind(kind)) + at for kind, at in zip(kinds.tolist(), places, strict=True)]
                 return cls(kinds, lines, tuple(names))
+            merged = len(keys)
         kinds = np.arange(len(Kind))
-        return cls(kinds, np.full(len(kinds), -1), tuple(map(name_of, Kind)))
+        return cls(kinds, np.full(len(kinds), -1), tuple(map(name_of, Kind)), merged)
 
     @property
     def has_places(self) -> bool:
-        """Whether places are told apart."""
+        """Whether labels are of places as well as kinds."""
         return bool((self.lines >= 0).any())
 
     def numbers(self, run: RankActions, kind: Ints | int, which: Ints | slice) -> Ints:

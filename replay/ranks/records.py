@@ -61,7 +61,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Imbalance:
-    """How evenly ranks share the computation before a place: the work of the most loaded rank, and over the mean."""
+    """Imbalance of the computation before a place: the work of the most loaded rank, and over the mean."""
 
     place: str
     time_s: float

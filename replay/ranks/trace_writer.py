@@ -95,7 +95,7 @@ def expanded(run: RankActions, jumps: dict[int, int], rank: int) -> Iterator[int
 
 
 class _Gathered:
-    """What other ranks say in the same collective: the n-th of its kind of each."""
+    """Sizes that other ranks give in the same collective: the n-th of its kind of each."""
 
     def __init__(self, run: RankActions, jumps: dict[int, int]) -> None:
         """Walk through all ranks once, and count their actions.
@@ -235,7 +235,7 @@ _MESSAGES = {
 
 
 def _number(value: float) -> str:
-    """As short as it can be read again."""
+    """Shortest text of a number that reads back as the same."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from foretrace.base.errors import SweepError, quoted
+from foretrace.base.units import parse_factor
 from foretrace.replay.base.records import Model
 from foretrace.replay.node.machine_run import MOST_COPIES, MOST_THREADS
 from foretrace.replay.offload.policy import Policy
@@ -113,13 +114,6 @@ def _number(least: float, most: float) -> Callable[[str], float]:
     return parse
 
 
-def _factor(text: str) -> float:
-    number = float(text.removesuffix("x"))
-    if not 0 < number < math.inf:
-        raise ValueError
-    return number
-
-
 def _one_of(names: Iterable[str]) -> Callable[[str], str]:
     known = tuple(map(str, names))
 
@@ -191,9 +185,9 @@ AXES = (
     Axis("algorithm", "a collective and its algorithms, such as allreduce=ring,rabenseifner", "C=A,...",
          "Algorithms of a collective; those of several collectives go together.", _assignment, combines=True),
     Axis("latency", "positive factors, such as 0.5x,1x,2x", "Fx,...",
-         "What if the links' latency were F times as long.", _factor, float, 1.0),
+         "What if the links' latency were F times as long.", parse_factor, float, 1.0),
     Axis("bandwidth", "positive factors, such as 0.5x,1x,2x", "Fx,...",
-         "What if the links' bandwidth were F times as high.", _factor, float, 1.0),
+         "What if the links' bandwidth were F times as high.", parse_factor, float, 1.0),
 )  # fmt: skip
 """All axes. The first vary slowest."""
 

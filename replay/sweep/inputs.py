@@ -119,7 +119,7 @@ class Run:
     digest: str
 
     def read(self) -> Any:
-        """What its points are worked out from.
+        """Content that its points are worked out from.
 
         Raises:
             ForetraceError: it is damaged, or has changed.
@@ -228,7 +228,7 @@ def _digest_of_files(paths: Sequence[Path]) -> str:
 
 
 def interconnect_at(given: str) -> Source:
-    """What joins nodes: a name, a TOML file, or latency and bandwidth.
+    """Interconnect of a name, a TOML file, or latency and bandwidth.
 
     Raises:
         ProfileError: there is none of that name, or the file is none.

@@ -142,7 +142,7 @@ class Plan:
 
 
 def _method(run: Run, values: Mapping[str, Any]) -> Method:
-    """How the points of a run are worked out."""
+    """Method by which the points of a run are worked out."""
     others = {name for method in METHODS if method.kind is not run.kind for name in method.axes}
     ways = [method for method in METHODS if method.kind is run.kind]
     own = {name for method in ways for name in method.axes}

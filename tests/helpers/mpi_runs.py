@@ -77,7 +77,7 @@ def captured(library: str, ranks: int, output: Path, *command: object) -> tuple[
 
 
 def tallies(printed: str) -> dict[int, Counter[tuple[str, int, int]]]:
-    """What each rank counted itself: times by kind, partner and bytes."""
+    """Counts that each rank made itself: times by kind, partner and bytes."""
     found: dict[int, Counter[tuple[str, int, int]]] = {}
     for line in printed.splitlines():
         if line.startswith("tally "):
@@ -87,7 +87,7 @@ def tallies(printed: str) -> dict[int, Counter[tuple[str, int, int]]]:
 
 
 def recorded(record: RankRecord, tallied: Counter[tuple[str, int, int]]) -> Counter[tuple[str, int, int]]:
-    """The same of a rank's record, of the kinds that a tally can tell."""
+    """Counts of a rank's record, of the kinds that a tally can tell."""
     named = {kind for kind, _, _ in tallied}
     found: Counter[tuple[str, int, int]] = Counter()
     for call in record.calls:

@@ -28,7 +28,7 @@ _TURN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What became of a run: the signature that was written, if this rank joined it, or the ranks still missing.
+    """Result of keeping a part: the signature that was written, if this rank joined it, or the ranks still missing.
 
     `lines` say what a user should know.
     """
@@ -128,7 +128,7 @@ def _remove(paths: Iterable[Path]) -> None:
 
 
 def _said(joined: Joined) -> tuple[str, ...]:
-    """What a user should know of a joined run: what it lacks."""
+    """Lines for the user on what a joined run lacks."""
     lines = list(joined.notes)
     if joined.missing:
         lines.append(f"without a record, and so without calls: rank {', '.join(map(str, joined.missing))}")

@@ -27,7 +27,7 @@ def loaded_library(program: str) -> str:
 
 
 def run_compiler(*command: str) -> bytes:
-    """What a compiler prints.
+    """Output of a compiler.
 
     Raises:
         EngineError: it fails.

@@ -184,5 +184,5 @@ def _keys(record: RawRank, call: np.void, rank: int) -> list[tuple[object, int, 
 
 
 def _second_key(record: RawRank, call: np.void, rank: int) -> tuple[object, int, int]:
-    """The same of what an exchange receives."""
+    """The key of the receiving half of an exchange."""
     return record.communicators[call["communicator"]], int(call["second_peer"]), rank

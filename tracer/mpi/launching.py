@@ -1,4 +1,4 @@
-"""What a launcher of MPI programs tells its ranks, and what is set for them."""
+"""Environment of ranks: variables that a launcher of MPI programs sets, and those that are set for recording."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Position:
 
 
 def position(variables: Mapping[str, str]) -> Position | None:
-    """Which rank of how many a launcher says we are; None where no launcher started us."""
+    """Our rank, and the number of ranks, as a launcher says; None where no launcher started us."""
     for rank, ranks in _RANK_AND_SIZE:
         if variables.get(rank, "").isdecimal():
             size = variables.get(ranks, "")

@@ -29,7 +29,7 @@ _BEFORE_FORWARDING_S = 0.1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankOutcome:
-    """How a rank's program ran, and the content of the record of its MPI calls; None if it left none."""
+    """Facts of the run of a rank's program, and the content of the record of its MPI calls; None if it left none."""
 
     head: PartHead
     record: bytes | None
@@ -92,7 +92,7 @@ def _interpreter(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _run(path: str, command: Sequence[str], variables: Mapping[str, str]) -> int:
-    """How a program ended, as by `os.waitstatus_to_exitcode`."""
+    """Exit code of a program, as by `os.waitstatus_to_exitcode`."""
     awaited = {*FORWARDED_SIGNALS, signal.SIGCHLD}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, awaited)
     try:

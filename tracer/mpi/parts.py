@@ -32,7 +32,7 @@ MOST_PART_BYTES = 1 << 30
 
 
 class PartHead(msgspec.Struct, frozen=True):
-    """How a rank's program ran: the facts of a signature's provenance."""
+    """Facts of the run of a rank's program, for a signature's provenance."""
 
     command: tuple[str, ...]
     foretrace_version: str

@@ -101,7 +101,7 @@ def joined_traces(parts: Sequence[Part], run: RankRun) -> tuple[Signature, RankR
 
 
 def _provenance(traces: Sequence[Signature], first: Provenance) -> Provenance:
-    """How the traces were obtained, as of several processes."""
+    """Origin of the traces, as of several processes."""
     processes = tuple(
         ProcessRecord(
             number=number,

@@ -124,7 +124,7 @@ def pair(eager_bytes):
 
 
 def both(function, ranks):
-    """What a function returns on rank 0 of two."""
+    """Result of a function on rank 0 of two."""
     other = threading.Thread(target=function, args=(ranks[1],), daemon=True)
     other.start()
     result = function(ranks[0])

@@ -74,7 +74,7 @@ WORLD, ODD, PAIR = (0, 1, 2, 3, 4), (3, 1, 4), (1, 0)
 
 
 def test_collectives_are_among_the_members_of_their_communicator():
-    """Of three members the root is number 1, which is rank 1: its tree has two steps, and others are not in it."""
+    """The root, number 1 of three members, is rank 1: its tree has two steps, and no rank outside takes part."""
     bcast = action(Kind.BCAST, peer=1, size_bytes=128.0, communicator=1)
     run = run_of([], [bcast], [], [bcast], [bcast], communicators=(WORLD, ODD))
     outcome = replayed(run)
@@ -104,7 +104,7 @@ def test_messages_of_communicators_are_kept_apart():
 
 
 def test_sizes_by_rank_are_as_many_as_members():
-    """Of a reduce-scatter of 10, 20 and 30 bytes: 60 bytes to the root, and its mean back."""
+    """A reduce-scatter of 10, 20 and 30 bytes sends 60 bytes to the root, and their mean back."""
     scatter = action(Kind.REDUCE_SCATTER, first_count=1, communicator=1)
     run = run_of([], [scatter], [], [scatter], [scatter], communicators=(WORLD, ODD), counts=(99, 10, 20, 30, 99))
     assert replayed(run).sent_bytes == pytest.approx(2 * 60 + 2 * 20)

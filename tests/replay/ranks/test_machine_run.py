@@ -18,7 +18,10 @@ from foretrace.replay.prediction.conditions import Conditions
 from foretrace.replay.prediction.predict import predict
 from foretrace.replay.ranks.compute_costs import predicted_costs, timed_costs
 from foretrace.replay.ranks.machine_run import Layout, TimedOn, library_of, places_of, replay_run
+from foretrace.replay.ranks.programs import MOST_PLACES
 from foretrace.replay.workload.workload import Workload
+from foretrace.reports.model import Text
+from foretrace.reports.rank_reports import rank_report
 from foretrace.tracer.signature.file import read_signature, write_signature
 from foretrace.tracer.signature.rank_records import CALL, STEP, CallKind, CallSite, RankRecord, RankRun
 
@@ -216,3 +219,28 @@ class TestInfo:
     def test_a_timed_run_is_predicted_by_replay_alone(self, traced):
         with pytest.raises(PredictionError, match="was timed, not traced: foretrace replay predicts it"):
             predict(signature_of(run_of(record(0.5), record(0.5)), traced), find(_MACHINE))
+
+
+def test_more_places_than_are_told_apart_are_said(traced, tmp_path):
+    calls = np.zeros(MOST_PLACES, CALL)
+    calls["kind"], calls["times"], calls["first_count"], calls["site"] = CallKind.BARRIER, 1, -1, range(MOST_PLACES)
+    calls["compute_s"] = 0.5
+    steps = np.array([(call, 1) for call in range(len(calls))], STEP)
+    ranks = [replace(record(0.5), calls=calls, steps=steps) for _ in range(2)]
+    sites = tuple(CallSite("app", 16, "main", "app.c", line) for line in range(MOST_PLACES))
+    found = replay_run(signature_of(replace(run_of(*ranks), sites=sites), traced), find(_MACHINE))
+    assert found.by_place == []
+    assert found.labels.merged == 2 * MOST_PLACES  # a barrier and a computation at each
+    assert f"{2 * MOST_PLACES:,} kinds of calls at source lines are more than the {MOST_PLACES}" in text_of(found)
+    few = replay_run(signature_of(run_of(record(0.5), record(0.5)), traced), find(_MACHINE))
+    assert few.labels.merged == 0
+    assert "told apart" not in text_of(few)
+
+
+def test_what_comes_before_no_call_is_said(traced):
+    text = text_of(replay_run(traced, find(_MACHINE)))
+    assert "of all ranks together are not in it: what ran before MPI was initialised, and after the last call" in text
+
+
+def text_of(found):
+    return "\n".join(line for part in rank_report(found).sections if isinstance(part, Text) for line in part.lines)

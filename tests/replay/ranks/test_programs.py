@@ -46,7 +46,7 @@ def test_a_message_and_its_answer(tmp_path):
 
 
 def test_requests_overlap_computation(tmp_path):
-    """The message takes 1.5 s beside 2 s of computation; each is awaited by its own wait."""
+    """The message takes 1.5 s, during which its sender computes for 2 s; each request has a wait of its own."""
     first = ["isend 1 1 128", "isend 1 2 128", "compute 2e6", "wait 0 1 2", "wait 0 1 1"]
     second = ["irecv 0 1 128", "compute 1e6", "irecv 0 2 128", "waitall"]
     outcome = replayed(tmp_path, [first, second])

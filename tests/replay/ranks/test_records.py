@@ -1,4 +1,4 @@
-"""What a replay of ranks says: who sends to whom, who is late, where the critical path is, who has too much to do."""
+"""Results of a replay of ranks: messages by pair, late partners, the critical path, imbalance."""
 
 from dataclasses import replace
 

@@ -45,7 +45,7 @@ def check_order(record):
 
 
 def check_matching(run):
-    """What is sent from one rank to another is received there, where receives name their sender."""
+    """Each message from one rank to another is received there, where receives name their sender."""
     sent, received, wild = Counter(), Counter(), set()
     for rank, record in enumerate(run.ranks):
         for call in record.calls:

@@ -3,7 +3,7 @@
  * The sequence is kept as nodes: a number, or a loop of nodes with its number of iterations. When the last nodes equal
  * those before them, or the body of the loop before them, they become an iteration. While the sequence follows the last
  * loop, only a cursor into its body moves. Equality is that of 64-bit hashes, of stretches of nodes by a rolling hash.
- * At most `FT_FOLD_WINDOW` nodes form an iteration, and only so many candidates are looked at. */
+ * An iteration has at most `FT_FOLD_WINDOW` nodes, and is looked for at no more than `FT_FOLD_CANDIDATES` lengths. */
 #ifndef FORETRACE_MPI_FOLDING_H
 #define FORETRACE_MPI_FOLDING_H
 
